@@ -1,0 +1,1 @@
+"""Finding, fetching, converting and streaming data sets."""

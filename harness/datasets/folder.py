@@ -1,0 +1,61 @@
+"""The data folder: where data sets, recordings and tokeniser parameters are found.
+
+>>> DataFolder(Path("/data")).file("collie/instances.jsonl")  # doctest: +SKIP
+PosixPath('/data/collie/instances.jsonl')
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.errors import DataInvalid, DataMissing
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """A folder laid out by data set: ``collie/instances.jsonl``, ``collie/generations/…``."""
+
+    root: Path
+
+    def file(self, name: str) -> Path:
+        """The file that a run file names: below the data folder, else as a path of its own.
+
+        Raises: DataMissing, naming the command that brings it.
+        """
+        for path in (self.root / name, Path(name)):
+            if path.is_file():
+                return path
+        dataset = Path(name).parts[0] if not Path(name).is_absolute() else ""
+        fetch = f"Run 'harness data fetch {dataset}', or set HARNESS_DATA_DIR to where it is."
+        raise DataMissing(
+            f"{name} is neither in the data folder {self.root} nor a file of its own.",
+            fetch if dataset else "Check the path.",
+        )
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSONL file, one at a time.
+
+    Raises: DataInvalid with file and line.
+    """
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                raise DataInvalid(f"{path}, line {number}: not a JSON object ({error}).") from None
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,98 @@
+"""The shapes of plug-ins: what a backend, a task, a checker and a judge must offer.
+
+Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
+with ``plugin = TheClass``; the class's constructor parameters are the options
+that a run file may set, validated by their annotations (see `harness.plugins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
+
+from harness.records import Instance, Message, Reply, Request, Score
+
+D = TypeVar("D")
+
+
+class Backend(Protocol):
+    """One provider protocol."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What it can do, by name.
+
+        ``seed``: sends the request's seed. ``by_instance``: its answers depend
+        on the instance asked for, not on the prompt alone. ``simulated``: its
+        answers are made up, and every table must say so.
+        """
+        ...
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether its replies cost something and are worth keeping."""
+        ...
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises: a `harness.errors.CallError`, nothing of the vendor's own.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections and processes."""
+        ...
+
+
+class Task(Protocol[D]):
+    """One benchmark: its instances, prompts and scoring."""
+
+    @property
+    def on_truncated(self) -> Literal["fail", "grade"]:
+        """What becomes of an answer that ran into max_tokens."""
+        ...
+
+    def instances(self) -> Iterator[Instance[D]]:
+        """The instances, lazily, in the data set's order; ids are unique."""
+        ...
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the task's scores depend on (data hash, tokeniser, prompts): for the manifest."""
+        ...
+
+    def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
+        """The conversation of round 1."""
+        ...
+
+    def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
+        """Score one answer: a pure function of its arguments."""
+        ...
+
+    def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
+        """What the user's next turn says about this answer."""
+        ...
+
+    def gold(self, instance: Instance[D]) -> str | None:
+        """An answer that passes, None where none is known."""
+        ...
+
+
+class Checker(Protocol):
+    """A rule that scores a text."""
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Score the text: a pure function of its arguments."""
+        ...
+
+
+class Judge(Protocol):
+    """A model that scores a text, through the same call stack as any model."""
+
+    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
+        """What to ask of the judging model about this answer."""
+        ...
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        """Pure. Raises where the replies hold no verdict: that is never a 0."""
+        ...

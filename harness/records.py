@@ -1,0 +1,199 @@
+"""The plain records that travel through the harness.
+
+Frozen, slotted and cheap: a run makes hundreds of thousands of them. They hold
+no behaviour beyond what follows from their own fields, and nothing here reads
+a file, a clock or the network.
+
+>>> Message("user", "Name a colour.").role
+'user'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+SCHEMA_VERSION = 1
+"""Version of a line in ``attempts.jsonl`` (its ``v``)."""
+
+Role = Literal["system", "user", "assistant"]
+Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
+OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
+
+D = TypeVar("D")
+
+
+class Message(Struct, frozen=True):
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How the model is asked to decode. ``None`` means: the provider's default.
+
+    A dataclass, not a struct, because run files are validated by pydantic,
+    which reads dataclasses directly: the fields are written down once.
+
+    temperature: sampling temperature.
+    max_tokens: most tokens the answer may have.
+    top_p: nucleus sampling mass.
+    stop: strings at which the answer ends.
+    """
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
+
+
+class Instance(Struct, Generic[D], frozen=True):
+    """One task item.
+
+    id: unique within the task's data set.
+    data: whatever the task needs to prompt and to score.
+    groups: labels for breakdowns, coarse first; the first one steers ``--limit``.
+    cluster: coarser statistical unit than the prompt, if the data has one.
+    """
+
+    id: str
+    data: D
+    groups: Mapping[str, str] = {}
+    cluster: str | None = None
+
+
+class Origin(Struct, frozen=True):
+    """Which attempt a request is for: never part of the cache key.
+
+    sample counts from 0, round from 1.
+    """
+
+    instance: str
+    sample: int
+    round: int
+
+
+class Request(Struct, frozen=True):
+    """What is asked of a backend.
+
+    seed: the provider's seed (not the run's), None where none is sent.
+    sample: which of the k independent answers this is, from 0.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    decoding: Decoding
+    sample: int
+    origin: Origin
+    seed: int | None = None
+
+
+class Usage(Struct, frozen=True):
+    """Tokens of one call as the provider counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class Reply(Struct, frozen=True):
+    """A provider's complete answer.
+
+    finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the
+        provider's own word where it is none of these.
+    model: the model that the provider says has answered.
+    usage: None where the provider did not count.
+    """
+
+    text: str
+    finish_reason: str
+    usage: Usage | None = None
+    model: str | None = None
+    latency_s: float = 0.0
+
+
+class Call(Struct, frozen=True):
+    """A reply and the paid call it came from.
+
+    id: the call's cache key in hex; attempts that share a call share this id.
+    cached: the reply was there already and cost nothing now.
+    """
+
+    id: str
+    reply: Reply
+    cached: bool
+    started_at: float
+    ended_at: float
+
+
+class Score(Struct, frozen=True):
+    """What a checker, validator or judge says of one answer.
+
+    value: the measurement; None where it could not be made (never 0).
+    passed: the verdict, None where this score gives none.
+    """
+
+    value: bool | float | None
+    passed: bool | None = None
+    reason: str = ""
+    details: Mapping[str, Any] = {}
+
+
+class Attempt(Struct, frozen=True):
+    """One line of ``attempts.jsonl``: a reply with its scores.
+
+    Named by (instance, sample, round). ``request`` holds the messages and
+    parameters in round 1; later rounds hold the hash of the messages and
+    ``follows``, the round whose line they continue.
+    cluster: hash of the round-1 messages, or the instance's coarser label.
+    started_at, ended_at: seconds since the epoch.
+    """
+
+    v: int
+    instance: str
+    sample: int
+    round: int
+    groups: Mapping[str, str]
+    cluster: str
+    request: Mapping[str, Any]
+    text: str | None
+    finish_reason: str | None
+    outcome: Outcome
+    passed: bool | None
+    scores: Mapping[str, Score]
+    feedback: str | None
+    call_id: str | None
+    usage: Usage | None
+    cost_usd: float | None
+    latency_s: float | None
+    cached: bool
+    started_at: float
+    ended_at: float
+    error: str | None = None
+
+
+def verdict(scores: Mapping[str, Score]) -> bool | None:
+    """Whether an answer passed: every score that gives a verdict must pass.
+
+    None where a score could not be made, or where none gives a verdict.
+    """
+    if any(score.value is None for score in scores.values()):
+        return None
+    verdicts = [score.passed for score in scores.values() if score.passed is not None]
+    return all(verdicts) if verdicts else None
