@@ -56,6 +56,10 @@ class StoreFailed(UserError):
     """The run folder or the cache cannot be read or written."""
 
 
+class Unparseable(HarnessError):
+    """An answer that a task or checker cannot read: an outcome, not a failure of the run."""
+
+
 class CallError(HarnessError):
     """A call to a provider failed. Not transient, not fatal: becomes data."""
 

@@ -29,6 +29,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def endpoint(self) -> str:
+        """Where its requests go: part of the cache key, empty where nowhere."""
+        ...
+
+    @property
     def cacheable(self) -> bool:
         """Whether its replies cost something and are worth keeping."""
         ...
@@ -66,7 +71,10 @@ class Task(Protocol[D]):
         ...
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Score one answer: a pure function of its arguments."""
+        """Score one answer: a pure function of its arguments.
+
+        Raises: `harness.errors.Unparseable` where the answer cannot be read.
+        """
         ...
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:

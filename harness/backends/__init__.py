@@ -1,1 +1,1 @@
-""""""
+"""One provider protocol per file; what vendors import or raise stays here."""

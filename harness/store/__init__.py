@@ -1,1 +1,1 @@
-""""""
+"""A run's folder: configuration, manifest, append-only attempts, resume."""

@@ -1,0 +1,64 @@
+"""A model that is none: seeded, offline, without a key, for trying things out.
+
+model: {backend: simulated, accuracy: 0.5, gain: 0.3}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from harness.errors import ConfigError
+from harness.records import Reply, Request, Usage
+
+WRONG_ANSWER = "No."
+
+
+class SimulatedBackend:
+    """Answers with the gold, or wrongly, by chance; every table marks it as simulated.
+
+    accuracy: probability that the first answer is the gold.
+    gain: how much of the missing accuracy each round of feedback adds.
+    latency_s: mean seconds an answer takes (exponentially distributed).
+    gold: gives an instance's gold answer by its id.
+    """
+
+    features = frozenset({"simulated", "by_instance", "seed"})
+    cacheable = False
+    endpoint = ""
+
+    def __init__(
+        self,
+        accuracy: float = 0.5,
+        gain: float = 0.3,
+        latency_s: float = 0.0,
+        *,
+        gold: Callable[[str], str | None],
+    ) -> None:
+        for name, value in {"accuracy": accuracy, "gain": gain}.items():
+            if not 0 <= value <= 1:
+                raise ConfigError(f"model.{name} is a probability: {value} is not in 0…1.")
+        self._accuracy = accuracy
+        self._gain = gain
+        self._latency_s = latency_s
+        self._gold = gold
+
+    async def generate(self, request: Request) -> Reply:
+        """The gold answer or a wrong one: a function of the request's seed alone."""
+        origin = request.origin
+        chance = random.Random(f"{request.seed}/{origin.instance}/{origin.sample}/{origin.round}")
+        if self._latency_s:
+            await asyncio.sleep(chance.expovariate(1 / self._latency_s))
+        right = 1 - (1 - self._accuracy) * (1 - self._gain) ** (origin.round - 1)
+        gold = self._gold(origin.instance)
+        text = gold if gold is not None and chance.random() < right else WRONG_ANSWER
+        asked = sum(len(message.content) for message in request.messages)
+        usage = Usage(input_tokens=asked // 4 + 1, output_tokens=len(text) // 4 + 1)
+        return Reply(text, "stop", usage, "simulated")
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""
+
+
+plugin = SimulatedBackend

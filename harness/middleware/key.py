@@ -1,0 +1,58 @@
+"""What makes two calls the same: the content-addressed key of a call."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from harness.records import Message, Request
+
+KEY_VERSION = 1
+"""Raised when the meaning of a key changes, so that old replies are not mistaken."""
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def _digest(value: Any) -> str:
+    return hashlib.blake2b(_canonical.encode(value), digest_size=16).hexdigest()
+
+
+def messages_hash(messages: Sequence[Message]) -> str:
+    """Hash of a conversation, 32 hex digits: names the prompt in clusters and attempts."""
+    return _digest(messages)
+
+
+def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
+    """The key of a call, 32 hex digits.
+
+    Over key version, backend, endpoint, model, messages, decoding, provider
+    seed and sample index, and nothing else. The round is in the messages.
+
+    by_instance: the backend answers instances, not prompts (a recording with
+        differing answers to one prompt): the origin then is part of the key.
+    """
+    origin = request.origin if by_instance else None
+    parts = (
+        KEY_VERSION,
+        backend,
+        endpoint,
+        request.model,
+        request.messages,
+        request.decoding,
+        request.seed,
+        request.sample,
+        origin,
+    )
+    return _digest(parts)
+
+
+def provider_seed(run_seed: int, prompt: str, sample: int) -> int:
+    """The seed sent to a provider: 31 bits from run seed, prompt hash and sample.
+
+    Instances that share a prompt share it, so that they share the call.
+    """
+    digest = hashlib.blake2b(f"{run_seed}/{sample}/{prompt}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1

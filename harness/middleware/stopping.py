@@ -1,0 +1,34 @@
+"""Stopping a run: no new work is taken, what is in flight is finished."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Stopping(Exception):
+    """The run is stopping: this call is not made, its attempt stays owed."""
+
+
+class Stop:
+    """Shared by the scheduler, which sees that no work is taken, and the call stack."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether the run is stopping."""
+        return self._event.is_set()
+
+    def request(self) -> None:
+        """Stop the run."""
+        self._event.set()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep; ends at once by raising `Stopping` when the run stops."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return
+        raise Stopping

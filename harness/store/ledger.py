@@ -1,0 +1,97 @@
+"""What a run has already: read from its attempts when it is continued.
+
+Holds a few bytes per finished attempt and no text: the texts of an unfinished
+sample are read again when its next round is due.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from harness.errors import DataInvalid
+from harness.records import Attempt, Outcome
+from harness.store.attempts import lines
+
+
+class Finished(NamedTuple):
+    """One finished attempt: how it went, and where in the file its line begins."""
+
+    outcome: Outcome
+    passed: bool | None
+    offset: int
+
+
+class _Line(msgspec.Struct):
+    instance: str
+    sample: int
+    round: int
+    outcome: Outcome
+    passed: bool | None
+
+
+class Ledger:
+    """The attempts of a run by sample, later lines superseding earlier ones.
+
+    Raises: DataInvalid for a complete line that is no attempt.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._samples: dict[tuple[str, int], dict[int, Finished]] = {}
+        decoder = msgspec.json.Decoder(_Line)
+        for number, (offset, line) in enumerate(lines(path), start=1):
+            try:
+                found = decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                raise DataInvalid(
+                    f"{path}, line {number} is no attempt ({error}).",
+                    "Remove that line, and its attempt will be owed again.",
+                ) from None
+            rounds = self._samples.setdefault((found.instance, found.sample), {})
+            rounds[found.round] = Finished(found.outcome, found.passed, offset)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._samples.values()))
+
+    def owed_round(
+        self,
+        instance: str,
+        sample: int,
+        *,
+        rounds: int,
+        stop_on_pass: bool,
+        retried: Collection[Outcome] = ("error",),
+    ) -> int | None:
+        """The round that a sample owes next, None where it is finished.
+
+        rounds: most rounds of a sample.
+        retried: outcomes whose attempt is made again.
+        """
+        done = self._samples.get((instance, sample), {})
+        for number in range(1, rounds + 1):
+            finished = done.get(number)
+            if finished is None or finished.outcome in retried:
+                return number
+            if stop_on_pass and finished.passed:
+                return None
+        return None
+
+    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+        """The recorded attempts of a sample's rounds 1, 2, … up to, not including, ``before``."""
+        done = self._samples.get((instance, sample), {})
+        if before == 1:
+            return []
+        with (
+            self._path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view,
+        ):
+            found = []
+            for number in range(1, before):
+                view.seek(done[number].offset)
+                found.append(msgspec.json.decode(view.readline(), type=Attempt))
+        return found

@@ -1,0 +1,85 @@
+"""The manifest: what a run's numbers were made with, and when."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from typing import Any
+
+from harness.config.run_file import RunFile
+from harness.records import SCHEMA_VERSION
+from harness.store.run_folder import RunFolder
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of this package and of those that it directly depends on."""
+    names = ["harness"]
+    for line in metadata.requires("harness") or []:
+        name = line.split(";")[0].strip()
+        names.append(name[: next((i for i, c in enumerate(name) if c in "<>=!~[ "), len(name))])
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # not needed on this platform
+    return versions
+
+
+class Manifest:
+    """Writes a run's manifest at the start and at the end of each session on it.
+
+    fingerprint: what the task's scores depend on (hashes, tokeniser).
+    simulated: no model was asked.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        run: RunFile,
+        fingerprint: Mapping[str, str],
+        *,
+        simulated: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._content = folder.read_manifest()
+        self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
+        config = run.model_dump_json(exclude={"limits", "budget", "variants"})
+        self._content |= {
+            "schema_version": SCHEMA_VERSION,
+            "run": folder.name,
+            "task": run.task.name,
+            "model": run.model.name,
+            "backend": run.model.backend,
+            "simulated": simulated,
+            "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
+            "fingerprint": dict(fingerprint),
+            "seed": run.seed,
+            "packages": package_versions(),
+            "python": platform.python_version(),
+            "host": {"name": platform.node(), "platform": platform.platform()},
+        }
+
+    def begin(self) -> None:
+        """A session begins: the first one, or another that resumes the run."""
+        self._sessions.append({"started_at": self._clock(), "ended_at": None, "ended": "killed"})
+        self._write()
+
+    def end(self, how: str) -> None:
+        """The session ends.
+
+        how: ``finished``, ``interrupted`` or ``failed``.
+        """
+        self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
+        self._write()
+
+    def _write(self) -> None:
+        self._content["resumed"] = len(self._sessions) - 1
+        self._content["started_at"] = self._sessions[0]["started_at"]
+        self._content["ended_at"] = self._sessions[-1]["ended_at"]
+        self._folder.write_json(self._folder.manifest, self._content)

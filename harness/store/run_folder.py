@@ -1,0 +1,173 @@
+"""The folder of one run: its files, its lock, and whether it may be continued."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from filelock import FileLock, Timeout
+
+from harness.config.loading import read, validate
+from harness.config.run_file import RunFile, check_name, conflicts
+from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
+
+
+class RunFolder:
+    """``runs/NAME``: the names of a run's files.
+
+    root: the folder of runs.
+    name: the run's.
+
+    Raises: ConfigError where the name cannot be a folder's.
+    """
+
+    def __init__(self, root: Path, name: str) -> None:
+        try:
+            self.name = check_name(name)
+        except ValueError as error:
+            raise ConfigError(f"{error}.") from None
+        self.path = root / name
+        self.config = self.path / "config.yaml"
+        self.manifest = self.path / "manifest.json"
+        self.attempts = self.path / "attempts.jsonl"
+        self.metrics = self.path / "metrics.json"
+
+    def exists(self) -> bool:
+        """Whether a run has been begun here."""
+        return self.config.exists()
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the one process that works on this run; the lock dies with its owner.
+
+        Raises: RunConflict where another process has it; StoreFailed.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock", timeout=0)
+            lock.acquire()
+        except Timeout:
+            raise RunConflict(
+                f"Another process is working on the run {self.name!r}.",
+                "Wait for it, or give this one another name with --name.",
+            ) from None
+        except OSError as error:
+            raise _failed(self.path, error) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def read_config(self) -> RunFile:
+        """The run file that the run was begun with."""
+        return validate(read(self.config), str(self.config))
+
+    def check_continues(self, run: RunFile, fingerprint: Mapping[str, str]) -> None:
+        """Refuse to continue a run as another one.
+
+        fingerprint: what the task's scores depend on now.
+
+        Raises: RunConflict naming the differing keys.
+        """
+        differing = conflicts(self.read_config(), run)
+        if differing:
+            raise RunConflict(
+                f"The run {self.name!r} was begun with other values of: {', '.join(differing)}.",
+                "Use --fresh to begin anew beside it, or --name for a run of another name.",
+            )
+        before = self.read_manifest().get("fingerprint", {})
+        changed = [
+            key for key in fingerprint if before.get(key, fingerprint[key]) != fingerprint[key]
+        ]
+        if changed:
+            raise RunConflict(
+                f"The run {self.name!r} was scored with another "
+                + ", ".join(f"{key} ({before[key]}, now {fingerprint[key]})" for key in changed)
+                + ".",
+                "Bring back what it was begun with, or use --fresh to begin anew beside it.",
+            )
+
+    def write_config(self, run: RunFile) -> None:
+        """Write the resolved run file."""
+        text = yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        write_whole(self.config, text.encode())
+
+    def read_manifest(self) -> dict[str, Any]:
+        """The manifest, empty where there is none."""
+        return _read_json(self.manifest)
+
+    def read_metrics(self) -> dict[str, Any]:
+        """The metrics as they were last written, empty where there are none."""
+        return _read_json(self.metrics)
+
+    def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
+        """Write one of the run's JSON files, whole or not at all."""
+        write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except FileNotFoundError:
+        return {}
+    except msgspec.MsgspecError as error:
+        raise StoreFailed(f"{path} is damaged: {error}.", "Remove it and run again.") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file's content at once: a crash leaves the old content or the new.
+
+    Raises: StoreFailed.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise _failed(path, error) from None
+
+
+def _failed(path: Path, error: OSError) -> StoreFailed:
+    return StoreFailed(
+        f"Cannot write {path}: {error.strerror}.",
+        "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder.",
+    )
+
+
+def all_runs(root: Path) -> list[RunFolder]:
+    """Every run below a folder, by name."""
+    if not root.is_dir():
+        return []
+    return [RunFolder(root, p.parent.name) for p in sorted(root.glob("*/config.yaml"))]
+
+
+def find_run(root: Path, name: str) -> RunFolder:
+    """A run by its name or its folder's path.
+
+    Raises: DataMissing with the nearest name.
+    """
+    path = Path(name)
+    folder = RunFolder(path.parent if path.parent.name else root, path.name)
+    if not folder.exists():
+        names = [run.name for run in all_runs(root)]
+        raise DataMissing(
+            f"There is no run {name!r} in {root}.",
+            nearest(name, names) if names else "Start one with 'harness run configs/….yaml'.",
+        )
+    return folder
+
+
+def fresh_name(root: Path, name: str) -> str:
+    """``NAME``, or the first of ``NAME-2``, ``NAME-3``, … that is not taken."""
+    number, free = 1, name
+    while RunFolder(root, free).path.exists():
+        number += 1
+        free = f"{name}-{number}"
+    return free
