@@ -172,19 +172,19 @@ class Attempt(Struct, frozen=True):
     groups: Mapping[str, str]
     cluster: str
     request: Mapping[str, Any]
-    text: str | None
-    finish_reason: str | None
     outcome: Outcome
-    passed: bool | None
-    scores: Mapping[str, Score]
-    feedback: str | None
-    call_id: str | None
-    usage: Usage | None
-    cost_usd: float | None
-    latency_s: float | None
-    cached: bool
     started_at: float
     ended_at: float
+    text: str | None = None
+    finish_reason: str | None = None
+    passed: bool | None = None
+    scores: Mapping[str, Score] = {}
+    feedback: str | None = None
+    call_id: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    cached: bool = False
     error: str | None = None
 
 

@@ -1,0 +1,60 @@
+"""From a reply to an outcome, scores and a verdict: pure, so that runs can be re-scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from harness.errors import Unparseable
+from harness.ports import Task
+from harness.records import Instance, Outcome, Reply, Score, verdict
+
+REFUSALS = frozenset({"refusal", "content_filter"})
+
+FEEDBACK: Mapping[Outcome, str] = {
+    "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
+    "refused": "You did not answer. Please answer the task.",
+    "empty": "Your answer was empty. Please answer the task.",
+}
+"""What the user's turn says where there is no answer that the task could speak about."""
+
+
+class Assessment(NamedTuple):
+    """What is made of one reply.
+
+    problem: why an answer is unparseable.
+    """
+
+    outcome: Outcome
+    passed: bool | None
+    scores: Mapping[str, Score]
+    problem: str = ""
+
+
+def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
+    """Score a reply.
+
+    Refused, empty and unparseable answers fail; so do truncated ones, unless
+    the task grades them. Nothing of these is graded in silence.
+    """
+    outcome: Outcome = "ok"
+    if reply.finish_reason in REFUSALS:
+        return Assessment("refused", False, {})
+    if not reply.text.strip():
+        return Assessment("empty", False, {})
+    if reply.finish_reason == "length":
+        if task.on_truncated == "fail":
+            return Assessment("truncated", False, {})
+        outcome = "truncated"
+    try:
+        scores = task.score(instance, reply.text)
+    except Unparseable as error:
+        return Assessment("unparseable", False, {}, str(error))
+    return Assessment(outcome, verdict(scores), scores)
+
+
+def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
+    """What the user's next turn says of a reply."""
+    if assessment.scores:
+        return task.feedback(instance, reply.text, assessment.scores)
+    return assessment.problem or FEEDBACK[assessment.outcome]

@@ -1,0 +1,62 @@
+"""What a run owes: a lazy stream of samples with their next round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from harness.config.run_file import RunFile
+from harness.middleware.key import messages_hash, provider_seed
+from harness.ports import Task
+from harness.records import Instance, Message, Origin, Request
+from harness.schedule.selection import limited
+from harness.store.ledger import Ledger
+
+
+class OwedSample(NamedTuple):
+    """A sample of which at least one round is owed.
+
+    round: the first owed one.
+    """
+
+    instance: Instance[Any]
+    sample: int
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The work of a run, as a function of its task and run file."""
+
+    task: Task[Any]
+    run: RunFile
+
+    def instances(self) -> Iterator[Instance[Any]]:
+        """The run's instances in its order, anew at each call."""
+        return limited(self.task.instances, self.run.limit, self.run.seed)
+
+    def owed(self, ledger: Ledger) -> Iterator[OwedSample]:
+        """The unfinished samples, instance by instance."""
+        rounds = self.run.rounds
+        for instance in self.instances():
+            for sample in range(self.run.samples):
+                number = ledger.owed_round(
+                    instance.id, sample, rounds=rounds.max, stop_on_pass=rounds.stop_on_pass
+                )
+                if number is not None:
+                    yield OwedSample(instance, sample, number)
+
+    def request(
+        self, instance: Instance[Any], sample: int, number: int, messages: tuple[Message, ...]
+    ) -> Request:
+        """The request of a round (``number`` counts from 1)."""
+        seed = self.run.seed
+        return Request(
+            model=self.run.model.name,
+            messages=messages,
+            decoding=self.run.decoding,
+            sample=sample,
+            origin=Origin(instance.id, sample, number),
+            seed=None if seed is None else provider_seed(seed, messages_hash(messages), sample),
+        )

@@ -1,0 +1,203 @@
+"""Workers that pull one stream of owed samples, each from its next round to its last.
+
+A failure that belongs to one call becomes data. Anything else stops the run:
+no new work is taken, what is in flight is finished and written, and the first
+error is raised. Nothing that was paid for is dropped on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.errors import CallError, FatalCallError, ProviderDown
+from harness.middleware.calls import Calls, ReplyUnsaved
+from harness.middleware.key import messages_hash
+from harness.middleware.stopping import Stop, Stopping
+from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Message, Reply, Request
+from harness.schedule.assessment import Assessment, assess, feedback
+from harness.schedule.plan import OwedSample, Plan
+from harness.schedule.tally import Tally
+from harness.store.attempts import AttemptWriter
+from harness.store.ledger import Ledger
+
+FAILURES_IN_A_ROW = 50
+"""So many calls failing one after the other, retries and all, end the run."""
+
+
+class Runner:
+    """Works a plan off.
+
+    cost: what a call cost in US dollars, None where that is not known.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        calls: Calls,
+        *,
+        ledger: Ledger,
+        writer: AttemptWriter,
+        tally: Tally,
+        stop: Stop,
+        cost: Callable[[Call], float | None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan = plan
+        self._calls = calls
+        self._ledger = ledger
+        self._writer = writer
+        self._tally = tally
+        self._stop = stop
+        self._cost = cost
+        self._clock = clock
+        self._failed_in_a_row = 0
+        self._error: BaseException | None = None
+
+    async def run(self, workers: int) -> None:
+        """Work until nothing is owed or the run is stopped.
+
+        Raises: the first error that did not belong to one call.
+        """
+        owed = self._plan.owed(self._ledger)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workers):
+                group.create_task(self._work(owed))
+        if self._error is not None:
+            raise self._error
+
+    async def _work(self, owed: Iterator[OwedSample]) -> None:
+        try:
+            while not self._stop.requested and (work := next(owed, None)) is not None:
+                await self._sample(work)
+                self._tally.finish_sample()
+        except Stopping:
+            return
+        except Exception as error:
+            self._error = self._error or error
+            self._stop.request()
+
+    async def _sample(self, work: OwedSample) -> None:
+        """Do a sample's owed rounds, one after the other."""
+        instance, sample, first = work
+        messages = self._plan.task.messages(instance, ())
+        cluster = instance.cluster or messages_hash(messages)
+        for done in self._ledger.rounds(instance.id, sample, before=first):
+            reply = Reply(done.text or "", done.finish_reason or "")
+            said = done.feedback
+            if said is None:  # the run had fewer rounds then
+                assessment = assess(self._plan.task, instance, reply)
+                said = feedback(self._plan.task, instance, reply, assessment)
+            messages = _continued(messages, reply, said)
+        rounds = self._plan.run.rounds
+        for number in range(first, rounds.max + 1):
+            if self._stop.requested:
+                raise Stopping
+            request = self._plan.request(instance, sample, number, messages)
+            started = self._clock()
+            try:
+                call = await self._calls(request)
+            except ReplyUnsaved as error:
+                self._write(instance, cluster, request, error.call, last=True)
+                raise
+            except FatalCallError:
+                raise
+            except CallError as error:
+                self._write_failure(instance, cluster, request, error, started)
+                return
+            self._failed_in_a_row = 0
+            attempt = self._write(instance, cluster, request, call, last=number == rounds.max)
+            if attempt.feedback is None:
+                return
+            messages = _continued(messages, call.reply, attempt.feedback)
+
+    def _write(
+        self, instance: Instance[Any], cluster: str, request: Request, call: Call, *, last: bool
+    ) -> Attempt:
+        """Score a reply and write its attempt; with feedback where a round follows."""
+        task = self._plan.task
+        reply = call.reply
+        found: Assessment = assess(task, instance, reply)
+        ends = last or (found.passed is True and self._plan.run.rounds.stop_on_pass)
+        attempt = Attempt(
+            v=SCHEMA_VERSION,
+            instance=instance.id,
+            sample=request.sample,
+            round=request.origin.round,
+            groups=instance.groups,
+            cluster=cluster,
+            request=_recorded(request),
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            outcome=found.outcome,
+            passed=found.passed,
+            scores=found.scores,
+            feedback=None if ends else feedback(task, instance, reply, found),
+            call_id=call.id,
+            usage=reply.usage,
+            cost_usd=self._cost(call),
+            latency_s=reply.latency_s,
+            cached=call.cached,
+            started_at=call.started_at,
+            ended_at=call.ended_at,
+            error=found.problem or None,
+        )
+        self._writer.append(attempt)
+        self._tally.record(attempt)
+        return attempt
+
+    def _write_failure(
+        self,
+        instance: Instance[Any],
+        cluster: str,
+        request: Request,
+        error: CallError,
+        started: float,
+    ) -> None:
+        attempt = Attempt(
+            v=SCHEMA_VERSION,
+            instance=instance.id,
+            sample=request.sample,
+            round=request.origin.round,
+            groups=instance.groups,
+            cluster=cluster,
+            request=_recorded(request),
+            outcome="error",
+            started_at=started,
+            ended_at=self._clock(),
+            error=f"{type(error).__name__}: {error}",
+        )
+        self._writer.append(attempt)
+        self._tally.record(attempt)
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= FAILURES_IN_A_ROW:
+            raise ProviderDown(
+                f"{self._failed_in_a_row} calls in a row have failed, at last: {error.message}",
+                "What was answered is kept; run again when the provider is well.",
+            )
+
+
+def _continued(messages: tuple[Message, ...], reply: Reply, said: str) -> tuple[Message, ...]:
+    return (*messages, Message("assistant", reply.text), Message("user", said))
+
+
+def _recorded(request: Request) -> dict[str, Any]:
+    """What an attempt's line keeps of its request.
+
+    A later round's messages are the first round's, and then the text and
+    feedback of each line between: they are not written again.
+    """
+    number = request.origin.round
+    kept: dict[str, Any] = {
+        "model": request.model,
+        "decoding": request.decoding,
+        "seed": request.seed,
+        "messages_hash": messages_hash(request.messages),
+    }
+    if number == 1:
+        kept["messages"] = request.messages
+    else:
+        kept["follows"] = number - 1
+    return kept

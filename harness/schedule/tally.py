@@ -1,0 +1,76 @@
+"""How far a run is: counters that the progress display reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+
+from harness.records import Attempt, Usage
+
+
+class Tally:
+    """Counts the attempts of this session as they are written.
+
+    owed: samples that were unfinished at the start.
+    already: samples that were finished before.
+    """
+
+    def __init__(
+        self, owed: int, already: int = 0, *, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self.owed = owed
+        self.already = already
+        self.finished = 0
+        self.attempts = 0
+        self.calls = 0
+        self.cached = 0
+        self.passed = 0
+        self.judged = 0
+        self.outcomes: Counter[str] = Counter()
+        self.usage = Usage()
+        self.cost_usd = 0.0
+        self.cost_known = True
+        self._clock = clock
+        self._started = clock()
+        self.last_error = ""
+
+    def record(self, attempt: Attempt) -> None:
+        """Count one attempt."""
+        self.attempts += 1
+        self.outcomes[attempt.outcome] += 1
+        if attempt.passed is not None:
+            self.judged += 1
+            self.passed += attempt.passed
+        if attempt.error:
+            self.last_error = attempt.error
+        if attempt.cached:
+            self.cached += 1
+        elif attempt.call_id is not None:
+            self.calls += 1
+            if attempt.usage is not None:
+                self.usage += attempt.usage
+            if attempt.cost_usd is None:
+                self.cost_known = False
+            else:
+                self.cost_usd += attempt.cost_usd
+
+    def finish_sample(self) -> None:
+        """Count a sample that owes nothing more."""
+        self.finished += 1
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Of the attempts judged in this session."""
+        return self.passed / self.judged if self.judged else None
+
+    @property
+    def per_second(self) -> float:
+        """Samples finished a second, since the start of the session."""
+        elapsed = self._clock() - self._started
+        return self.finished / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all is done at this rate, None before the first sample."""
+        return (self.owed - self.finished) / self.per_second if self.per_second else None
