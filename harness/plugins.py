@@ -2,8 +2,9 @@
 
 A built-in is a module of the kind's package (module name = name in the run
 file); a third party registers an entry point in the kind's group. Both offer
-the same thing: a callable, for a module under the name ``plugin``, whose
-keyword parameters are the options of the run file.
+the same thing: a callable, for a module under the name ``plugin``. Its
+parameters are the options of the run file, validated by their annotations;
+its keyword-only parameters are what the harness hands over.
 
 >>> kind("backends").names()  # doctest: +SKIP
 ['openai', 'replay', 'simulated']
@@ -17,9 +18,12 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 PACKAGES = {
     "backends": "harness.backends",
@@ -65,21 +69,15 @@ class Kind:
             nearest(name, self.names()),
         )
 
-    def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
-        """Build a plug-in from the options of the run file.
-
-        given: what the harness itself hands over (data folder, secrets, ...);
-            only what the constructor asks for by name is passed, and a run
-            file cannot set these.
+    def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
+        """The options of the run file for a plug-in, checked, defaults filled in.
 
         Raises: ConfigError for an unknown or wrong option.
         """
         from pydantic import ConfigDict, ValidationError, create_model
 
-        plugin = self.load(name)
         where = f"{self.name.removesuffix('s')} {name!r}"
-        parameters = inspect.signature(plugin, eval_str=True).parameters
-        own = {key: p for key, p in parameters.items() if key not in given}
+        own = _parameters(self.load(name), given=False)
         for key in options:
             if key not in own:
                 raise ConfigError(f"The {where} has no option {key!r}.", nearest(key, own))
@@ -91,13 +89,36 @@ class Kind:
             "Options", __config__=ConfigDict(arbitrary_types_allowed=True), **fields
         )
         try:
-            checked = model(**options)
+            return model(**options)
         except ValidationError as error:
             first = error.errors()[0]
             option = ".".join(str(part) for part in first["loc"])
-            raise ConfigError(f"Option {option!r} of the {where}: {first['msg']}.") from None
-        offered = {key: value for key, value in given.items() if key in parameters}
-        return plugin(**{key: getattr(checked, key) for key in own}, **offered)
+            message = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+            raise ConfigError(f"Option {option!r} of the {where}: {message}.") from None
+
+    def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
+        """Build a plug-in from the options of the run file.
+
+        given: what the harness itself hands over (data folder, secrets, ...):
+            each plug-in gets those that it asks for as keyword-only parameters.
+
+        Raises: ConfigError for an unknown or wrong option.
+        """
+        checked = self.options(name, options)
+        plugin = self.load(name)
+        offered = {key: given[key] for key in _parameters(plugin, given=True) if key in given}
+        chosen = {key: getattr(checked, key) for key in type(checked).model_fields}
+        return plugin(**chosen, **offered)
+
+
+def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
+    """A plug-in's options, or (keyword-only) what it wants to be given."""
+    signature = inspect.signature(plugin, eval_str=True)
+    return {
+        name: parameter
+        for name, parameter in signature.parameters.items()
+        if (parameter.kind is parameter.KEYWORD_ONLY) is given
+    }
 
 
 def kind(name: str) -> Kind:

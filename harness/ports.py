@@ -1,8 +1,10 @@
 """The shapes of plug-ins: what a backend, a task, a checker and a judge must offer.
 
 Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
-with ``plugin = TheClass``; the class's constructor parameters are the options
-that a run file may set, validated by their annotations (see `harness.plugins`).
+with ``plugin = TheClass``; the constructor's parameters are the options that a
+run file may set, its keyword-only ones are handed over by the harness where
+they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
+``gold``, ``concurrency`` and ``timeout_s`` to backends (see `harness.plugins`).
 """
 
 from __future__ import annotations

@@ -47,6 +47,11 @@ class Plan:
                 if number is not None:
                     yield OwedSample(instance, sample, number)
 
+    def count(self, ledger: Ledger) -> tuple[int, int]:
+        """Samples of the whole run, and those of them that are unfinished."""
+        instances = sum(1 for _ in self.instances())
+        return instances * self.run.samples, sum(1 for _ in self.owed(ledger))
+
     def request(
         self, instance: Instance[Any], sample: int, number: int, messages: tuple[Message, ...]
     ) -> Request:

@@ -65,7 +65,7 @@ class Ledger:
         *,
         rounds: int,
         stop_on_pass: bool,
-        retried: Collection[Outcome] = ("error",),
+        retried: Collection[Outcome] = frozenset({"error"}),
     ) -> int | None:
         """The round that a sample owes next, None where it is finished.
 

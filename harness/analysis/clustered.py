@@ -1,0 +1,110 @@
+"""Means with standard errors that respect clusters.
+
+Owns the one formula for how sure a rate is. Answers to one prompt are not
+independent: neither the k samples of an instance nor the instances that share
+a prompt, and so share its replies. Counting each of them as news makes error
+bars too short (on the recorded gpt-4 COLLIE answers by half). It refuses to
+call a rate certain because nothing can be said about its error.
+
+>>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
+0.5
+>>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 7, 7])).stderr is None
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+
+# Standard errors below this are rounding of a sum that is exactly zero.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and how sure it is.
+
+    mean: None over no values.
+    stderr: clustered standard error, None over fewer than two clusters.
+    naive_stderr: the one that takes every value for independent, to show the
+        difference; None over fewer than two values.
+    n: how many values.
+    n_clusters: in how many clusters.
+    """
+
+    mean: float | None
+    stderr: float | None
+    naive_stderr: float | None
+    n: int
+    n_clusters: int
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """95% interval of a mean of values between 0 and 1.
+
+        mean ± t * stderr, t with G - 1 degrees of freedom for G clusters
+        (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust
+        Inference", on few clusters), clipped to [0, 1].
+
+        Where all values are 0, or all are 1, the standard error is 0 and says
+        nothing. There the interval is the exact one of Clopper and Pearson
+        (1934) for G draws: at worst, a cluster is worth no more than one
+        independent value (Korn and Graubard 1998, Survey Methodology 24,
+        reduce n to an effective one for the same reason).
+
+        None where the error cannot be estimated: one cluster, or clusters that
+        all have one and the same mean strictly between 0 and 1.
+        """
+        if self.mean is None or self.stderr is None:
+            return None
+        tail = (1 - CONFIDENCE) / 2
+        if self.stderr < _ROUNDING:
+            reach = 1 - tail ** (1 / self.n_clusters)
+            return {0.0: (0.0, reach), 1.0: (1 - reach, 1.0)}.get(self.mean)
+        # Imported here: SciPy takes longer to load than the rest of the harness.
+        from scipy.special import stdtrit
+
+        margin = float(stdtrit(self.n_clusters - 1, 1 - tail)) * self.stderr
+        return max(0.0, self.mean - margin), min(1.0, self.mean + margin)
+
+
+def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
+    """The mean of values that come in clusters.
+
+    The linearised variance of a ratio of cluster totals to cluster sizes,
+
+        Var = G / (G - 1) * sum_g (sum_{i in g} (x_i - mean))^2 / n^2,
+
+    which is ordinary least squares on a constant with the cluster-robust
+    covariance of Liang and Zeger (1986) in its CR1 form: G / (G - 1) times
+    (n - 1) / (n - p) for p = 1 regressor (Cameron and Miller 2015). Without the
+    factor few clusters look surer than they are. Where every value is its own
+    cluster this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals"
+    (arXiv 2411.00640), has the same sum without the factor.
+
+    values: (n,) numbers or truth values.
+    clusters: (n,) label of the statistical unit of each.
+    """
+    n = len(values)
+    if n == 0:
+        return Estimate(None, None, None, 0, 0)
+    mean = float(np.mean(values))
+    residuals = np.asarray(values, dtype=np.float64) - mean
+    _, unit = np.unique(clusters, return_inverse=True)
+    totals = np.bincount(unit, weights=residuals)
+    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals))
+
+
+def _stderr(residuals: NDArray[Any], n: int) -> float | None:
+    """Standard error of a mean of n values from the residual totals of its independent units."""
+    units = len(residuals)
+    if units < 2:
+        return None
+    return sqrt(units / (units - 1) * float(residuals @ residuals)) / n

@@ -1,0 +1,151 @@
+"""What `metrics.json` holds, and what each figure means.
+
+Owns the file's shape, its JSON and its version. Computes nothing: that is
+`harness.analysis.summary`. A rate that nobody could measure is null, never 0,
+and each rate stands beside the number of samples it is made of.
+
+>>> Rate(pass_rate=0.5, n=4, n_clusters=1).stderr is None
+True
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from harness.errors import DataInvalid
+from harness.records import Outcome, Usage
+
+METRICS_VERSION = 1
+"""`schema_version` of metrics.json."""
+
+
+class Rate(Struct, frozen=True, kw_only=True):
+    """How often samples pass, as each sample's last round in the file says.
+
+    pass_rate: over the judged samples; null where there are none.
+    stderr: clustered by `cluster`; null over fewer than two clusters. Where all
+        samples agree it is 0 and says nothing: `ci95` does.
+    ci95: see `harness.analysis.clustered.Estimate.ci95`.
+    n: samples with a verdict.
+    n_clusters: statistical units they come from.
+    naive_stderr: what `stderr` would be if all samples were independent.
+    not_judged: samples without a verdict (infrastructure error, failed judge).
+    pass_rate_errors_as_failures: passed among all samples, judged or not: the
+        lower bound that the missing verdicts leave.
+    """
+
+    pass_rate: float | None
+    stderr: float | None = None
+    ci95: tuple[float, float] | None = None
+    n: int
+    n_clusters: int
+    naive_stderr: float | None = None
+    not_judged: int = 0
+    pass_rate_errors_as_failures: float | None = None
+
+
+class Rounds(Struct, frozen=True, kw_only=True):
+    """Rates by round; keys are rounds, from 1.
+
+    each: pass rate of the judged attempts of a round. Under `stop_on_pass` a
+        sample that passed has no later round, so from round 2 on this is the
+        rate among those that had failed so far: see `n` before comparing.
+    n: judged attempts of the round, the denominator of `each`.
+    any_of_first_k: samples that passed in round k or before. One that stopped
+        on its pass counts as passed for every later k. One that has not passed
+        counts as failed even where its later rounds are missing or not judged
+        (interrupted, infrastructure error): to drop it would raise the rate.
+    any_of_first_k_n: samples with a verdict in any of the first k rounds, the
+        denominator of `any_of_first_k`.
+    """
+
+    each: dict[int, float]
+    each_stderr: dict[int, float | None]
+    n: dict[int, int]
+    any_of_first_k: dict[int, float]
+    any_of_first_k_stderr: dict[int, float | None]
+    any_of_first_k_n: dict[int, int]
+
+
+class Group(Rate, frozen=True, kw_only=True):
+    """The same figures for the instances of one group; as in `Metrics`."""
+
+    pass_at_k: dict[int, float]
+    pass_at_k_stderr: dict[int, float | None]
+    pass_at_k_instances: int
+    rounds: Rounds
+
+
+class Metrics(Struct, frozen=True, kw_only=True):
+    """`metrics.json`.
+
+    outcomes: attempts by outcome, all six.
+    groups: label, then group, to its figures.
+    pass_at_k: mean over instances of the chance that one of k samples passes,
+        from the judged samples' last rounds, for k = 1 … the fewest judged
+        samples of any instance. An instance with fewer than the others lowers
+        the largest k for all, so that each k speaks of the same instances; one
+        with no judged sample is left out. pass@1 differs from `pass_rate` only
+        where instances have unequal numbers of samples: here each instance
+        weighs the same, there each sample.
+    pass_at_k_stderr: clustered as in `Rate`.
+    pass_at_k_instances: instances in the mean.
+    n_calls: calls that attempts name, superseded ones too; shared calls once.
+    usage: tokens of the calls that were counted, each call once; null where
+        there are calls and none was counted.
+    n_calls_without_usage: calls whose tokens are not known.
+    cost_usd: each call once; null where any call's cost is unknown.
+    known_cost_usd: cost of the calls whose cost is known.
+    n_calls_without_cost: calls whose cost is not known.
+    """
+
+    schema_version: int = METRICS_VERSION
+    run: str
+    task: str
+    model: str | None
+    simulated: bool
+    n_instances: int
+    n_samples: int
+    n_attempts: int
+    n_clusters: int
+    outcomes: dict[Outcome, int]
+    overall: Rate
+    groups: dict[str, dict[str, Group]]
+    pass_at_k: dict[int, float]
+    pass_at_k_stderr: dict[int, float | None]
+    pass_at_k_instances: int
+    rounds: Rounds
+    n_calls: int
+    usage: Usage | None
+    n_calls_without_usage: int
+    cost_usd: float | None
+    known_cost_usd: float
+    n_calls_without_cost: int
+
+
+def to_json(metrics: Metrics) -> bytes:
+    """The text of metrics.json."""
+    return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
+
+
+def from_json(text: bytes, path: Path) -> Metrics:
+    """Read the text of the metrics.json at path (named in errors, not opened).
+
+    Keys that a task or a later version adds are ignored.
+    Raises: DataInvalid.
+    """
+    try:
+        version = msgspec.json.decode(text, type=_Version).schema_version
+        if version == METRICS_VERSION:
+            return msgspec.json.decode(text, type=Metrics)
+        problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"
+    except msgspec.MsgspecError as error:
+        problem = f"not a run's metrics ({error})"
+    raise DataInvalid(f"{path}: {problem}.", "Run again to write it anew from the attempts.")
+
+
+class _Version(Struct):
+    schema_version: int

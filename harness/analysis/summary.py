@@ -1,0 +1,165 @@
+"""From a run's attempts to its `Metrics`.
+
+Owns what is counted: which attempts, samples, instances and calls each figure
+is made of (`harness.analysis.metrics` says it in words). Every figure of a
+group is the same function applied to the group's rows.
+
+>>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
+>>> summarise(attempts, calls, run="none", task="collie").overall.n
+0
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.analysis.clustered import Estimate, clustered_mean
+from harness.analysis.metrics import Group, Metrics, Rate, Rounds
+from harness.analysis.pass_at_k import pass_at_k
+from harness.records import OUTCOMES, Outcome, Usage
+from harness.store.reader import UNKNOWN_TOKENS, AttemptTable, CallTable
+
+
+def summarise(
+    attempts: AttemptTable,
+    calls: CallTable,
+    *,
+    run: str,
+    task: str,
+    model: str | None = None,
+    simulated: bool = False,
+) -> Metrics:
+    """All figures of a run.
+
+    run, task, model: names, for the tables.
+    simulated: the answers are made up, and every table must say so.
+    """
+    last = attempts.last_rounds()
+    at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
+    counted = (calls.tokens != UNKNOWN_TOKENS).all(axis=1)
+    priced = ~np.isnan(calls.cost_usd)
+    known_cost_usd = float(calls.cost_usd[priced].sum())
+    return Metrics(
+        run=run,
+        task=task,
+        model=model,
+        simulated=simulated,
+        n_instances=len(np.unique(attempts.instance)),
+        n_samples=len(last),
+        n_attempts=len(attempts),
+        n_clusters=len(np.unique(attempts.cluster)),
+        outcomes=_outcomes(attempts),
+        overall=_rate(last),
+        groups={
+            label: {group: _group(rows) for group, rows in attempts.by(label)}
+            for label in attempts.labels()
+        },
+        pass_at_k=at_k,
+        pass_at_k_stderr=at_k_stderr,
+        pass_at_k_instances=at_k_instances,
+        rounds=_rounds(attempts),
+        n_calls=len(calls),
+        usage=_usage(calls.tokens[counted]) if counted.any() or not len(calls) else None,
+        n_calls_without_usage=int((~counted).sum()),
+        cost_usd=known_cost_usd if priced.all() else None,
+        known_cost_usd=known_cost_usd,
+        n_calls_without_cost=int((~priced).sum()),
+    )
+
+
+def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
+    counts = np.bincount(attempts.outcome, minlength=len(OUTCOMES))
+    return {outcome: int(count) for outcome, count in zip(OUTCOMES, counts, strict=True)}
+
+
+def _usage(tokens: NDArray[np.int64]) -> Usage:
+    """Totals of (c, 4) token counts."""
+    return Usage(*(int(total) for total in tokens.sum(axis=0)))
+
+
+def _group(attempts: AttemptTable) -> Group:
+    last = attempts.last_rounds()
+    at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
+    return Group(
+        **msgspec.structs.asdict(_rate(last)),
+        pass_at_k=at_k,
+        pass_at_k_stderr=at_k_stderr,
+        pass_at_k_instances=at_k_instances,
+        rounds=_rounds(attempts),
+    )
+
+
+def _rate(samples: AttemptTable) -> Rate:
+    """The pass rate of samples, one row for each."""
+    judged = samples.take(samples.judged)
+    estimate = _mean(judged)
+    n_passed = int(judged.passed.sum())
+    return Rate(
+        pass_rate=estimate.mean,
+        stderr=estimate.stderr,
+        ci95=estimate.ci95,
+        n=estimate.n,
+        n_clusters=estimate.n_clusters,
+        naive_stderr=estimate.naive_stderr,
+        not_judged=len(samples) - len(judged),
+        pass_rate_errors_as_failures=n_passed / len(samples) if len(samples) else None,
+    )
+
+
+def _mean(judged: AttemptTable) -> Estimate:
+    return clustered_mean(judged.passed, judged.cluster)
+
+
+def _pass_at_k(samples: AttemptTable) -> tuple[dict[int, float], dict[int, float | None], int]:
+    """pass@k, its standard errors, and the number of instances they speak of."""
+    judged = samples.take(samples.judged)
+    instances, row = np.unique(judged.instance, return_inverse=True)
+    if not len(instances):
+        return {}, {}, 0
+    drawn = np.bincount(row)
+    passed = np.bincount(row, weights=judged.passed)
+    columns = pass_at_k(drawn, passed, int(drawn.min())).T
+    clusters = judged.instances.cluster[instances]
+    estimates = {k: clustered_mean(values, clusters) for k, values in enumerate(columns, start=1)}
+    return _means(estimates), _stderrs(estimates), len(instances)
+
+
+def _rounds(attempts: AttemptTable) -> Rounds:
+    judged = attempts.take(attempts.judged)
+    rounds = [int(number) for number in np.unique(judged.round)]
+    each = {number: _mean(judged.take(judged.round == number)) for number in rounds}
+    any_of_first = _any_of_first(judged, rounds)
+    return Rounds(
+        each=_means(each),
+        each_stderr=_stderrs(each),
+        n={number: estimate.n for number, estimate in each.items()},
+        any_of_first_k=_means(any_of_first),
+        any_of_first_k_stderr=_stderrs(any_of_first),
+        any_of_first_k_n={number: estimate.n for number, estimate in any_of_first.items()},
+    )
+
+
+def _any_of_first(judged: AttemptTable, rounds: list[int]) -> dict[int, Estimate]:
+    """For each round k, the rate of samples that passed in a round up to k."""
+    starts = judged.sample_starts()
+    sample = np.cumsum(starts) - 1
+    never = np.iinfo(np.int32).max
+    first_judged = judged.round[starts]
+    first_pass = np.full(len(first_judged), never)
+    np.minimum.at(first_pass, sample, np.where(judged.passed == 1, judged.round, never))
+    cluster = judged.cluster[starts]
+    estimates = {}
+    for k in rounds:
+        known = first_judged <= k
+        estimates[k] = clustered_mean(first_pass[known] <= k, cluster[known])
+    return estimates
+
+
+def _means(estimates: dict[int, Estimate]) -> dict[int, float]:
+    return {key: estimate.mean for key, estimate in estimates.items() if estimate.mean is not None}
+
+
+def _stderrs(estimates: dict[int, Estimate]) -> dict[int, float | None]:
+    return {key: estimate.stderr for key, estimate in estimates.items()}

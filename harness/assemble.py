@@ -1,0 +1,265 @@
+"""The only place that names concrete parts together: from a run file to a finished run.
+
+>>> run = load(Path("configs/quickstart.yaml"))[""]  # doctest: +SKIP
+>>> asyncio.run(execute(prepare(run, "quickstart", Settings()))).ended  # doctest: +SKIP
+'finished'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from harness.analysis.metrics import Metrics, to_json
+from harness.analysis.summary import summarise
+from harness.config.run_file import ModelSection, RunFile, TaskSection
+from harness.config.settings import Settings, secret
+from harness.datasets.folder import DataFolder, read_jsonl
+from harness.middleware.calls import Calls, FreeCalls, PaidCalls
+from harness.middleware.concurrency import Concurrency
+from harness.middleware.key import call_key
+from harness.middleware.reply_file import ReplyFile
+from harness.middleware.retry import Retry
+from harness.middleware.stopping import Stop
+from harness.plugins import kind
+from harness.ports import Backend, Task
+from harness.records import Call, Request
+from harness.schedule.outlook import Outlook, foresee
+from harness.schedule.plan import Plan
+from harness.schedule.runner import Runner
+from harness.schedule.tally import Tally
+from harness.store.attempts import AttemptWriter
+from harness.store.ledger import Ledger
+from harness.store.manifest import Manifest
+from harness.store.reader import read_columns
+from harness.store.run_folder import RunFolder, fresh_name, write_whole
+
+Ending = Literal["finished", "interrupted", "failed"]
+
+WORKERS_PER_SLOT = 2
+"""Workers for each call in flight: a backing-off worker must not leave a slot idle."""
+
+Watch = Callable[[Tally, Stop], AbstractContextManager[Any]]
+"""Shows a run's progress while it is entered, and may stop the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run, checked as far as it can be before any work."""
+
+    run: RunFile
+    folder: RunFolder
+    task: Task[Any]
+    backend: Backend
+    settings: Settings
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no model is asked at all."""
+        return "simulated" in self.backend.features
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a session on a run ended, and the run's metrics then."""
+
+    metrics: Metrics
+    ended: Ending
+
+
+def build_task(run: RunFile, settings: Settings) -> Task[Any]:
+    """The task of a run file.
+
+    Raises: ConfigError; DataMissing.
+    """
+    task: Task[Any] = kind("tasks").build(
+        run.task.name, run.task.options, data=DataFolder(settings.data_dir)
+    )
+    return task
+
+
+def build_backend(
+    run: RunFile, task: Task[Any], settings: Settings, *, secret: Callable[[str], str] = secret
+) -> Backend:
+    """The backend of a run file.
+
+    Raises: ConfigError; SecretMissing; DataMissing.
+    """
+    data = DataFolder(settings.data_dir)
+    backend: Backend = kind("backends").build(
+        run.model.backend,
+        run.model.options,
+        secret=secret,
+        read=lambda name: read_jsonl(data.file(name)),
+        gold=_Golds(task),
+        concurrency=run.limits.concurrency,
+        timeout_s=run.limits.timeout_s,
+    )
+    return backend
+
+
+class _Golds:
+    """Gold answers by instance id; the task is read when the first is asked for."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        self._task = task
+        self._golds: dict[str, str | None] | None = None
+
+    def __call__(self, instance: str) -> str | None:
+        if self._golds is None:
+            self._golds = {item.id: self._task.gold(item) for item in self._task.instances()}
+        return self._golds.get(instance)
+
+
+def prepare(
+    run: RunFile,
+    name: str,
+    settings: Settings,
+    *,
+    fresh: bool = False,
+    secret: Callable[[str], str] = secret,
+) -> Job:
+    """Check a run file against its plug-ins, data, secrets and an earlier run of its name.
+
+    fresh: begin anew beside an earlier run of that name.
+
+    Raises: a `harness.errors.UserError`.
+    """
+    folder = RunFolder(settings.runs_dir, fresh_name(settings.runs_dir, name) if fresh else name)
+    run = _resolved(run)
+    task = build_task(run, settings)
+    backend = build_backend(run, task, settings, secret=secret)
+    if folder.exists():
+        folder.check_continues(run, task.fingerprint())
+    return Job(run, folder, task, backend, settings)
+
+
+def _resolved(run: RunFile) -> RunFile:
+    """The run file with the defaults of its plug-ins' options filled in."""
+    task = _options("tasks", run.task.name, run.task.options)
+    model = _options("backends", run.model.backend, run.model.options)
+    return run.model_copy(
+        update={
+            "task": TaskSection(name=run.task.name, shots=run.task.shots, **task),
+            "model": ModelSection(backend=run.model.backend, name=run.model.name, **model),
+        }
+    )
+
+
+def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    checked: BaseModel = kind(kind_name).options(name, options)
+    return checked.model_dump(mode="json")
+
+
+@contextlib.contextmanager
+def _calls(job: Job, stop: Stop) -> Iterator[Calls]:
+    """The call stack of a run's model."""
+    limits = job.run.limits
+    slots = Concurrency(job.backend, stop, most=limits.concurrency, timeout_s=limits.timeout_s)
+    ask = Retry(slots, attempts=limits.attempts, sleep=stop.sleep)
+    backend, endpoint = job.run.model.backend, job.backend.endpoint
+    if not job.backend.cacheable:
+        by_instance = "by_instance" in job.backend.features
+        yield FreeCalls(ask, backend=backend, endpoint=endpoint, by_instance=by_instance)
+        return
+    with ReplyFile(replies_path(job.settings)) as replies:
+        yield PaidCalls(ask, backend=backend, endpoint=endpoint, replies=replies)
+
+
+def replies_path(settings: Settings) -> Path:
+    """Where the paid replies of all runs are."""
+    return settings.cache_dir / "replies.sqlite"
+
+
+async def execute(job: Job, watch: Watch | None = None) -> Result:
+    """Do what a run owes, then write its metrics.
+
+    The metrics are written however the session ends, by an error too.
+
+    watch: shows the progress.
+
+    Raises: a `harness.errors.HarnessError`; everything answered so far is kept.
+    """
+    folder = job.folder
+    with folder.hold():
+        if folder.exists():  # again, now that nobody else can begin it
+            folder.check_continues(job.run, job.task.fingerprint())
+        folder.write_config(job.run)
+        manifest = Manifest(folder, job.run, job.task.fingerprint(), simulated=job.simulated)
+        manifest.begin()
+        ended: Ending = "failed"
+        try:
+            ended = await _work(job, watch)
+        except asyncio.CancelledError:
+            ended = "interrupted"
+            raise
+        finally:
+            metrics = measure(folder)
+            write_whole(folder.metrics, to_json(metrics))
+            manifest.end(ended)
+    return Result(metrics, ended)
+
+
+async def _work(job: Job, watch: Watch | None) -> Ending:
+    run, folder = job.run, job.folder
+    stop = Stop()
+    try:
+        with AttemptWriter(folder.attempts) as writer, _calls(job, stop) as calls:
+            ledger = Ledger(folder.attempts)
+            plan = Plan(job.task, run)
+            total, owed = plan.count(ledger)
+            tally = Tally(owed, total - owed)
+            cost = _unknown_cost if job.backend.cacheable else _no_cost
+            runner = Runner(
+                plan, calls, ledger=ledger, writer=writer, tally=tally, stop=stop, cost=cost
+            )
+            with watch(tally, stop) if watch else nullcontext():
+                await runner.run(workers=WORKERS_PER_SLOT * run.limits.concurrency)
+    finally:
+        await job.backend.aclose()
+    return "interrupted" if stop.requested else "finished"
+
+
+def _no_cost(call: Call) -> float | None:
+    return 0.0
+
+
+def _unknown_cost(call: Call) -> float | None:
+    return None
+
+
+def foresee_job(job: Job) -> Outlook:
+    """What a job would do; nothing is asked of a provider and nothing written."""
+    backend = job.backend
+    by_instance = "by_instance" in backend.features
+
+    def key(request: Request) -> str:
+        return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
+
+    plan, ledger = Plan(job.task, job.run), Ledger(job.folder.attempts)
+    path = replies_path(job.settings)
+    if not backend.cacheable or not path.exists():
+        return foresee(plan, ledger, key, lambda _: False)
+    with ReplyFile(path) as replies:
+        return foresee(plan, ledger, key, lambda name: replies.get(name) is not None)
+
+
+def measure(folder: RunFolder) -> Metrics:
+    """The metrics of a run as its attempts are now."""
+    manifest = folder.read_manifest()
+    attempts, calls = read_columns(folder.attempts)
+    return summarise(
+        attempts,
+        calls,
+        run=folder.name,
+        task=manifest.get("task", ""),
+        model=manifest.get("model"),
+        simulated=manifest.get("simulated", False),
+    )

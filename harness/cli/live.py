@@ -1,0 +1,94 @@
+"""Live progress: a small table that redraws itself, or plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from harness.middleware.stopping import Stop
+from harness.report.tables import inert
+from harness.schedule.tally import Tally
+
+PLAIN_SECONDS = 10.0
+"""Seconds between two plain lines."""
+
+
+@contextlib.contextmanager
+def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[None]:
+    """Show a run's progress while entered."""
+    if console.is_terminal:
+        with Live(
+            get_renderable=lambda: _table(name, tally, stop),
+            console=console,
+            refresh_per_second=5,
+            transient=True,
+        ):
+            yield
+        return
+    done = threading.Event()
+
+    def lines() -> None:
+        while not done.wait(PLAIN_SECONDS):
+            _line(name, tally, stop, console)
+
+    thread = threading.Thread(target=lines, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        _line(name, tally, stop, console)
+
+
+def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:
+    facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
+    console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
+
+
+def _table(name: str, tally: Tally, stop: Stop) -> RenderableType:
+    outer = Table.grid(padding=(0, 1))
+    bar = Table.grid(padding=(0, 1))
+    done = tally.already + tally.finished
+    bar.add_row(
+        inert(name), ProgressBar(total=max(1, tally.already + tally.owed), completed=done, width=30)
+    )
+    outer.add_row(bar)
+    facts = Text()
+    for label, value in _facts(tally, stop):
+        facts.append(f"{label} ", style="dim")
+        facts.append(f"{value}   ")
+    outer.add_row(facts)
+    if tally.last_error:
+        error = inert(f"last error: {tally.last_error}")
+        error.stylize("red")
+        outer.add_row(error)
+    if stop.requested:
+        outer.add_row(
+            Text("Stopping when the calls in flight are done; Ctrl-C stops now.", style="yellow")
+        )
+    return outer
+
+
+def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
+    yield "samples", f"{tally.already + tally.finished:,}/{tally.already + tally.owed:,}"
+    yield "per s", f"{tally.per_second:,.1f}"
+    rate = tally.pass_rate
+    yield "passed", "none yet" if rate is None else f"{rate:.1%}"
+    yield "calls", f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
+    yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
+    yield "cost", f"${tally.cost_usd:,.2f}" if tally.cost_known else "unknown"
+    outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
+    yield "outcomes", ", ".join(outcomes) or "none yet"
+    if stop.requested:
+        yield "stopping", "now"
+    elif tally.eta_s is not None:
+        yield "left", str(timedelta(seconds=round(tally.eta_s)))

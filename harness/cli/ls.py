@@ -1,0 +1,36 @@
+"""`harness ls`: the runs there are."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from harness.analysis.metrics import Metrics, from_json
+from harness.cli.console import messages, output
+from harness.config.settings import Settings
+from harness.errors import HarnessError
+from harness.report.tables import inert, runs_table
+from harness.store.run_folder import RunFolder, all_runs
+
+
+def list_runs() -> None:
+    """Print a line per run, with its metrics as they were last written."""
+    root = Settings().runs_dir
+    folders = all_runs(root)
+    if not folders:
+        messages.print(
+            Text(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'."),
+            soft_wrap=True,
+        )
+        return
+    output.print(runs_table({folder.name: _metrics(folder) for folder in folders}))
+
+
+def _metrics(folder: RunFolder) -> Metrics | None:
+    """None where there are none yet; one damaged run must not hide the others."""
+    try:
+        return from_json(folder.metrics.read_bytes(), folder.metrics)
+    except FileNotFoundError:
+        return None
+    except (HarnessError, OSError) as error:
+        messages.print(inert(f"{folder.name}: {error}"))
+        return None

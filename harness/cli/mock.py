@@ -1,0 +1,90 @@
+"""`harness mock`: a loopback provider for dry runs, until it is interrupted."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.errors import ConfigError
+
+
+def mock(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)
+    ] = 8077,
+    latency: Annotated[
+        str,
+        typer.Option(
+            help="Time to answer: SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA.",
+        ),
+    ] = "0",
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PROBABILITY",
+            help="Make a share of the requests fail; repeatable. Names: 400, 429, 500, 503, 529, "
+            "reset, stall, stall_body, truncated_body, invalid_json, empty, refusal, "
+            "content_filter. A retried request draws anew.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of faults and latencies.")] = 0,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help='JSONL of {"prompt": …, "text": …}; prompt is the last user message or the whole '
+            "list of messages. Any other prompt gets a 400. Without it, made-up sentences.",
+        ),
+    ] = None,
+    api_key: Annotated[
+        str | None, typer.Option(help="The only key let in; any other gets a 401.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="A model there is; repeatable. Any other gets a 404."),
+    ] = None,
+    rpm: Annotated[
+        int | None, typer.Option(help="Requests let through in any 60 seconds.", min=1)
+    ] = None,
+    tpm: Annotated[
+        int | None, typer.Option(help="Tokens let through in any 60 seconds.", min=1)
+    ] = None,
+    retry_after: Annotated[
+        float, typer.Option(help="Seconds told with a drawn 429; 0 tells nothing.", min=0)
+    ] = 1.0,
+) -> None:
+    """Serve a make-believe provider that speaks OpenAI chat completions, at no cost.
+
+    Prints its base URL once it listens: put it in a run file as model.base_url.
+    Counters are at /stats; POST /faults changes faults and latency. Ctrl-C ends it.
+    """
+    # Imported here: uvicorn is slow to import, and --help needs none of it.
+    from harness.mock import MockError, MockServer
+    from harness.mock.faults import parse_shares
+
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        server = MockServer(
+            host=host,
+            port=port,
+            latency=latency,
+            faults=parse_shares(fault or []),
+            seed=seed,
+            answers=answers,
+            api_key=api_key,
+            models=model or (),
+            requests_per_minute=rpm,
+            tokens_per_minute=tpm,
+            retry_after=retry_after or None,
+        )
+        with server:
+            typer.echo(server.base_url)
+            ended.wait()
+    except MockError as error:
+        raise ConfigError(str(error)) from None

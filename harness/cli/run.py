@@ -1,0 +1,136 @@
+"""`harness run`: a run file's runs, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.text import Text
+
+from harness.assemble import Job, Result, execute, foresee_job, prepare
+from harness.cli.console import messages, output
+from harness.cli.interrupt import interruptible
+from harness.cli.live import progress
+from harness.cli.outlook import show_outlook
+from harness.config.loading import load
+from harness.config.settings import Settings, secret
+from harness.errors import SecretMissing
+from harness.middleware.stopping import Stop
+from harness.report.tables import run_tables
+from harness.schedule.tally import Tally
+
+INTERRUPTED = 130
+
+T = TypeVar("T")
+
+
+def run_file(
+    file: Path,
+    overrides: Sequence[str],
+    limit: int | None,
+    name: str | None,
+    *,
+    fresh: bool,
+    dry_run: bool,
+) -> int:
+    """Run every variant of a file; returns the exit code.
+
+    0: all done. 1: done, but attempts failed. 130: interrupted.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    settings = Settings()
+    runs = load(file, overrides, {} if limit is None else {"limit": limit})
+    base = name or file.stem
+    missing: list[str] = []
+    jobs = [
+        prepare(
+            run,
+            _named(base, variant),
+            settings,
+            fresh=fresh,
+            secret=_without(missing) if dry_run else secret,
+        )
+        for variant, run in runs.items()
+    ]
+    if dry_run:
+        for job in jobs:
+            show_outlook(job, foresee_job(job), missing)
+        return 0
+    code = 0
+    for job in jobs:
+        again = _again(file, overrides, limit, job.folder.name, variants=len(runs) > 1)
+        code = max(code, _run(job, again))
+        if code == INTERRUPTED:
+            break
+    return code
+
+
+def _named(base: str, variant: str) -> str:
+    return f"{base}.{variant}" if variant else base
+
+
+def _again(
+    file: Path, overrides: Sequence[str], limit: int | None, name: str, *, variants: bool
+) -> str:
+    """The command that continues a run."""
+    words = ["harness", "run", str(file)]
+    for text in overrides:
+        words += ["-o", text]
+    if limit is not None:
+        words += ["--limit", str(limit)]
+    if name != file.stem and not variants:
+        words += ["--name", name]
+    return shlex.join(words)
+
+
+def _run(job: Job, again: str) -> int:
+    @contextlib.contextmanager
+    def watch(tally: Tally, stop: Stop) -> Iterator[None]:
+        with interruptible(stop.request), progress(job.folder.name, tally, stop, messages):
+            yield
+
+    try:
+        result: Result = _event_loop(execute(job, watch))
+    except asyncio.CancelledError:
+        messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
+        return INTERRUPTED
+    output.print(run_tables(result.metrics))
+    messages.print(Text(f"Results in {job.folder.path}"), soft_wrap=True)
+    if result.ended == "interrupted":
+        messages.print(Text(f"Interrupted. To continue: {again}"), soft_wrap=True)
+        return INTERRUPTED
+    failed = result.metrics.outcomes["error"]
+    if failed:
+        messages.print(
+            Text(f"{failed:,} attempts failed. To try them again: {again}"), soft_wrap=True
+        )
+        return 1
+    return 0
+
+
+def _event_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, on uvloop where it is there."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not made for this platform
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
+
+
+def _without(missing: list[str]) -> Callable[[str], str]:
+    """Secrets for a dry run, which needs none: those that are not set are only noted."""
+
+    def lookup(variable: str) -> str:
+        try:
+            return secret(variable)
+        except SecretMissing:
+            missing.append(variable)
+            return ""
+
+    return lookup

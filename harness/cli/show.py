@@ -1,0 +1,32 @@
+"""`harness show`: a run's metrics, or one instance's attempts."""
+
+from __future__ import annotations
+
+from harness.assemble import measure
+from harness.cli.console import output
+from harness.config.settings import Settings
+from harness.errors import DataMissing
+from harness.report.tables import run_tables
+from harness.report.transcript import transcript
+from harness.store.reader import read_instance
+from harness.store.run_folder import find_run
+
+
+def show_run(name: str) -> None:
+    """Print a run's metrics, computed anew: a killed run has written none."""
+    output.print(run_tables(measure(find_run(Settings().runs_dir, name))))
+
+
+def show_instance(name: str, instance: str) -> None:
+    """Print an instance's attempts in full.
+
+    Raises: DataMissing where the run has none of it.
+    """
+    folder = find_run(Settings().runs_dir, name)
+    attempts = read_instance(folder.attempts, instance)
+    if not attempts:
+        raise DataMissing(
+            f"The run {folder.name!r} has no attempt on an instance {instance!r}.",
+            f"The ids are in {folder.attempts}.",
+        )
+    output.print(transcript(attempts))

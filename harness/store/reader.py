@@ -1,0 +1,349 @@
+"""Reading a run's `attempts.jsonl`: as columns for analysis, whole for showing.
+
+Owns what a reader must decide: the last line of a key (instance, sample,
+round) counts, a torn last line is no attempt, a line of another schema version
+is refused. Columns keep a million attempts small: texts, requests, feedback
+and scores are skipped, not held.
+
+>>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
+>>> len(attempts), len(calls)
+(0, 0)
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataInvalid, StoreFailed
+from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome, Usage
+from harness.store.attempts import lines
+
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+NOT_JUDGED = -1
+"""In `AttemptTable.passed`: no verdict, which is not a failed one."""
+UNKNOWN_TOKENS = -1
+"""In `CallTable.tokens`: the provider did not count."""
+
+TOKENS: tuple[str, ...] = Usage.__struct_fields__
+_NOT_COUNTED = (UNKNOWN_TOKENS,) * len(TOKENS)
+_OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+
+L = TypeVar("L", bound="_Name")
+N = TypeVar("N", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceTable:
+    """What is the same for all attempts of an instance: taken from its first line.
+
+    ids: (m,) names, in the order of the file.
+    cluster: (m,) number of the statistical unit.
+    grouping: (m,) which of ``groupings`` the instance has.
+    groupings: the distinct mappings of label to group.
+    """
+
+    ids: tuple[str, ...]
+    cluster: Ints
+    grouping: Ints
+    groupings: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptTable:
+    """Attempts as columns of length n, sorted by (instance, sample, round), each key once.
+
+    instance: (n,) row of the instance in ``instances``.
+    sample: (n,) from 0.
+    round: (n,) from 1.
+    outcome: (n,) index into `harness.records.OUTCOMES`.
+    passed: (n,) 1, 0 or `NOT_JUDGED`.
+    instances: shared by every selection of rows.
+    """
+
+    instance: Ints
+    sample: Ints
+    round: Ints
+    outcome: NDArray[np.int8]
+    passed: NDArray[np.int8]
+    instances: InstanceTable
+
+    def __len__(self) -> int:
+        return len(self.instance)
+
+    @property
+    def cluster(self) -> Ints:
+        """(n,) statistical unit of each attempt."""
+        return self.instances.cluster[self.instance]
+
+    @property
+    def judged(self) -> Bools:
+        """(n,) which attempts have a verdict."""
+        judged: Bools = self.passed != NOT_JUDGED
+        return judged
+
+    def take(self, rows: Bools | NDArray[np.intp]) -> AttemptTable:
+        """The attempts of a mask or of ascending row numbers."""
+        return replace(
+            self,
+            instance=self.instance[rows],
+            sample=self.sample[rows],
+            round=self.round[rows],
+            outcome=self.outcome[rows],
+            passed=self.passed[rows],
+        )
+
+    def sample_starts(self) -> Bools:
+        """(n,) true at the first row of each sample."""
+        starts = np.ones(len(self), dtype=np.bool_)
+        starts[1:] = (np.diff(self.instance) != 0) | (np.diff(self.sample) != 0)
+        return starts
+
+    def last_rounds(self) -> AttemptTable:
+        """One row for each sample: its last round in the file."""
+        return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
+
+    def labels(self) -> list[str]:
+        """What the attempts can be grouped by, in the order of the instances' own labels."""
+        return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
+
+    def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
+        """The attempts of each group of a label, sorted by group; those without it are left out."""
+        groupings = self.instances.groupings
+        names = sorted({groups[label] for groups in groupings if label in groups})
+        code = {name: number for number, name in enumerate(names)}
+        of_grouping = np.array(
+            [code[groups[label]] if label in groups else -1 for groups in groupings], dtype=np.intp
+        )
+        codes = of_grouping[self.instances.grouping[self.instance]]
+        # One stable sort instead of a mask per group: labels may have thousands of groups.
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
+        for number, name in enumerate(names):
+            rows = order[ends[number] : ends[number + 1]]
+            if len(rows):
+                yield name, self.take(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class CallTable:
+    """The calls of a run, each once however many attempts share it.
+
+    Calls of superseded lines are here too: they were paid for.
+
+    tokens: (c, 4) in the order of `harness.records.Usage`, `UNKNOWN_TOKENS`
+        where not counted.
+    cost_usd: (c,) not a number where unknown.
+    """
+
+    tokens: NDArray[np.int64]
+    cost_usd: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.cost_usd)
+
+
+def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
+    """All attempts and calls of a file, superseded lines resolved; empty where there is no file.
+
+    Raises: DataInvalid with file and line, StoreFailed where the file cannot be read.
+    """
+    instances, calls = _Instances(), _Calls()
+    instance, sample, round_ = array("i"), array("i"), array("i")
+    outcome, passed = array("b"), array("b")
+    for number, _, line in _decoded(path, _Line):
+        try:
+            instance.append(instances.row(line))
+        except msgspec.MsgspecError as error:
+            raise _invalid(path, number, error) from None
+        sample.append(line.sample)
+        round_.append(line.round)
+        outcome.append(_OUTCOME_CODE[line.outcome])
+        passed.append(NOT_JUDGED if line.passed is None else line.passed)
+        if line.call_id is not None:
+            calls.add(line.call_id, line.usage, line.cost_usd)
+    table = AttemptTable(
+        _column(instance, np.int32),
+        _column(sample, np.int32),
+        _column(round_, np.int32),
+        _column(outcome, np.int8),
+        _column(passed, np.int8),
+        instances.table(),
+    )
+    return _latest(table), calls.table()
+
+
+def read_instance(path: Path, instance: str) -> list[Attempt]:
+    """The whole attempts of one instance, in order of sample and round.
+
+    Empty where the file has none. Raises: as `read_columns`.
+    """
+    latest: dict[tuple[int, int], Attempt] = {}
+    decode = msgspec.json.Decoder(Attempt).decode
+    for number, text, name in _decoded(path, _Name):
+        if name.instance == instance:
+            try:
+                latest[name.sample, name.round] = decode(text)
+            except msgspec.MsgspecError as error:
+                raise _invalid(path, number, error) from None
+    return [latest[key] for key in sorted(latest)]
+
+
+# Columns are 32 bits wide.
+_Sample = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_Round = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+class _Name(_Version, gc=False):
+    """What every line must say; keys that a later version adds are ignored."""
+
+    instance: str
+    sample: _Sample
+    round: _Round
+
+
+class _Line(_Name, gc=False):
+    """What analysis needs of a line."""
+
+    groups: msgspec.Raw  # decoded once for each distinct mapping
+    cluster: str
+    outcome: Outcome
+    passed: bool | None = None
+    call_id: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, bytes, L]]:
+    """Number, from 1, text and content of each complete line."""
+    decode = msgspec.json.Decoder(shape).decode
+    try:
+        for number, (_, text) in enumerate(lines(path), start=1):
+            try:
+                line = decode(text)
+            except msgspec.MsgspecError as error:
+                # Another version may well differ in shape: say so rather than what differs.
+                _refuse_other_version(path, number, _version(text))
+                raise _invalid(path, number, error) from None
+            if line.v != SCHEMA_VERSION:
+                _refuse_other_version(path, number, line.v)
+            yield number, text, line
+    except OSError as error:
+        raise StoreFailed(
+            f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
+        ) from None
+
+
+def _version(text: bytes) -> int:
+    try:
+        return msgspec.json.decode(text, type=_Version).v
+    except msgspec.MsgspecError:
+        return SCHEMA_VERSION
+
+
+def _refuse_other_version(path: Path, number: int, version: int) -> None:
+    if version != SCHEMA_VERSION:
+        raise DataInvalid(
+            f"{path}, line {number}: schema version {version}, this harness reads"
+            f" version {SCHEMA_VERSION}.",
+            "Read the run with the harness that wrote it.",
+        )
+
+
+def _invalid(path: Path, number: int, error: Exception) -> DataInvalid:
+    return DataInvalid(
+        f"{path}, line {number}: not an attempt ({error}).",
+        "Remove the line and run again: its attempt is then owed again.",
+    )
+
+
+def _latest(table: AttemptTable) -> AttemptTable:
+    """Sorted by key, the last of the lines of each key."""
+    # The sort is stable: lines of one key keep the order of the file.
+    table = table.take(np.lexsort((table.round, table.sample, table.instance)))
+    again = (
+        (np.diff(table.instance) == 0) & (np.diff(table.sample) == 0) & (np.diff(table.round) == 0)
+    )
+    return table.take(np.append(~again, True)[: len(table)])
+
+
+class _Instances:
+    """Gathers an `InstanceTable` from lines."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, int] = {}
+        self._clusters: dict[str, int] = {}
+        self._grouping_rows: dict[bytes, int] = {}
+        self._groupings: list[Mapping[str, str]] = []
+        self._cluster, self._grouping = array("i"), array("i")
+
+    def row(self, line: _Line) -> int:
+        """The number of the line's instance."""
+        row = self._ids.get(line.instance)
+        if row is None:
+            row = self._ids[line.instance] = len(self._ids)
+            cluster = self._clusters.setdefault(line.cluster, len(self._clusters))
+            self._cluster.append(cluster)
+            self._grouping.append(self._grouping_row(bytes(line.groups)))
+        return row
+
+    def _grouping_row(self, text: bytes) -> int:
+        row = self._grouping_rows.get(text)
+        if row is None:
+            row = self._grouping_rows[text] = len(self._groupings)
+            self._groupings.append(msgspec.json.decode(text, type=dict[str, str]))
+        return row
+
+    def table(self) -> InstanceTable:
+        return InstanceTable(
+            tuple(self._ids),
+            _column(self._cluster, np.int32),
+            _column(self._grouping, np.int32),
+            tuple(self._groupings),
+        )
+
+
+class _Calls:
+    """Gathers a `CallTable` from the lines that name a call.
+
+    Lines of one call may differ in what they know (one was paid for, another
+    came from the cache): the largest figure is the call's.
+    """
+
+    def __init__(self) -> None:
+        # Names are held as 64-bit hashes, 8 bytes instead of 200: among a
+        # million calls, the odds that any two are taken for one are 1 in 10^7.
+        self._name, self._tokens, self._cost = array("q"), array("q"), array("d")
+
+    def add(self, call_id: str, usage: Usage | None, cost_usd: float | None) -> None:
+        self._name.append(hash(call_id))
+        self._cost.append(float("nan") if cost_usd is None else cost_usd)
+        self._tokens.extend(_NOT_COUNTED if usage is None else msgspec.structs.astuple(usage))
+
+    def table(self) -> CallTable:
+        names, rows = np.unique(_column(self._name, np.int64), return_inverse=True)
+        tokens = np.full((len(names), len(TOKENS)), UNKNOWN_TOKENS, dtype=np.int64)
+        counts = _column(self._tokens, np.int64).reshape(-1, len(TOKENS))
+        for kind in range(len(TOKENS)):
+            np.maximum.at(tokens[:, kind], rows, counts[:, kind])
+        cost_usd = np.full(len(names), np.nan)
+        np.fmax.at(cost_usd, rows, _column(self._cost, np.float64))
+        return CallTable(tokens, cost_usd)
+
+
+def _column(values: array[Any], dtype: type[N]) -> NDArray[N]:
+    """The same memory, not a copy."""
+    return np.frombuffer(values, dtype=dtype)

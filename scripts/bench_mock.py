@@ -1,0 +1,190 @@
+"""How many requests a second the mock provider sustains on one core.
+
+The server has one core, the load generator another: raw connections, each
+sending its next request as soon as it has the answer to the last. The generator
+must be the faster of the two, which the server's CPU share shows.
+
+    python scripts/bench_mock.py --requests 50000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from urllib.parse import urlsplit
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from harness.mock import MockServer
+
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table."""
+
+    name: str
+    concurrency: int
+    latency: float = 0.0
+    faults: dict[str, float] = field(default_factory=dict)
+    tokens_per_minute: int | None = None
+
+
+CASES = (
+    Case("plain", 100),
+    Case("plain", 500),
+    Case("rate limit", 100, tokens_per_minute=10**9),
+    Case("10% 429, 3% 500, 1% empty", 100, faults={"429": 0.1, "500": 0.03, "empty": 0.01}),
+    Case("50 ms", 500, latency=0.05),
+)
+
+
+def pin(core: int) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+
+
+def serve(case: Case, core: int, pipe: Connection) -> None:
+    """The server's process: serves until it hears from the pipe, then tells its CPU seconds."""
+    pin(core)
+    with MockServer(
+        latency=case.latency, faults=case.faults, tokens_per_minute=case.tokens_per_minute
+    ) as server:
+        pipe.send(server.base_url)
+        pipe.recv()
+        before = time.process_time()
+        pipe.send(None)
+        pipe.recv()
+        pipe.send((time.process_time() - before, server.stats().requests))
+
+
+def requests(count: int, host: str) -> Iterator[bytes]:
+    """Distinct requests of a usual size."""
+    for seed in range(count):
+        body = (
+            b'{"model":"gpt-4","temperature":0.7,"max_tokens":1000,"seed":%d,"messages":'
+            b'[{"role":"user","content":"Please generate a sentence of exactly 12 words in which '
+            b'the third word is water and the last word is again."}]}' % seed
+        )
+        yield (
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
+            b"Authorization: Bearer sk-mock\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s"
+            % (host.encode(), len(body), body)
+        )
+
+
+class Client(asyncio.Protocol):
+    """One connection that sends request after request, and notes how long each took."""
+
+    def __init__(self, work: Iterator[bytes], times: list[float]) -> None:
+        self._work = work
+        self._times = times
+        self._buffer = b""
+        self._sent_at = 0.0
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head = self._buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        length = LENGTH.search(self._buffer, 0, head)
+        assert length is not None
+        if len(self._buffer) >= head + 4 + int(length[1]):
+            self._buffer = b""
+            self._times.append(time.perf_counter() - self._sent_at)
+            self._send()
+
+    def _send(self) -> None:
+        request = next(self._work, None)
+        if request is None:
+            self._transport.close()
+            self.done.set_result(None)
+            return
+        self._sent_at = time.perf_counter()
+        self._transport.write(request)
+
+
+async def load(url: str, count: int, concurrency: int) -> tuple[float, list[float]]:
+    """Seconds for all requests, and the seconds of each."""
+    parts = urlsplit(url)
+    work = iter(list(requests(count, parts.netloc)))
+    times: list[float] = []
+    loop = asyncio.get_running_loop()
+    started = time.perf_counter()
+    clients = []
+    for _ in range(concurrency):
+        _, client = await loop.create_connection(
+            lambda: Client(work, times), parts.hostname, parts.port
+        )
+        clients.append(client.done)
+    await asyncio.gather(*clients)
+    return time.perf_counter() - started, times
+
+
+def measure(case: Case, count: int, server_core: int) -> list[str]:
+    here, there = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=serve, args=(case, server_core, there))
+    process.start()
+    url = here.recv()
+    here.send(None)
+    here.recv()
+    seconds, times = uvloop.run(load(url, count, case.concurrency))
+    here.send(None)
+    cpu, served = here.recv()
+    process.join()
+    times.sort()
+    return [
+        case.name,
+        str(case.concurrency),
+        f"{served:,}",
+        f"{served / seconds:,.0f}",
+        f"{1e6 * cpu / served:.0f}",
+        f"{100 * cpu / seconds:.0f}%",
+        f"{1000 * times[len(times) // 2]:.1f}",
+        f"{1000 * times[len(times) * 99 // 100]:.1f}",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--requests", type=int, default=30_000, help="requests per row")
+    count = parser.parse_args().requests
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    pin(cores[-1])
+    table = Table("case")
+    for name in (
+        "connections",
+        "requests",
+        "requests/s",
+        "server CPU µs",
+        "server CPU",
+        "p50 ms",
+        "p99 ms",
+    ):
+        table.add_column(name, justify="right")
+    for case in CASES:
+        table.add_row(*measure(case, count, cores[0]))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
