@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -28,12 +29,15 @@ NETWORK_FILE_SYSTEMS = {
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, reply BLOB NOT NULL, backend TEXT NOT NULL, model TEXT NOT NULL,
-    created REAL NOT NULL DEFAULT (unixepoch('subsec'))
+    created REAL NOT NULL
 )
 """
-_INSERT = "INSERT OR IGNORE INTO replies (key, reply, backend, model) VALUES (?, ?, ?, ?)"
+_INSERT = """
+INSERT INTO replies (key, reply, backend, model, created) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO NOTHING
+"""
 
-_Row = tuple[bytes, bytes, str, str]
+_Row = tuple[bytes, bytes, str, str, float]
 _Write = tuple[_Row, asyncio.Future[None], asyncio.AbstractEventLoop]
 
 
@@ -110,7 +114,7 @@ class ReplyFile:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        row = (bytes.fromhex(key), self._encoder.encode(reply), backend, model)
+        row = (bytes.fromhex(key), self._encoder.encode(reply), backend, model, time.time())
         self._queue.put((row, done, loop))
         await done
 
@@ -134,6 +138,12 @@ class ReplyFile:
             for loop, futures in loops.items():
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_settle, futures, failure)
+
+    def __enter__(self) -> ReplyFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Commit what is queued and close the file."""

@@ -1,1 +1,21 @@
-""""""
+"""A provider that costs nothing: a loopback server that behaves, and misbehaves, on order.
+
+For the tests and for users' own dry runs. It answers through the real protocol,
+so that real clients are tested and none is patched. It stands alone: nothing
+here imports the rest of the harness.
+
+>>> with MockServer(latency=0.01, faults={"500": 0.1}) as server:  # doctest: +SKIP
+...     client = openai.OpenAI(base_url=server.base_url, api_key="any")
+
+In the order of a request: `server` listens, `connection` carries, `app`
+decides, a `wire` (`openai_chat`) reads and words, `limits` refuse, `faults`
+break, `latency` delays, `answers` speak, `stats` count.
+"""
+
+from harness.mock.answers import Answerer
+from harness.mock.errors import MockError
+from harness.mock.faults import Fault
+from harness.mock.server import MockServer
+from harness.mock.stats import BodyCount, Snapshot
+
+__all__ = ["Answerer", "BodyCount", "Fault", "MockError", "MockServer", "Snapshot"]

@@ -29,6 +29,7 @@ _MOST_K = 7
 _LONGEST_NAME = 120
 _UNKNOWN = "n/a"
 _SIMULATED = Text("SIMULATED", style="bold yellow", no_wrap=True, overflow="ellipsis")
+_ROUND_NOTE = "A round's rate is among the samples judged in it."
 _WIDE = 80
 _ROUND = len("0.500")
 _INTERVAL = len("0.400-0.600")
@@ -154,8 +155,10 @@ class _GroupTable:
             shown, with_interval=room >= len(shown) * _column(_ROUND) + _column(_INTERVAL)
         )
         notes = []
+        if rounds and _unequal_rounds(self._metrics):
+            notes.append(_ROUND_NOTE)
         if len(shown) < len(rounds):
-            notes.append(f"{len(rounds) - len(shown)} rounds left out: the terminal is narrow.")
+            notes.append(f"Rounds left out for want of room: {len(rounds) - len(shown)}.")
         if self._n_left_out:
             notes.append(f"{self._n_left_out:,} more groups are in metrics.json.")
         if notes:
@@ -221,10 +224,12 @@ def _rounds_table(metrics: Metrics) -> Group:
             f"{rounds.any_of_first_k_n[number]:,}",
             _with_error(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number], 4),
         )
-    if len(set(rounds.n.values())) == 1:
-        return Group(table)
-    note = "The rate of a round is among the samples that had it: mind its n."
-    return Group(table, Text(note, style="dim"))
+    return Group(table, *([Text(_ROUND_NOTE, style="dim")] if _unequal_rounds(metrics) else []))
+
+
+def _unequal_rounds(metrics: Metrics) -> bool:
+    """Whether some samples had fewer rounds: they stopped on a pass, failed or wait."""
+    return len(set(metrics.rounds.n.values())) > 1
 
 
 def _outcome_table(metrics: Metrics) -> Table:

@@ -1,0 +1,107 @@
+"""Rate limits as providers keep them: so many units in any sixty seconds.
+
+The window slides and is exact: the server is the judge of whether a client
+kept to a limit, so it must not let more through at a window's edge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+WINDOW_S = 60.0
+
+Unit = Literal["requests", "tokens"]
+
+
+class Level(Struct, frozen=True):
+    """How full a limit is.
+
+    wait_s: seconds until the refused amount fits; 0 where it was admitted.
+    reset_s: seconds until the limit is untouched again.
+    """
+
+    unit: Unit
+    limit: int
+    used: int
+    wanted: int
+    wait_s: float
+    reset_s: float
+
+    @property
+    def remaining(self) -> int:
+        """Units that may be used at once."""
+        return self.limit - self.used
+
+
+class SlidingWindow:
+    """What was used in the last sixty seconds."""
+
+    def __init__(self, unit: Unit, limit: int, clock: Callable[[], float]) -> None:
+        self.unit = unit
+        self.limit = limit
+        self.used = 0
+        self._clock = clock
+        self._uses: deque[tuple[float, int]] = deque()
+
+    def take(self, amount: int) -> None:
+        """Use some units now."""
+        self._uses.append((self._clock(), amount))
+        self.used += amount
+
+    def level(self, amount: int = 0) -> Level:
+        """How full the window is, and how long this amount would have to wait."""
+        now = self._clock()
+        while self._uses and self._uses[0][0] <= now - WINDOW_S:
+            self.used -= self._uses.popleft()[1]
+        reset_s = self._uses[-1][0] + WINDOW_S - now if self._uses else 0.0
+        wait_s = self._wait(amount, now)
+        return Level(self.unit, self.limit, self.used, amount, wait_s, reset_s)
+
+    def _wait(self, amount: int, now: float) -> float:
+        excess = self.used + amount - self.limit
+        if excess <= 0:
+            return 0.0
+        for at, used in self._uses:
+            excess -= used
+            if excess <= 0:
+                return at + WINDOW_S - now
+        return WINDOW_S  # More than the limit holds at all: it never fits.
+
+
+class RateLimits:
+    """The limits of one provider, shared by all its models; none by default."""
+
+    def __init__(
+        self,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        limits: list[tuple[Unit, int | None]] = [
+            ("requests", requests_per_minute),
+            ("tokens", tokens_per_minute),
+        ]
+        self._windows = [SlidingWindow(unit, n, clock) for unit, n in limits if n is not None]
+
+    def admit(self, tokens: int) -> Level | None:
+        """Count a request that uses so many tokens, or say which limit it breaks.
+
+        A refused request uses nothing up.
+        """
+        amounts = {"requests": 1, "tokens": tokens}
+        for window in self._windows:
+            level = window.level(amounts[window.unit])
+            if level.wait_s > 0:
+                return level
+        for window in self._windows:
+            window.take(amounts[window.unit])
+        return None
+
+    def levels(self) -> list[Level]:
+        """How full each limit is now; empty where there are none."""
+        return [window.level() for window in self._windows]

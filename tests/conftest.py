@@ -1,0 +1,128 @@
+"""What several tests share: a toy task, a scripted backend, a loopback provider."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.config.run_file import RunFile
+from harness.errors import Unparseable
+from harness.mock import MockServer
+from harness.records import Instance, Message, Reply, Request, Score, Usage
+
+ROOT = Path(__file__).parents[1]
+
+
+class Sums:
+    """A toy task: add two numbers. Instance n asks n + n; every third shares a prompt."""
+
+    def __init__(self, n: int = 6, on_truncated: str = "fail", shared: bool = False) -> None:
+        self.n = n
+        self.on_truncated: Any = on_truncated
+        self.shared = shared
+
+    def instances(self) -> Iterator[Instance[int]]:
+        for number in range(self.n):
+            asked = number % 3 if self.shared else number
+            yield Instance(f"sum/{number}", asked, {"parity": "odd" if number % 2 else "even"})
+
+    def fingerprint(self) -> Mapping[str, str]:
+        return {"dataset": "sums"}
+
+    def messages(
+        self, instance: Instance[int], shots: Sequence[Instance[int]]
+    ) -> tuple[Message, ...]:
+        return (Message("user", f"What is {instance.data} + {instance.data}?"),)
+
+    def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
+        try:
+            answer = int(text)
+        except ValueError:
+            raise Unparseable(f"{text!r} is no number") from None
+        right = answer == 2 * instance.data
+        return {"exact": Score(right, right, "" if right else f"{answer} is wrong")}
+
+    def feedback(self, instance: Instance[int], text: str, scores: Mapping[str, Score]) -> str:
+        return f"{text} is wrong."
+
+    def gold(self, instance: Instance[int]) -> str | None:
+        return str(2 * instance.data)
+
+
+def sum_asked(request: Request) -> int:
+    return int(request.messages[0].content.split()[2])
+
+
+class Scripted:
+    """A backend that answers with a function of the request, and counts."""
+
+    endpoint = "scripted"
+    features: frozenset[str] = frozenset({"seed"})
+
+    def __init__(
+        self,
+        answer: Callable[[Request], str | Reply | Exception] | None = None,
+        *,
+        cacheable: bool = True,
+        delay: float = 0.0,
+    ) -> None:
+        self.answer = answer or (lambda request: str(2 * sum_asked(request)))
+        self.cacheable = cacheable
+        self.delay = delay
+        self.requests: list[Request] = []
+        self.in_flight = 0
+        self.most_in_flight = 0
+
+    async def generate(self, request: Request) -> Reply:
+        self.requests.append(request)
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(self.delay)
+            said = self.answer(request)
+        finally:
+            self.in_flight -= 1
+        if isinstance(said, Exception):
+            raise said
+        return said if isinstance(said, Reply) else Reply(said, "stop", Usage(3, 2))
+
+    async def aclose(self) -> None:
+        pass
+
+
+def run_file(**changes: Any) -> RunFile:
+    """A run file on nothing in particular; changes by section."""
+    return RunFile.model_validate(
+        {"task": {"name": "sums"}, "model": {"backend": "scripted", "name": "m"}} | changes
+    )
+
+
+@pytest.fixture
+def mock_server() -> Iterator[MockServer]:
+    with MockServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the runs, the cache or the keys of the person who runs it."""
+    folder = tmp_path_factory.mktemp("harness")
+    for name in ("runs", "cache"):
+        monkeypatch.setenv(f"HARNESS_{name.upper()}_DIR", str(folder / name))
+    for name in list(os.environ):
+        if name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def data_dir() -> Path:
+    """Recorded data of others, where it is there."""
+    folder = Path(os.environ.get("HARNESS_DATA_DIR", ROOT.parent / "shared" / "data"))
+    if not (folder / "collie" / "instances.jsonl").is_file():
+        pytest.skip("no reference data: set HARNESS_DATA_DIR")
+    return folder

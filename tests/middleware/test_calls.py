@@ -1,0 +1,119 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import Scripted
+
+from harness.errors import RequestRejected, StoreFailed
+from harness.middleware.calls import FreeCalls, PaidCalls, ReplyUnsaved
+from harness.middleware.reply_file import ReplyFile
+from harness.records import Decoding, Message, Origin, Reply, Request
+
+
+def request(number: int = 1, sample: int = 0, instance: str = "a") -> Request:
+    messages = (Message("user", f"What is {number} + {number}?"),)
+    return Request("m", messages, Decoding(), sample, Origin(instance, sample, 1))
+
+
+@pytest.fixture
+def replies(tmp_path: Path) -> Iterator[ReplyFile]:
+    with ReplyFile(tmp_path / "replies.sqlite") as file:
+        yield file
+
+
+def paid(backend: Scripted, replies: ReplyFile) -> PaidCalls:
+    return PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
+
+
+async def test_the_second_time_a_call_comes_from_the_cache(replies: ReplyFile) -> None:
+    backend = Scripted()
+    calls = paid(backend, replies)
+    first, second = await calls(request()), await calls(request(instance="b"))
+    assert (first.cached, second.cached) == (False, True)
+    assert first.id == second.id
+    assert first.reply == second.reply
+    assert len(backend.requests) == 1
+
+
+async def test_500_identical_calls_at_once_are_one(replies: ReplyFile) -> None:
+    backend = Scripted(delay=0.01)
+    calls = paid(backend, replies)
+    found = await asyncio.gather(*(calls(request(instance=str(n))) for n in range(500)))
+    assert len(backend.requests) == 1
+    assert sum(not call.cached for call in found) == 1
+
+
+async def test_samples_are_calls_of_their_own(replies: ReplyFile) -> None:
+    backend = Scripted()
+    calls = paid(backend, replies)
+    ids = {(await calls(request(sample=sample))).id for sample in range(5)}
+    assert len(ids) == len(backend.requests) == 5
+
+
+async def test_an_error_reaches_all_who_wait_and_is_not_kept(replies: ReplyFile) -> None:
+    backend = Scripted(lambda _: RequestRejected("no"), delay=0.01)
+    calls = paid(backend, replies)
+    found = await asyncio.gather(*(calls(request()) for _ in range(5)), return_exceptions=True)
+    assert [type(error) for error in found] == [RequestRejected] * 5
+    backend.answer = lambda _: "2"
+    assert (await calls(request())).reply.text == "2"
+
+
+async def test_an_empty_answer_is_not_kept(replies: ReplyFile) -> None:
+    backend = Scripted(lambda _: Reply("", "stop"))
+    calls = paid(backend, replies)
+    await calls(request())
+    assert not (await calls(request())).cached
+    assert len(backend.requests) == 2
+
+
+async def test_a_truncated_answer_is_kept_for_it_was_paid_for(replies: ReplyFile) -> None:
+    backend = Scripted(lambda _: Reply("1", "length"))
+    calls = paid(backend, replies)
+    await calls(request())
+    assert (await calls(request())).cached
+
+
+async def test_when_the_one_that_pays_is_cancelled_another_takes_over(replies: ReplyFile) -> None:
+    backend = Scripted(delay=0.05)
+    calls = paid(backend, replies)
+    payer = asyncio.create_task(calls(request()))
+    await asyncio.sleep(0.01)
+    waiter = asyncio.create_task(calls(request()))
+    await asyncio.sleep(0.01)
+    payer.cancel()
+    assert (await waiter).reply.text == "2"
+    assert payer.cancelled()
+
+
+async def test_a_cancelled_waiter_leaves_the_call_to_the_one_that_pays(replies: ReplyFile) -> None:
+    backend = Scripted(delay=0.03)
+    calls = paid(backend, replies)
+    payer = asyncio.create_task(calls(request()))
+    await asyncio.sleep(0.01)
+    waiter = asyncio.create_task(calls(request()))
+    await asyncio.sleep(0.01)
+    waiter.cancel()
+    assert (await payer).reply.text == "2"
+    assert waiter.cancelled()
+
+
+async def test_a_reply_that_cannot_be_kept_is_handed_over_with_the_error(tmp_path: Path) -> None:
+    class Broken(ReplyFile):
+        async def put(self, key: str, reply: Reply, backend: str, model: str) -> None:
+            raise StoreFailed("disk full")
+
+    with Broken(tmp_path / "replies.sqlite") as replies:
+        with pytest.raises(ReplyUnsaved, match="disk full") as caught:
+            await paid(Scripted(), replies)(request())
+    assert caught.value.call.reply.text == "2"
+
+
+async def test_free_calls_share_an_id_by_prompt_or_by_instance() -> None:
+    backend = Scripted()
+    by_prompt = FreeCalls(backend.generate, backend="b", endpoint="", by_instance=False)
+    by_instance = FreeCalls(backend.generate, backend="b", endpoint="", by_instance=True)
+    one, two = request(instance="a"), request(instance="b")
+    assert (await by_prompt(one)).id == (await by_prompt(two)).id
+    assert (await by_instance(one)).id != (await by_instance(two)).id
