@@ -3,12 +3,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Scripted
 
 from harness.errors import RequestRejected, StoreFailed
 from harness.middleware.calls import FreeCalls, PaidCalls, ReplyUnsaved
 from harness.middleware.reply_file import ReplyFile
 from harness.records import Decoding, Message, Origin, Reply, Request
+from tests.conftest import Scripted
 
 
 def request(number: int = 1, sample: int = 0, instance: str = "a") -> Request:
@@ -104,9 +104,11 @@ async def test_a_reply_that_cannot_be_kept_is_handed_over_with_the_error(tmp_pat
         async def put(self, key: str, reply: Reply, backend: str, model: str) -> None:
             raise StoreFailed("disk full")
 
-    with Broken(tmp_path / "replies.sqlite") as replies:
-        with pytest.raises(ReplyUnsaved, match="disk full") as caught:
-            await paid(Scripted(), replies)(request())
+    with (
+        Broken(tmp_path / "replies.sqlite") as replies,
+        pytest.raises(ReplyUnsaved, match="disk full") as caught,
+    ):
+        await paid(Scripted(), replies)(request())
     assert caught.value.call.reply.text == "2"
 
 

@@ -1,12 +1,12 @@
 import asyncio
 
 import pytest
-from tests.conftest import Scripted
 
 from harness.errors import TimedOut
 from harness.middleware.concurrency import Concurrency
 from harness.middleware.stopping import Stop, Stopping
 from harness.records import Decoding, Message, Origin, Request
+from tests.conftest import Scripted
 
 REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
 

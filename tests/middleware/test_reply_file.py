@@ -1,5 +1,4 @@
 import asyncio
-import os
 import signal
 import sqlite3
 import subprocess
@@ -119,7 +118,6 @@ async def test_a_write_that_fails_is_an_error_and_earlier_replies_stay(path: Pat
             await replies.put(key(2), REPLY, "b", "m")
 
 
-@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no small file system to fill")
 def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     """RLIMIT_FSIZE stands for the full disk: writing past it fails in the same way."""
     script = """
@@ -153,4 +151,3 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     assert "Make room" in ended.stdout
     with ReplyFile(path) as replies:
         assert replies.get(key(0)) == Reply("x" * 5000, "stop")
-    assert os.path.exists(path)

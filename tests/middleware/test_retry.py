@@ -1,5 +1,4 @@
 import pytest
-from tests.conftest import Scripted
 
 from harness.errors import (
     AuthenticationFailed,
@@ -14,6 +13,7 @@ from harness.errors import (
 )
 from harness.middleware.retry import FIRST_CONTACT_TRIES, Retry
 from harness.records import Decoding, Message, Origin, Request
+from tests.conftest import Scripted
 
 REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
 

@@ -1,0 +1,47 @@
+"""Asynchronous, multi-provider evaluation of instruction following and constrained generation.
+
+The journey of a run, in the order of the modules:
+
+1. `harness.config` reads a run file and the environment.
+2. `harness.assemble` builds its parts: a task (`harness.tasks`) with its data
+   (`harness.datasets`) and a backend (`harness.backends`).
+3. `harness.schedule` streams what is owed to workers; each sample's rounds go
+   through `harness.middleware` (cache, retry, concurrency) to the backend.
+4. `harness.scoring` scores each reply, `harness.store` appends it to the run.
+5. `harness.analysis` measures the run, `harness.report` shows it.
+
+From Python:
+
+>>> import asyncio, harness
+>>> run = harness.load("configs/quickstart.yaml")[""]  # doctest: +SKIP
+>>> job = harness.prepare(run, "quickstart", harness.Settings())  # doctest: +SKIP
+>>> asyncio.run(harness.execute(job)).metrics.overall.pass_rate  # doctest: +SKIP
+0.55
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.assemble import execute, measure, prepare
+    from harness.config.loading import load
+    from harness.config.settings import Settings
+
+__all__ = ["Settings", "execute", "load", "measure", "prepare"]
+
+_HOMES = {
+    "load": "harness.config.loading",
+    "Settings": "harness.config.settings",
+    "prepare": "harness.assemble",
+    "execute": "harness.assemble",
+    "measure": "harness.assemble",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: ``import harness`` stays instant."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'harness' has no attribute {name!r}")

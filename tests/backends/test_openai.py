@@ -1,0 +1,303 @@
+"""Through the official SDK against a real server on loopback."""
+
+import asyncio
+import inspect
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import openai
+import pytest
+
+from harness.backends._openai_errors import translated
+from harness.backends.openai import OPENAI_URL, OpenAIBackend
+from harness.errors import (
+    AuthenticationFailed,
+    CallError,
+    ConfigError,
+    ConnectionFailed,
+    MalformedReply,
+    ModelNotFound,
+    RateLimited,
+    RequestRejected,
+    SecretMissing,
+    ServerFailed,
+    TimedOut,
+)
+from harness.mock import MockServer
+from harness.records import Decoding, Message, Origin, Reply, Request
+
+REQUEST = Request(
+    "gpt-4",
+    (Message("system", "Be brief."), Message("user", "Grüße?")),
+    Decoding(0.7, 1000, 0.9, ("\n\n",)),
+    0,
+    Origin("a", 0, 1),
+    seed=7,
+)
+
+
+async def ask(
+    base_url: str, request: Request = REQUEST, *, key: str = "sk-secret", timeout_s: float = 10
+) -> Reply:
+    backend = OpenAIBackend(
+        base_url, "KEY", secret=lambda _: key, concurrency=4, timeout_s=timeout_s
+    )
+    try:
+        return await backend.generate(request)
+    finally:
+        await backend.aclose()
+
+
+@contextmanager
+def answering(
+    body: str | bytes, status: int = 200, headers: str = ""
+) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that answers every request with one body, and keeps what it was sent."""
+    content = body.encode() if isinstance(body, str) else body
+    head = (
+        f"HTTP/1.1 {status} x\r\ncontent-type: application/json\r\n{headers}"
+        f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+    )
+    received: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    data = b""
+                    while b"\r\n\r\n" not in data:
+                        data += connection.recv(65536)
+                    sent, _, rest = data.partition(b"\r\n\r\n")
+                    length = next(
+                        int(line.split(b":")[1])
+                        for line in sent.lower().split(b"\r\n")
+                        if line.startswith(b"content-length")
+                    )
+                    while len(rest) < length:
+                        rest += connection.recv(65536)
+                    received.append(sent + b"\r\n\r\n" + rest)
+                    connection.sendall(head.encode() + content)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1", received
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def completion(**message: object) -> str:
+    return json.dumps({"choices": [{"message": message, "finish_reason": "stop"}], "model": "m1"})
+
+
+async def test_the_request_says_what_was_asked_and_nothing_else() -> None:
+    with answering(completion(content="Hallo")) as (url, received):
+        reply = await ask(url)
+    head, _, body = received[0].partition(b"\r\n\r\n")
+    assert json.loads(body) == {
+        "model": "gpt-4",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Grüße?"},
+        ],
+        "temperature": 0.7,
+        "max_tokens": 1000,
+        "top_p": 0.9,
+        "stop": ["\n\n"],
+        "seed": 7,
+    }
+    assert b"authorization: bearer sk-secret" in head.lower()
+    assert (reply.text, reply.finish_reason, reply.model, reply.usage) == (
+        "Hallo",
+        "stop",
+        "m1",
+        None,
+    )
+
+
+async def test_what_is_not_set_is_not_sent() -> None:
+    bare = msgspec.structs.replace(REQUEST, decoding=Decoding(), seed=None)
+    with answering(completion(content="Hallo")) as (url, received):
+        await ask(url, bare)
+    assert json.loads(received[0].partition(b"\r\n\r\n")[2]).keys() == {"model", "messages"}
+
+
+async def test_usage_is_what_the_provider_counted(mock_server: MockServer) -> None:
+    reply = await ask(mock_server.base_url)
+    assert reply.text
+    assert reply.usage is not None
+    assert reply.usage.input_tokens > 0
+    assert reply.usage.output_tokens > 0
+
+
+async def test_max_tokens_ends_an_answer_with_length(mock_server: MockServer) -> None:
+    short = msgspec.structs.replace(REQUEST, decoding=Decoding(max_tokens=1))
+    assert (await ask(mock_server.base_url, short)).finish_reason == "length"
+
+
+async def test_a_refusal_is_told_apart_from_an_answer() -> None:
+    with answering(completion(content=None, refusal="I will not.")) as (url, _):
+        reply = await ask(url)
+    assert (reply.text, reply.finish_reason) == ("I will not.", "refusal")
+
+
+async def test_null_content_is_an_empty_answer() -> None:
+    with answering(completion(content=None)) as (url, _):
+        assert (await ask(url)).text == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "{", "null", "[]", "{}", '{"choices":[]}', '{"choices":[{}]}', "<html>busy</html>",
+     '{"choices":[{"message":{"content":7}}]}', b"\xff\xfe"],
+)  # fmt: skip
+async def test_a_body_that_is_no_completion_is_malformed(body: str | bytes) -> None:
+    with answering(body) as (url, _), pytest.raises(MalformedReply):
+        await ask(url)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, RequestRejected),
+        (401, AuthenticationFailed),
+        (403, AuthenticationFailed),
+        (404, ModelNotFound),
+        (408, ServerFailed),
+        (409, ServerFailed),
+        (413, RequestRejected),
+        (422, RequestRejected),
+        (429, RateLimited),
+        (500, ServerFailed),
+        (503, ServerFailed),
+        (529, ServerFailed),
+    ],
+)
+async def test_each_status_is_an_error_of_ours(status: int, kind: type[CallError]) -> None:
+    body = '{"error": {"message": "what was wrong with sk-secret", "code": null}}'
+    with answering(body, status) as (url, received), pytest.raises(kind) as caught:
+        await ask(url)
+    assert str(status) in caught.value.message
+    assert "what was wrong" in caught.value.message
+    assert "sk-secret" not in str(caught.value)
+    assert len(received) == 1, "the SDK must not retry"
+
+
+async def test_a_spent_account_is_not_a_rate_limit() -> None:
+    body = '{"error": {"message": "no credit", "code": "insufficient_quota"}}'
+    with answering(body, 429) as (url, _), pytest.raises(AuthenticationFailed, match="credit"):
+        await ask(url)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ("retry-after: 3\r\n", 3.0),
+        ("retry-after-ms: 250\r\nretry-after: 3\r\n", 0.25),
+        ("retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n", None),
+        ("retry-after: nan\r\n", None),
+        ("retry-after: 1e9\r\n", None),
+        ("", None),
+    ],
+)
+async def test_retry_after_is_read(headers: str, seconds: float | None) -> None:
+    with answering("{}", 429, headers) as (url, _), pytest.raises(RateLimited) as caught:
+        await ask(url)
+    assert caught.value.retry_after == seconds
+
+
+async def test_a_wrong_key_names_the_variable_and_not_the_key() -> None:
+    with MockServer(api_key="sk-right") as server, pytest.raises(AuthenticationFailed) as caught:
+        await ask(server.base_url, key="sk-secret")
+    assert "KEY" in caught.value.remedy
+    assert "sk-secret" not in str(caught.value)
+
+
+async def test_an_unknown_model_is_named() -> None:
+    with MockServer(models=["gpt-9"]) as server, pytest.raises(ModelNotFound, match="gpt-4"):
+        await ask(server.base_url)
+
+
+async def test_a_refused_connection_is_not_a_time_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectionFailed, match="base_url"):
+        await ask(f"http://127.0.0.1:{port}/v1")
+
+
+async def test_an_unknown_host_cannot_be_reached() -> None:
+    with pytest.raises(ConnectionFailed):
+        await ask("http://no-such-host.invalid/v1")
+
+
+async def test_a_broken_connection_is_a_failed_one() -> None:
+    with MockServer(faults={"reset": 1.0}) as server, pytest.raises(ConnectionFailed):
+        await ask(server.base_url)
+
+
+async def test_a_stalled_answer_ends_in_time() -> None:
+    with MockServer(faults={"stall": 1.0}) as server, pytest.raises(TimedOut):
+        await asyncio.wait_for(ask(server.base_url, timeout_s=0.2), 5)
+
+
+def test_every_exception_of_the_sdk_has_a_counterpart() -> None:
+    """A new exception in a later SDK must be looked at, not met by surprise."""
+    kinds = {
+        name
+        for name, kind in dict(vars(openai)).items()
+        if inspect.isclass(kind) and issubclass(kind, openai.OpenAIError)
+    }
+    by_status = {
+        "BadRequestError", "AuthenticationError", "PermissionDeniedError", "NotFoundError",
+        "ConflictError", "UnprocessableEntityError", "RateLimitError", "InternalServerError",
+        "APIStatusError", "OAuthError",
+    }  # fmt: skip
+    by_connection = {"APIConnectionError", "APITimeoutError"}
+    malformed = {
+        "OpenAIError", "APIError", "APIResponseValidationError", "LengthFinishReasonError",
+        "ContentFilterFinishReasonError", "WebSocketConnectionClosedError",
+        "WebSocketQueueFullError", "_AmbiguousModuleClientUsageError", "SubjectTokenProviderError",
+    }  # fmt: skip
+    assert kinds <= by_status | by_connection | malformed
+
+
+def test_an_exception_of_the_sdk_never_gets_through() -> None:
+    with pytest.raises(CallError), translated("http://x", "m", None, ""):
+        raise openai.OpenAIError("something new")
+
+
+def test_openai_itself_needs_its_key_and_another_host_never_gets_it() -> None:
+    asked: list[str] = []
+
+    def secret(variable: str) -> str:
+        asked.append(variable)
+        raise SecretMissing(variable)
+
+    with pytest.raises(SecretMissing):
+        OpenAIBackend(secret=secret, concurrency=1, timeout_s=1)
+    OpenAIBackend("http://localhost:1/v1", secret=secret, concurrency=1, timeout_s=1)
+    assert asked == ["OPENAI_API_KEY"]
+
+
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "", "/v1"])
+def test_a_base_url_must_be_one(url: str) -> None:
+    with pytest.raises(ConfigError, match="base_url"):
+        OpenAIBackend(url, secret=str, concurrency=1, timeout_s=1)
+
+
+def test_a_base_url_may_hold_no_password() -> None:
+    with pytest.raises(ConfigError) as caught:
+        OpenAIBackend("http://me:hunter2@x/v1", secret=str, concurrency=1, timeout_s=1)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_trailing_slash_is_the_same_endpoint() -> None:
+    backend = OpenAIBackend(OPENAI_URL + "/", "K", secret=str, concurrency=1, timeout_s=1)
+    assert backend.endpoint == OPENAI_URL

@@ -1,0 +1,138 @@
+"""Every mistake that a user can make: a message with the remedy, no traceback, nothing lost."""
+
+import os
+import resource
+import signal
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.cli.command import harness, mistake
+
+from harness.mock import MockServer
+
+GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
+
+
+def test_a_missing_key_names_the_variable_before_any_work(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    said = mistake(harness(*GPT4, env=os.environ | {"HARNESS_RUNS_DIR": str(runs)}))
+    assert "OPENAI_API_KEY" in said
+    assert not runs.exists()
+
+
+def test_a_wrong_key() -> None:
+    with MockServer(api_key="sk-right") as server:
+        ended = harness(
+            *GPT4, "-o", f"model.base_url={server.base_url}", "-o", "model.api_key_env=MY_KEY",
+            env=os.environ | {"MY_KEY": "sk-wrong"},
+        )  # fmt: skip
+        asked = server.stats().requests
+    said = mistake(ended)
+    assert "401" in said
+    assert "MY_KEY" in said
+    assert "sk-wrong" not in ended.stdout + ended.stderr
+    assert asked <= 100, "no more than the concurrency"
+
+
+def test_a_wrong_model() -> None:
+    with MockServer(models=["gpt-9"]) as server:
+        said = mistake(harness(*GPT4, "-o", f"model.base_url={server.base_url}"))
+    assert "404" in said
+    assert "model.name ('gpt-4')" in said
+
+
+def test_an_unreachable_host() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    said = mistake(harness(*GPT4, "-o", f"model.base_url={url}"))
+    assert f"Cannot reach {url}" in said
+    assert "model.base_url" in said
+
+
+def test_a_malformed_run_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("task: {name: collie}\nmodel: {backend: simulated}\nsampels: 3\n")
+    said = mistake(harness("run", file))
+    assert str(file) in said
+    assert "did you mean 'samples'" in said
+
+
+@pytest.mark.parametrize(
+    ("option", "nearest"),
+    [
+        ("model.backend=simulate", "simulated"),
+        ("task.name=colie", "collie"),
+        ("model.acuracy=1", "accuracy"),
+        ("task.datset=v1", "dataset"),
+    ],
+)
+def test_a_mistyped_name(option: str, nearest: str) -> None:
+    said = mistake(harness("run", "configs/quickstart.yaml", "-o", option))
+    assert f"Did you mean {nearest!r}?" in said
+
+
+def test_a_missing_dataset(tmp_path: Path) -> None:
+    ended = harness(
+        "run", "configs/quickstart.yaml", "-o", "task.dataset=v1",
+        env=os.environ | {"HARNESS_DATA_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert "harness data fetch collie" in mistake(ended)
+
+
+def test_an_unwritable_runs_folder(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    ended = harness(
+        "run", "configs/quickstart.yaml",
+        env=os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")},
+    )  # fmt: skip
+    assert "HARNESS_RUNS_DIR" in mistake(ended)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the full disk: it fails the same write."""
+
+    def small_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+    command = ("run", "configs/quickstart.yaml", "-o", "samples=8")
+    said = mistake(harness(*command, env=environment, preexec_fn=small_files))
+    assert "attempts.jsonl" in said
+    assert "Make room" in said
+    file = tmp_path / "quickstart" / "attempts.jsonl"
+    kept = file.read_bytes()
+    assert kept.endswith(b"\n")
+    assert len(kept) > 50_000
+    assert harness(*command, env=environment).returncode == 0
+    assert file.read_bytes().startswith(kept)
+    keys = [(a["instance"], a["sample"], a["round"]) for a in map(msgspec.json.decode, file.open())]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_run_held_by_another_process(tmp_path: Path) -> None:
+    from harness.store.run_folder import RunFolder
+
+    with RunFolder(tmp_path, "quickstart").hold():
+        ended = harness(
+            "run", "configs/quickstart.yaml", env=os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+        )
+    assert "--name" in mistake(ended)
+
+
+def test_another_configuration_under_the_same_name(tmp_path: Path) -> None:
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+    command = ("run", "configs/quickstart.yaml", "--limit", "13")
+    assert harness(*command, env=environment).returncode == 0
+    said = mistake(harness(*command, "-o", "decoding.temperature=1", env=environment))
+    assert "decoding.temperature" in said
+    assert "--fresh" in said
+    fresh = harness(*command, "-o", "decoding.temperature=1", "--fresh", env=environment)
+    assert fresh.returncode == 0
+    assert (tmp_path / "quickstart-2" / "metrics.json").exists()
+
+
+def test_an_unknown_run() -> None:
+    assert "There is no run 'nix'" in mistake(harness("show", "nix"))

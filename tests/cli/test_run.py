@@ -1,0 +1,249 @@
+"""`harness run` as its users run it: a process, a real server, interruptions."""
+
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.cli.command import begun, harness
+
+from harness.mock import MockServer
+from harness.records import Reply
+
+GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
+
+STRUCTURES = {
+    "word01", "word02", "word03", "sent01", "sent02", "sent03", "sent04",
+    "para01", "para02", "para03", "para04", "para05", "pass01",
+}  # fmt: skip
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def attempts(runs: Path, name: str) -> dict[tuple[str, int, int], dict[str, Any]]:
+    lines = (runs / name / "attempts.jsonl").read_bytes().splitlines()
+    found = [msgspec.json.decode(line) for line in lines]
+    return {(a["instance"], a["sample"], a["round"]): a for a in found}
+
+
+def timeless(found: dict[tuple[str, int, int], dict[str, Any]]) -> dict[Any, dict[str, Any]]:
+    """Attempts without what depends on when and whether a reply was there already."""
+    volatile = {"started_at", "ended_at", "latency_s", "cached"}
+    return {
+        name: {key: value for key, value in attempt.items() if key not in volatile}
+        for name, attempt in found.items()
+    }
+
+
+def metrics(runs: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode((runs / name / "metrics.json").read_bytes())
+    return found
+
+
+def test_quickstart_ends_with_a_table_per_structure(runs: Path) -> None:
+    ended = harness("run", "configs/quickstart.yaml")
+    assert ended.returncode == 0, ended.stderr
+    assert all(structure in ended.stdout for structure in STRUCTURES)
+    assert "SIMULATED" in ended.stdout
+    manifest = msgspec.json.decode((runs / "quickstart" / "manifest.json").read_bytes())
+    assert manifest["simulated"] is True
+    assert manifest["sessions"][0]["ended"] == "finished"
+    assert manifest["resumed"] == 0
+
+
+def test_a_finished_run_is_not_done_again(runs: Path) -> None:
+    harness("run", "configs/quickstart.yaml")
+    before = (runs / "quickstart" / "attempts.jsonl").read_bytes()
+    assert harness("run", "configs/quickstart.yaml").returncode == 0
+    assert (runs / "quickstart" / "attempts.jsonl").read_bytes() == before
+
+
+def test_gpt4_collie_against_a_server(runs: Path) -> None:
+    with MockServer() as server:
+        ended = harness(*GPT4, "--limit", "50", "-o", f"model.base_url={server.base_url}")
+        seen = server.stats()
+    assert ended.returncode == 0, ended.stderr
+    found = metrics(runs, "gpt4_collie")
+    assert found["n_instances"] == 50
+    assert found["n_attempts"] == 1000
+    assert list(found["pass_at_k"]) == [str(k) for k in range(1, 21)]
+    assert found["usage"]["input_tokens"] == seen.prompt_tokens > 0
+    assert found["usage"]["output_tokens"] == seen.completion_tokens > 0
+    assert seen.requests == seen.unique_bodies == found["n_calls"], "each call once"
+    groups = Counter(a["groups"]["structure"] for a in attempts(runs, "gpt4_collie").values())
+    assert set(groups) == STRUCTURES
+
+
+def test_feedback_rounds_against_a_server(runs: Path) -> None:
+    with MockServer() as server:
+        ended = harness(
+            "run", "configs/gpt4_collie_feedback.yaml", "--limit", "26",
+            "-o", "task.dataset=builtin", "-o", f"model.base_url={server.base_url}",
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    rounds = Counter(name[2] for name in attempts(runs, "gpt4_collie_feedback"))
+    assert rounds[1] == 26
+    assert rounds[2] == rounds[3] == rounds[4] > 0
+
+
+def test_the_sdk_does_not_retry_and_the_harness_does(runs: Path) -> None:
+    faults = {"429": 0.1, "500": 0.1, "reset": 0.02}
+    with MockServer(faults=faults, retry_after=None) as server:
+        ended = harness(*GPT4, "--limit", "20", "-o", f"model.base_url={server.base_url}")
+        seen = server.stats()
+    assert ended.returncode == 0, ended.stderr
+    assert metrics(runs, "gpt4_collie")["outcomes"]["ok"] == 400
+    assert seen.requests == 400 + sum(seen.by_fault.values())
+    assert seen.repeated == 0
+
+
+def test_failed_calls_are_shown_and_tried_again_by_the_next_run(runs: Path) -> None:
+    with MockServer(faults={"400": 0.2}) as server:
+        command = (*GPT4, "-o", f"model.base_url={server.base_url}", "-o", "samples=1")
+        ended = harness(*command)
+        assert ended.returncode == 1
+        failed = metrics(runs, "gpt4_collie")["outcomes"]["error"]
+        assert f"{failed} attempts failed" in ended.stderr
+        assert metrics(runs, "gpt4_collie")["overall"]["not_judged"] == failed > 0
+    with MockServer() as server:
+        changed = (*GPT4, "-o", f"model.base_url={server.base_url}", "-o", "samples=1")
+        assert "model.base_url" in harness(*changed).stderr  # another server is another model
+
+
+def test_ctrl_c_finishes_what_is_in_flight_and_says_how_to_go_on(runs: Path) -> None:
+    with MockServer(latency=0.3) as server:
+        command = (
+            *GPT4, "-o", f"model.base_url={server.base_url}", "-o", "limits.concurrency=20"
+        )  # fmt: skip
+        process = begun(*command)
+        wait_for_lines(runs / "gpt4_collie" / "attempts.jsonl", 20)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "To continue: harness run configs/gpt4_collie.yaml -o task.dataset=builtin" in said
+        seen = server.stats()
+        assert len(attempts(runs, "gpt4_collie")) == seen.answered == seen.requests
+        manifest = msgspec.json.decode((runs / "gpt4_collie" / "manifest.json").read_bytes())
+        assert manifest["sessions"][-1]["ended"] == "interrupted"
+        assert metrics(runs, "gpt4_collie")["n_attempts"] == seen.answered
+
+
+def test_ctrl_c_twice_stops_now(runs: Path) -> None:
+    with MockServer(faults={"stall": 1.0}) as server:
+        process = begun(*GPT4, "-o", f"model.base_url={server.base_url}")
+        while server.stats().in_flight < 100:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None, "the calls in flight are waited for"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "To continue: " in said
+
+
+def wait_for_lines(path: Path, number: int) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if path.exists() and path.read_bytes().count(b"\n") >= number:
+            return
+        time.sleep(0.01)
+    raise AssertionError(f"{path} never had {number} lines")
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_kill_9_loses_no_reply_and_pays_none_twice(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rounds: int
+) -> None:
+    """Ten kills at random moments of some 2,000 calls, then the same run undisturbed."""
+    chance = random.Random(0)
+    with MockServer(latency=0.01) as server:
+        command = (
+            *GPT4, "-o", f"model.base_url={server.base_url}", "-o", f"rounds.max={rounds}",
+            "-o", f"samples={16 // rounds}", "-o", "limits.concurrency=25",
+        )  # fmt: skip
+        file = runs / "gpt4_collie" / "attempts.jsonl"
+        for kill in range(10):
+            process = begun(*command)
+            wait_for_lines(file, 180 * kill + chance.randrange(1, 180))
+            time.sleep(chance.random() / 20)
+            process.kill()
+            process.communicate()
+            asked_before = server.bodies()
+            recorded_before = digests()
+            assert harness("show", "gpt4_collie").returncode == 0
+            if kill == 9:
+                break
+        assert harness(*command).returncode == 0
+        asked = server.bodies()
+        assert len(recorded_before) > 1000
+        for digest in recorded_before:
+            assert asked[digest].requests == asked_before[digest].requests, "asked for again"
+        in_flight_at_kills = sum(count.requests - 1 for count in asked.values())
+        assert in_flight_at_kills <= 10 * 25
+        killed = timeless(attempts(runs, "gpt4_collie"))
+        lines = file.read_bytes().splitlines()
+        assert len(lines) == len(killed), "no attempt twice"
+
+        monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "other"))
+        assert harness(*command, "--name", "undisturbed").returncode == 0
+        assert killed == timeless(attempts(runs, "undisturbed"))
+
+
+def digests() -> set[str]:
+    """Of the bodies whose replies are in the cache: the server puts them into its texts."""
+    cache = Path(os.environ["HARNESS_CACHE_DIR"]) / "replies.sqlite"
+    with contextlib.closing(sqlite3.connect(cache)) as file:
+        rows = file.execute("SELECT reply FROM replies").fetchall()
+    texts = [msgspec.msgpack.decode(row[0], type=Reply).text for row in rows]
+    return {text.split()[4].partition("-")[0] for text in texts}
+
+
+def test_a_dry_run_needs_no_key_and_does_nothing(runs: Path) -> None:
+    ended = harness(*GPT4, "--dry-run")
+    assert ended.returncode == 0, ended.stderr
+    assert "OPENAI_API_KEY" in ended.stdout
+    assert "2,600 distinct" in ended.stdout
+    assert "Please generate" in ended.stdout
+    assert not runs.exists()
+
+
+def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "both.yaml"
+    file.write_text(
+        "task: {name: collie}\nmodel: {backend: simulated}\nlimit: 13\n"
+        "variants: {once: {}, thrice: {rounds.max: 3}}\n"
+    )
+    assert harness("run", file).returncode == 0
+    assert list(metrics(runs, "both.once")["rounds"]["each"]) == ["1"]
+    assert list(metrics(runs, "both.thrice")["rounds"]["each"]) == ["1", "2", "3"]
+    listed = harness("ls").stdout
+    assert "both.once" in listed
+    assert "both.thrice" in listed
+
+
+def test_no_file_of_a_run_holds_a_secret(runs: Path) -> None:
+    with MockServer(api_key="sk-very-secret") as server:
+        ended = harness(
+            *GPT4, "--limit", "5", "-o", f"model.base_url={server.base_url}",
+            "-o", "model.api_key_env=MY_KEY", env=os.environ | {"MY_KEY": "sk-very-secret"},
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    written = [path for path in runs.parent.rglob("*") if path.is_file()]
+    cache = [path for path in Path(os.environ["HARNESS_CACHE_DIR"]).rglob("*") if path.is_file()]
+    assert len(written) >= 4
+    assert cache
+    assert not any(b"sk-very-secret" in path.read_bytes() for path in written + cache)
+    assert "sk-very-secret" not in ended.stdout + ended.stderr

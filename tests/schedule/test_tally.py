@@ -1,0 +1,41 @@
+from harness.records import Attempt, Outcome, Usage
+from harness.schedule.tally import Tally
+
+
+def attempt(
+    outcome: Outcome = "ok",
+    passed: bool | None = True,
+    cost: float | None = 0.5,
+    *,
+    cached: bool = False,
+) -> Attempt:
+    return Attempt(
+        1, "a", 0, 1, {}, "c", {}, outcome, 0.0, 1.0,
+        passed=passed, call_id="x", usage=Usage(3, 2), cost_usd=cost, cached=cached,
+    )  # fmt: skip
+
+
+def test_what_a_session_has_done() -> None:
+    now = 0.0
+    tally = Tally(owed=10, already=2, clock=lambda: now)
+    assert tally.pass_rate is None
+    assert tally.eta_s is None
+    tally.record(attempt())
+    tally.record(attempt(passed=False))
+    tally.record(attempt(cached=True))
+    tally.record(attempt("error", passed=None))
+    tally.finish_sample()
+    now = 2.0
+    assert tally.pass_rate == 2 / 3
+    assert (tally.calls, tally.cached) == (3, 1)
+    assert tally.usage == Usage(9, 6)
+    assert tally.cost_usd == 1.5
+    assert tally.outcomes == {"ok": 3, "error": 1}
+    assert tally.per_second == 0.5
+    assert tally.eta_s == 18
+
+
+def test_one_unknown_cost_makes_the_cost_unknown() -> None:
+    tally = Tally(owed=1)
+    tally.record(attempt(cost=None))
+    assert not tally.cost_known
