@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
-
+# What a 95% interval leaves out at each end.
+_TAIL = 0.025
 # Standard errors below this are rounding of a sum that is exactly zero.
 _ROUNDING = 1e-12
 
@@ -64,14 +64,13 @@ class Estimate:
         """
         if self.mean is None or self.stderr is None:
             return None
-        tail = (1 - CONFIDENCE) / 2
         if self.stderr < _ROUNDING:
-            reach = 1 - tail ** (1 / self.n_clusters)
+            reach = 1 - _TAIL ** (1 / self.n_clusters)
             return {0.0: (0.0, reach), 1.0: (1 - reach, 1.0)}.get(self.mean)
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
-        margin = float(stdtrit(self.n_clusters - 1, 1 - tail)) * self.stderr
+        margin = float(stdtrit(self.n_clusters - 1, 1 - _TAIL)) * self.stderr
         return max(0.0, self.mean - margin), min(1.0, self.mean + margin)
 
 
@@ -107,4 +106,5 @@ def _stderr(residuals: NDArray[Any], n: int) -> float | None:
     units = len(residuals)
     if units < 2:
         return None
-    return sqrt(units / (units - 1) * float(residuals @ residuals)) / n
+    # Not a dot product, whose last bits depend on BLAS and its threads.
+    return sqrt(units / (units - 1) * float(np.square(residuals).sum())) / n

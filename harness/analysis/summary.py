@@ -4,12 +4,16 @@ Owns what is counted: which attempts, samples, instances and calls each figure
 is made of (`harness.analysis.metrics` says it in words). Every figure of a
 group is the same function applied to the group's rows.
 
+>>> from pathlib import Path
+>>> from harness.store.reader import read_columns
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
 >>> summarise(attempts, calls, run="none", task="collie").overall.n
 0
 """
 
 from __future__ import annotations
+
+from math import fsum
 
 import msgspec
 import numpy as np
@@ -40,7 +44,8 @@ def summarise(
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
     counted = (calls.tokens != UNKNOWN_TOKENS).all(axis=1)
     priced = ~np.isnan(calls.cost_usd)
-    known_cost_usd = float(calls.cost_usd[priced].sum())
+    # Exact, because calls come in no particular order.
+    known_cost_usd = fsum(calls.cost_usd[priced])
     return Metrics(
         run=run,
         task=task,

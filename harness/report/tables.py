@@ -106,29 +106,35 @@ class _RunsTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         wide = options.max_width >= _WIDE
+        names = ["run", "task", "model"] if wide else ["run", "model"]
+        figures = ["n", "rate ± s.e.", "not judged"] + (["cost"] if wide else [])
         table = _table()
-        for heading in ("run", "task", "model") if wide else ("run", "model"):
+        for heading in names:
             table.add_column(heading)
-        for heading in ("n", "rate ± s.e.", "not judged") + (("cost",) if wide else ()):
+        for heading in figures:
             table.add_column(heading, justify="right", no_wrap=True)
         for name, metrics in self._runs.items():
-            if metrics is None:
-                empty = ("",) * (3 if wide else 2)
-                table.add_row(inert(name), *empty, Text("no metrics", style="dim"))
-                continue
-            rate = metrics.overall
-            model = inert(metrics.model or "")
-            if metrics.simulated:
-                model = _line(_SIMULATED, Text(" "), model) if wide else _SIMULATED
-            table.add_row(
-                inert(name),
-                *((inert(metrics.task), model) if wide else (model,)),
-                f"{rate.n:,}",
-                _with_error(rate.pass_rate, rate.stderr),
-                f"{rate.not_judged:,}",
-                *((_usd(metrics.cost_usd),) if wide else ()),
-            )
+            cells = {"run": inert(name), **self._cells(metrics, wide)}
+            table.add_row(*(cells.get(heading, "") for heading in names + figures))
         yield table
+
+    @staticmethod
+    def _cells(metrics: Metrics | None, wide: bool) -> dict[str, RenderableType]:
+        if metrics is None:
+            return {"rate ± s.e.": Text("no metrics", style="dim")}
+        rate = metrics.overall
+        model = inert(metrics.model or "")
+        if metrics.simulated:
+            # Where there is no room for both, the mark matters more than the model.
+            model = _line(_SIMULATED, Text(" "), model) if wide else _SIMULATED
+        return {
+            "task": inert(metrics.task),
+            "model": model,
+            "n": f"{rate.n:,}",
+            "rate ± s.e.": _with_error(rate.pass_rate, rate.stderr),
+            "not judged": f"{rate.not_judged:,}",
+            "cost": _usd(metrics.cost_usd),
+        }
 
 
 class _GroupTable:

@@ -46,7 +46,7 @@ N = TypeVar("N", bound=np.generic)
 class InstanceTable:
     """What is the same for all attempts of an instance: taken from its first line.
 
-    ids: (m,) names, in the order of the file.
+    ids: (m,) names, sorted.
     cluster: (m,) number of the statistical unit.
     grouping: (m,) which of ``groupings`` the instance has.
     groupings: the distinct mappings of label to group.
@@ -162,7 +162,7 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
     outcome, passed = array("b"), array("b")
     for number, _, line in _decoded(path, _Line):
         try:
-            instance.append(instances.row(line))
+            instance.append(instances.number(line))
         except msgspec.MsgspecError as error:
             raise _invalid(path, number, error) from None
         sample.append(line.sample)
@@ -171,13 +171,14 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
         passed.append(NOT_JUDGED if line.passed is None else line.passed)
         if line.call_id is not None:
             calls.add(line.call_id, line.usage, line.cost_usd)
+    instance_table, row_of = instances.table()
     table = AttemptTable(
-        _column(instance, np.int32),
+        row_of[_column(instance, np.int32)],
         _column(sample, np.int32),
         _column(round_, np.int32),
         _column(outcome, np.int8),
         _column(passed, np.int8),
-        instances.table(),
+        instance_table,
     )
     return _latest(table), calls.table()
 
@@ -264,8 +265,9 @@ def _refuse_other_version(path: Path, number: int, version: int) -> None:
 
 
 def _invalid(path: Path, number: int, error: Exception) -> DataInvalid:
+    # The error may quote the line, which may be long.
     return DataInvalid(
-        f"{path}, line {number}: not an attempt ({error}).",
+        f"{path}, line {number}: not an attempt ({str(error)[:160]}).",
         "Remove the line and run again: its attempt is then owed again.",
     )
 
@@ -281,39 +283,51 @@ def _latest(table: AttemptTable) -> AttemptTable:
 
 
 class _Instances:
-    """Gathers an `InstanceTable` from lines."""
+    """Gathers an `InstanceTable` from lines, numbering the instances as they come."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-        self._clusters: dict[str, int] = {}
-        self._grouping_rows: dict[bytes, int] = {}
-        self._groupings: list[Mapping[str, str]] = []
-        self._cluster, self._grouping = array("i"), array("i")
+        self._numbers: dict[str, int] = {}
+        self._clusters: list[str] = []
+        self._groups: list[bytes] = []
+        # Many instances have the same groups or cluster: each text is held once.
+        self._texts: dict[str, str] = {}
+        self._groupings: dict[bytes, Mapping[str, str]] = {}
 
-    def row(self, line: _Line) -> int:
-        """The number of the line's instance."""
-        row = self._ids.get(line.instance)
-        if row is None:
-            row = self._ids[line.instance] = len(self._ids)
-            cluster = self._clusters.setdefault(line.cluster, len(self._clusters))
-            self._cluster.append(cluster)
-            self._grouping.append(self._grouping_row(bytes(line.groups)))
-        return row
+    def number(self, line: _Line) -> int:
+        """Of the line's instance, from 0."""
+        number = self._numbers.get(line.instance)
+        if number is None:
+            number = self._numbers[line.instance] = len(self._numbers)
+            self._clusters.append(self._texts.setdefault(line.cluster, line.cluster))
+            groups = bytes(line.groups)
+            if groups not in self._groupings:
+                self._groupings[groups] = msgspec.json.decode(groups, type=dict[str, str])
+            self._groups.append(groups)
+        return number
 
-    def _grouping_row(self, text: bytes) -> int:
-        row = self._grouping_rows.get(text)
-        if row is None:
-            row = self._grouping_rows[text] = len(self._groupings)
-            self._groupings.append(msgspec.json.decode(text, type=dict[str, str]))
-        return row
+    def table(self) -> tuple[InstanceTable, Ints]:
+        """The instances sorted by id, and (m,) the row of each number.
 
-    def table(self) -> InstanceTable:
-        return InstanceTable(
-            tuple(self._ids),
-            _column(self._cluster, np.int32),
-            _column(self._grouping, np.int32),
-            tuple(self._groupings),
+        Sorted, because attempts finish in another order every time, and the
+        same attempts shall give the same figures to the last bit.
+        """
+        ids = sorted(self._numbers)
+        numbers = [self._numbers[name] for name in ids]
+        row_of = np.empty(len(ids), dtype=np.int32)
+        row_of[numbers] = np.arange(len(ids), dtype=np.int32)
+        clusters: dict[str, int] = {}
+        groupings: dict[bytes, int] = {}
+        cluster = [clusters.setdefault(self._clusters[number], len(clusters)) for number in numbers]
+        grouping = [
+            groupings.setdefault(self._groups[number], len(groupings)) for number in numbers
+        ]
+        table = InstanceTable(
+            tuple(ids),
+            np.array(cluster, dtype=np.int32),
+            np.array(grouping, dtype=np.int32),
+            tuple(self._groupings[groups] for groups in groupings),
         )
+        return table, row_of
 
 
 class _Calls:

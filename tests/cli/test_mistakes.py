@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.cli.command import harness, mistake
 
 from harness.mock import MockServer
+from tests.cli.command import harness, mistake
 
 GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
 

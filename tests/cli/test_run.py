@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.cli.command import begun, harness
 
 from harness.mock import MockServer
 from harness.records import Reply
+from tests.cli.command import begun, harness
 
 GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
 

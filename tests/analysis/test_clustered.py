@@ -1,0 +1,91 @@
+"""Clustered standard errors, against computations of another kind."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from harness.analysis.clustered import clustered_mean
+
+VALUES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)
+
+
+def sandwich(values: np.ndarray, clusters: np.ndarray) -> float:
+    """Cluster-robust error of least squares on a constant, in matrices, term by term."""
+    design = np.ones((len(values), 1))
+    bread = np.linalg.inv(design.T @ design)
+    residuals = values - design @ (bread @ design.T @ values)
+    meat = np.zeros((1, 1))
+    labels = set(clusters.tolist())
+    for label in labels:
+        score = design[clusters == label].T @ residuals[clusters == label]
+        meat += np.outer(score, score)
+    correction = len(labels) / (len(labels) - 1)
+    return float(np.sqrt(correction * bread @ meat @ bread)[0, 0])
+
+
+@given(VALUES)
+def test_is_the_sandwich_of_least_squares(rows: list[tuple[bool, int]]) -> None:
+    values, clusters = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    assume(len(set(clusters)) > 1)
+    estimate = clustered_mean(values, clusters)
+    assert estimate.mean == pytest.approx(values.mean())
+    assert estimate.stderr == pytest.approx(sandwich(values, clusters), abs=1e-12)
+    assert (estimate.n, estimate.n_clusters) == (len(values), len(set(clusters)))
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=40))
+def test_singletons_give_the_usual_error(verdicts: list[bool]) -> None:
+    values = np.array(verdicts)
+    estimate = clustered_mean(values, np.arange(len(values)))
+    assert estimate.stderr == pytest.approx(stats.sem(values.astype(float)))
+    assert estimate.naive_stderr == estimate.stderr
+
+
+@given(VALUES, st.integers(2, 4))
+def test_repeating_every_value_adds_no_certainty(rows: list[tuple[bool, int]], times: int) -> None:
+    values, clusters = (np.array(column) for column in zip(*rows, strict=True))
+    once = clustered_mean(values, clusters)
+    again = clustered_mean(np.repeat(values, times), np.repeat(clusters, times))
+    assert again.stderr == pytest.approx(once.stderr, abs=1e-12)
+
+
+def test_interval_is_students() -> None:
+    values, clusters = np.tile([1, 0, 1, 1, 0], 6), np.repeat(np.arange(10), 3)
+    estimate = clustered_mean(values, clusters)
+    assert estimate.stderr is not None
+    expected = stats.t.interval(0.95, df=9, loc=0.6, scale=estimate.stderr)
+    assert estimate.ci95 == pytest.approx(expected)
+
+
+def test_interval_is_clipped() -> None:
+    estimate = clustered_mean(np.array([1, 1, 1, 0]), np.arange(4))
+    assert estimate.ci95 is not None
+    assert estimate.ci95[1] == 1.0
+
+
+@pytest.mark.parametrize("verdict", [0, 1])
+def test_unanimous_clusters_are_not_certain(verdict: int) -> None:
+    estimate = clustered_mean(np.full(100, verdict), np.arange(100) % 7)
+    exact = stats.binomtest(7 * verdict, 7).proportion_ci(0.95, method="exact")
+    assert estimate.ci95 == pytest.approx((exact.low, exact.high))
+
+
+def test_one_cluster_says_nothing_of_its_error() -> None:
+    estimate = clustered_mean(np.array([1, 0, 1]), np.zeros(3))
+    assert estimate.mean == pytest.approx(2 / 3)
+    assert estimate.stderr is None
+    assert estimate.ci95 is None
+    assert estimate.naive_stderr is not None
+
+
+def test_clusters_of_equal_mean_say_nothing_of_it_either() -> None:
+    estimate = clustered_mean(np.array([1, 0, 0, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]))
+    assert estimate.stderr == pytest.approx(0, abs=1e-15)
+    assert estimate.ci95 is None
+
+
+def test_no_values_have_no_mean() -> None:
+    estimate = clustered_mean(np.array([]), np.array([]))
+    assert (estimate.mean, estimate.stderr, estimate.ci95, estimate.n) == (None, None, None, 0)

@@ -1,0 +1,65 @@
+"""The shape of metrics.json."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.analysis.metrics import from_json, to_json
+from harness.errors import DataInvalid
+
+PATH = Path("runs/r/metrics.json")
+
+
+@pytest.fixture
+def document(make, summary_of) -> dict:
+    attempts = [make(name, name == "a", groups={"structure": "word01"}) for name in "ab"]
+    return msgspec.json.decode(to_json(summary_of(attempts)))
+
+
+def test_keys_that_others_rely_on(document: dict) -> None:
+    assert document["schema_version"] == 1
+    assert (document["run"], document["task"]) == ("r", "t")
+    assert (document["n_instances"], document["n_attempts"]) == (2, 2)
+    assert list(document["outcomes"]) == [
+        "ok",
+        "truncated",
+        "refused",
+        "empty",
+        "unparseable",
+        "error",
+    ]
+    assert document["overall"].items() >= {"pass_rate": 0.5, "stderr": 0.5, "n": 2}.items()
+    assert document["overall"]["ci95"] == [0.0, 1.0]
+    group = document["groups"]["structure"]["word01"]
+    assert group.items() >= {"pass_rate": 0.5, "stderr": 0.5, "n": 2}.items()
+    assert group["rounds"]["each"] == {"1": 0.5}
+    assert document["pass_at_k"] == {"1": 0.5}
+    assert document["rounds"]["each"] == {"1": 0.5}
+    assert document["rounds"]["n"] == {"1": 2}
+    assert document["rounds"]["any_of_first_k"] == {"1": 0.5}
+    assert document["cost_usd"] == 0.0
+    assert document["usage"]["input_tokens"] == 0
+
+
+def test_comes_back_as_it_was(make, summary_of) -> None:
+    metrics = summary_of([make("a", True, groups={"structure": "word01"}), make("b", None)])
+    assert from_json(to_json(metrics), PATH) == metrics
+
+
+def test_keys_of_a_task_or_a_later_version_are_ignored(document: dict) -> None:
+    from_json(msgspec.json.encode(document | {"metrics": {"rouge_l": 0.4}}), PATH)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "not a run's metrics"),
+        (b"[]", "not a run's metrics"),
+        (b'{"schema_version":1}', "not a run's metrics"),
+        (b'{"schema_version":2}', "schema version 2, this harness reads version 1"),
+    ],
+)
+def test_others_are_refused_by_name(text: bytes, problem: str) -> None:
+    with pytest.raises(DataInvalid, match=f"metrics.json: {problem}"):
+        from_json(text, PATH)

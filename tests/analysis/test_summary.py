@@ -1,0 +1,253 @@
+"""What is counted: by hand, against a plain second computation, and on recorded verdicts."""
+
+from collections import defaultdict
+from itertools import product
+from math import comb
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.metrics import to_json
+from harness.records import Usage
+
+
+def test_no_attempts(summary_of) -> None:
+    metrics = summary_of([])
+    assert metrics.overall.pass_rate is None
+    assert metrics.overall.pass_rate_errors_as_failures is None
+    assert (metrics.pass_at_k, metrics.rounds.each, metrics.groups) == ({}, {}, {})
+    assert sum(metrics.outcomes.values()) == 0
+
+
+def test_infrastructure_errors_are_shown_and_not_failures(make, summary_of) -> None:
+    metrics = summary_of([make("a", True), make("b", False), make("c", None), make("d", None)])
+    assert metrics.overall.pass_rate == 0.5
+    assert (metrics.overall.n, metrics.overall.not_judged) == (2, 2)
+    assert metrics.overall.pass_rate_errors_as_failures == 0.25
+    assert (metrics.outcomes["ok"], metrics.outcomes["error"]) == (2, 2)
+
+
+def test_nothing_judged_is_unknown(make, summary_of) -> None:
+    metrics = summary_of([make("a", None)])
+    assert metrics.overall.pass_rate is None
+    assert metrics.overall.pass_rate_errors_as_failures == 0.0
+    assert (metrics.pass_at_k, metrics.rounds.each) == ({}, {})
+
+
+def test_last_round_counts(make, summary_of) -> None:
+    metrics = summary_of(
+        [
+            make("a", True, round=1),
+            make("a", False, round=2),
+            make("b", False, round=1),
+            make("b", True, round=2),
+            make("c", True, round=1),
+        ]
+    )
+    assert metrics.overall.pass_rate == pytest.approx(2 / 3)
+    assert (metrics.n_samples, metrics.n_attempts) == (3, 5)
+
+
+def test_sample_stopped_on_its_pass_counts_as_passed_later(make, summary_of) -> None:
+    metrics = summary_of(
+        [
+            make("a", True, round=1),
+            make("b", False, round=1),
+            make("b", True, round=2),
+            make("c", False, round=1),
+            make("c", False, round=2),
+            make("c", False, round=3),
+        ]
+    )
+    rounds = metrics.rounds
+    assert rounds.n == {1: 3, 2: 2, 3: 1}
+    assert rounds.each == pytest.approx({1: 1 / 3, 2: 1 / 2, 3: 0})
+    assert rounds.any_of_first_k == pytest.approx({1: 1 / 3, 2: 2 / 3, 3: 2 / 3})
+    assert rounds.any_of_first_k_n == {1: 3, 2: 3, 3: 3}
+
+
+def test_error_after_a_failure_does_not_raise_the_rate(make, summary_of) -> None:
+    metrics = summary_of(
+        [
+            make("a", True, round=1),
+            make("b", False, round=1),
+            make("b", None, round=2),
+            make("c", None, round=1),
+        ]
+    )
+    rounds = metrics.rounds
+    assert rounds.any_of_first_k == {1: 0.5}
+    assert rounds.n == {1: 2}
+
+
+def test_calls_are_counted_once(make, summary_of) -> None:
+    usage = Usage(100, 10)
+    metrics = summary_of(
+        [
+            make("a", True, call_id="x", usage=usage, cost_usd=0.25),
+            make("b", False, call_id="x", usage=usage, cost_usd=0.25),
+            make("c", False, call_id="y", usage=usage, cost_usd=0.5),
+        ]
+    )
+    assert metrics.n_calls == 2
+    assert metrics.usage == Usage(200, 20)
+    assert metrics.cost_usd == metrics.known_cost_usd == 0.75
+
+
+def test_unknown_cost_is_not_nothing(make, summary_of) -> None:
+    metrics = summary_of(
+        [
+            make("a", True, call_id="x", usage=Usage(100, 10), cost_usd=0.25),
+            make("b", False, call_id="y"),
+        ]
+    )
+    assert metrics.cost_usd is None
+    assert (metrics.known_cost_usd, metrics.n_calls_without_cost) == (0.25, 1)
+    assert (metrics.usage, metrics.n_calls_without_usage) == (Usage(100, 10), 1)
+    assert summary_of([make("b", False, call_id="y")]).usage is None
+
+
+def test_fewest_samples_set_the_largest_k(make, summary_of) -> None:
+    drawn = {"a": [True, False, False], "b": [False, True], "c": [None, None]}
+    metrics = summary_of(
+        make(name, passed, sample=sample)
+        for name, verdicts in drawn.items()
+        for sample, passed in enumerate(verdicts)
+    )
+    assert metrics.pass_at_k == pytest.approx({1: (1 / 3 + 1 / 2) / 2, 2: (2 / 3 + 1) / 2})
+    assert metrics.pass_at_k_instances == 2
+    assert metrics.overall.pass_rate == pytest.approx(2 / 5)
+
+
+def test_order_of_lines_changes_no_bit(make, summary_of) -> None:
+    draw = Random(0)
+    attempts = [
+        make(
+            f"i{instance}",
+            draw.random() < 0.3,
+            sample=sample,
+            cluster=f"p{instance % 40}",
+            groups={"kind": f"k{instance % 7}", "odd": str(instance % 2)},
+            call_id=f"{instance}/{sample}",
+            cost_usd=draw.random(),
+        )
+        for instance in range(100)
+        for sample in range(7)
+    ]
+    metrics = to_json(summary_of(attempts))
+    for _ in range(5):
+        draw.shuffle(attempts)
+        assert to_json(summary_of(attempts)) == metrics
+
+
+Row = tuple[str, int, list[bool | None]]
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from("abcdef"),
+        st.integers(0, 3),
+        st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=4),
+    ),
+    unique_by=lambda row: row[:2],
+    min_size=1,
+)
+
+
+@given(ROWS)
+def test_agrees_with_plain_loops(make, summary_of, rows: list[Row]) -> None:
+    # Instances a and b share a prompt, as do c and d; vowels and consonants are groups.
+    metrics = summary_of(
+        make(
+            name,
+            passed,
+            sample=sample,
+            round=number,
+            cluster=str("abcdef".index(name) // 2),
+            groups={"kind": "vowel" if name in "ae" else "consonant"},
+        )
+        for name, sample, verdicts in rows
+        for number, passed in enumerate(verdicts, start=1)
+    )
+    _check(metrics.overall, metrics, rows)
+    for kind, letters in (("vowel", "ae"), ("consonant", "bcdf")):
+        chosen = [row for row in rows if row[0] in letters]
+        if chosen:
+            group = metrics.groups["kind"][kind]
+            _check(group, group, chosen)
+
+
+def _check(rate, others, rows: list[Row]) -> None:
+    """Rate, pass@k and rounds of some rows, from loops over them."""
+    last = [verdicts[-1] for _, _, verdicts in rows if verdicts[-1] is not None]
+    assert (rate.n, rate.not_judged) == (len(last), len(rows) - len(last))
+    assert rate.pass_rate == (pytest.approx(sum(last) / len(last)) if last else None)
+    of_instance = defaultdict(list)
+    for name, _, verdicts in rows:
+        if verdicts[-1] is not None:
+            of_instance[name].append(verdicts[-1])
+    fewest = min(map(len, of_instance.values()), default=0)
+    assert others.pass_at_k == pytest.approx(
+        {
+            k: sum(
+                1 - comb(len(drawn) - sum(drawn), k) / comb(len(drawn), k)
+                for drawn in of_instance.values()
+            )
+            / len(of_instance)
+            for k in range(1, fewest + 1)
+        }
+    )
+    for number in range(1, 5):
+        each = [row[2][number - 1] for row in rows if len(row[2]) >= number]
+        each = [passed for passed in each if passed is not None]
+        assert others.rounds.n.get(number, 0) == len(each)
+        if each:
+            assert others.rounds.each[number] == pytest.approx(sum(each) / len(each))
+            first = [[passed for passed in row[2][:number] if passed is not None] for row in rows]
+            known = [any(verdicts) for verdicts in first if verdicts]
+            assert others.rounds.any_of_first_k[number] == pytest.approx(sum(known) / len(known))
+            assert others.rounds.any_of_first_k_n[number] == len(known)
+
+
+def test_recorded_rounds(summary_of, recorded) -> None:
+    metrics = summary_of(recorded)
+    rounds = metrics.rounds
+    assert [round(rate, 4) for rate in rounds.each.values()] == [0.5125, 0.5125, 0.5216, 0.5043]
+    assert [round(rate, 4) for rate in rounds.any_of_first_k.values()] == [
+        0.5125,
+        0.6154,
+        0.6486,
+        0.6587,
+    ]
+    assert (metrics.n_instances, metrics.n_attempts, metrics.n_calls) == (2080, 8320, 4 * 1435)
+    assert metrics.n_clusters == 1435
+
+
+def test_recorded_structures(summary_of, recorded, expected_tables) -> None:
+    structures = summary_of(recorded).groups["structure"]
+    assert len(structures) == 13
+    for number, (name, group) in product(range(1, 5), structures.items()):
+        assert group.rounds.each[number] == expected_tables[f"round{number}"][name]
+
+
+def test_recorded_error_is_twice_the_naive_one(summary_of, recorded) -> None:
+    overall = summary_of(attempt for attempt in recorded if attempt.round == 1).overall
+    assert overall.pass_rate == 0.5125
+    assert overall.naive_stderr == pytest.approx(0.0110, abs=5e-5)
+    assert overall.stderr == pytest.approx(0.0229, abs=5e-5)
+    assert (overall.n, overall.n_clusters) == (2080, 1435)
+
+
+def test_recorded_run_that_stops_on_a_pass_has_the_same_any_of_first_k(
+    summary_of, recorded
+) -> None:
+    done: set[str] = set()
+    stopped = []
+    for attempt in recorded:
+        if attempt.instance not in done:
+            stopped.append(attempt)
+            if attempt.passed:
+                done.add(attempt.instance)
+    whole, short = summary_of(recorded), summary_of(stopped)
+    assert short.rounds.any_of_first_k == whole.rounds.any_of_first_k
+    assert short.overall.pass_rate == whole.rounds.any_of_first_k[4]

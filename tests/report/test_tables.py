@@ -1,0 +1,262 @@
+"""Tables as a terminal shows them: read line by line, at several widths."""
+
+from collections.abc import Callable
+from io import StringIO
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from harness.analysis.metrics import Group, Metrics, Rate, Rounds
+from harness.records import OUTCOMES, Usage
+from harness.report.tables import MOST_GROUPS, inert, run_tables, runs_table
+
+WIDTHS = (60, 80, 120)
+
+
+def rendered(table: RenderableType, width: int = 80) -> list[str]:
+    stream = StringIO()
+    Console(file=stream, width=width, force_terminal=False).print(table)
+    return stream.getvalue().rstrip("\n").split("\n")
+
+
+def row(lines: list[str], start: str) -> str:
+    """The words of the one line that starts with something."""
+    (found,) = [line for line in lines if line.startswith(start)]
+    return " ".join(found.split())
+
+
+def rounds(number: int, n: Callable[[int], int] = lambda _: 1000) -> Rounds:
+    numbers = range(1, number + 1)
+    return Rounds(
+        each=dict.fromkeys(numbers, 0.5),
+        each_stderr=dict.fromkeys(numbers, 0.01),
+        n={number: n(number) for number in numbers},
+        any_of_first_k=dict.fromkeys(numbers, 0.75),
+        any_of_first_k_stderr=dict.fromkeys(numbers, 0.02),
+        any_of_first_k_n=dict.fromkeys(numbers, 1000),
+    )
+
+
+def group(number_of_rounds: int = 1, pass_rate: float | None = 0.25) -> Group:
+    return Group(
+        pass_rate=pass_rate,
+        stderr=0.1 if pass_rate is not None else None,
+        ci95=(0.05, 0.45) if pass_rate is not None else None,
+        n=20,
+        n_clusters=10,
+        pass_at_k={},
+        pass_at_k_stderr={},
+        pass_at_k_instances=20,
+        rounds=rounds(number_of_rounds),
+    )
+
+
+def metrics(number_of_rounds: int = 1, **changes: object) -> Metrics:
+    made = Metrics(
+        run="gpt4_collie",
+        task="collie",
+        model="gpt-4",
+        simulated=False,
+        n_instances=1000,
+        n_samples=1003,
+        n_attempts=1003 * number_of_rounds,
+        n_clusters=700,
+        outcomes={"ok": 1000, "error": 3},
+        overall=Rate(
+            pass_rate=0.5125,
+            stderr=0.0229,
+            ci95=(0.4676, 0.5574),
+            n=1000,
+            n_clusters=700,
+            naive_stderr=0.011,
+            not_judged=3,
+            pass_rate_errors_as_failures=0.511,
+        ),
+        groups={
+            "structure": {"para01": group(number_of_rounds), "word01": group(number_of_rounds)}
+        },
+        pass_at_k={1: 0.5},
+        pass_at_k_stderr={1: 0.02},
+        pass_at_k_instances=1000,
+        rounds=rounds(number_of_rounds),
+        n_calls=900,
+        usage=Usage(123456, 7890),
+        n_calls_without_usage=0,
+        cost_usd=12.345,
+        known_cost_usd=12.345,
+        n_calls_without_cost=0,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_one_run() -> None:
+    lines = rendered(run_tables(metrics()))
+    assert lines[0] == "gpt4_collie  collie  gpt-4"
+    assert row(lines, "pass rate") == "pass rate 0.5125 ± 0.0229"
+    assert row(lines, "95% interval") == "95% interval 0.4676-0.5574"
+    assert row(lines, "naive s.e.") == "naive s.e. ± 0.0110, as if all were independent"
+    assert row(lines, "judged") == "judged 1,000 samples in 700 clusters"
+    assert row(lines, "not judged") == "not judged 3 samples, pass rate if all failed 0.5110"
+    assert row(lines, "para01") == "para01 20 0.250 ± 0.100 0.050-0.450"
+    assert row(lines, "all") == "all 1,000 0.512 ± 0.023 0.468-0.557"
+    assert row(lines, "calls") == "calls 900"
+    assert row(lines, "tokens in") == "tokens in 123,456 (0 cached)"
+    assert row(lines, "tokens out") == "tokens out 7,890 (0 reasoning)"
+    assert row(lines, "cost") == "cost $12.35"
+    assert not any(line.startswith(("k ", "round", "SIMULATED")) for line in lines)
+
+
+def test_all_outcomes_are_always_shown() -> None:
+    lines = rendered(run_tables(metrics()), width=60)
+    heading = next(number for number, line in enumerate(lines) if "unparseable" in line)
+    assert lines[heading].split() == list(OUTCOMES)
+    assert lines[heading + 2].split() == ["1,000", "0", "0", "0", "0", "3"]
+
+
+def test_unknown_is_not_nothing() -> None:
+    unknown = metrics(
+        usage=None,
+        cost_usd=None,
+        known_cost_usd=0.0,
+        n_calls_without_usage=900,
+        n_calls_without_cost=900,
+        overall=Rate(pass_rate=None, n=0, n_clusters=0),
+        groups={"structure": {"para01": group(pass_rate=None)}},
+    )
+    lines = rendered(run_tables(unknown))
+    assert row(lines, "tokens") == "tokens unknown"
+    assert row(lines, "cost") == "cost unknown"
+    assert row(lines, "pass rate") == "pass rate n/a"
+    assert row(lines, "95% interval") == "95% interval n/a"
+    assert row(lines, "para01") == "para01 20 n/a n/a"
+
+
+def test_partly_unknown_cost() -> None:
+    lines = rendered(
+        run_tables(
+            metrics(
+                cost_usd=None,
+                known_cost_usd=0.0125,
+                n_calls_without_cost=4,
+                n_calls_without_usage=4,
+            )
+        )
+    )
+    assert row(lines, "cost") == "cost unknown ($0.0125 and 4 calls of unknown cost)"
+    assert row(lines, "tokens in") == "tokens in 123,456 (0 cached), 4 calls not counted"
+
+
+def test_rounds() -> None:
+    lines = rendered(run_tables(metrics(4)))
+    assert row(lines, "structure") == "structure n rate ± s.e. 95% r1 r2 r3 r4"
+    assert row(lines, "para01").endswith("0.500 0.500 0.500 0.500")
+    assert row(lines, "2 ") == "2 1,000 0.5000 ± 0.0100 1,000 0.7500 ± 0.0200"
+    assert not any("judged in it" in line for line in lines)
+
+
+def test_rounds_of_unequal_samples_say_so() -> None:
+    stopped = metrics(2, rounds=rounds(2, n=lambda number: 1000 // number))
+    lines = rendered(run_tables(stopped))
+    assert row(lines, "2 ") == "2 500 0.5000 ± 0.0100 1,000 0.7500 ± 0.0200"
+    assert "A round's rate is among the samples judged in it." in lines
+
+
+def test_group_without_a_round() -> None:
+    stopped = metrics(2, groups={"structure": {"word01": group(1)}})
+    assert row(rendered(run_tables(stopped)), "word01").endswith("0.500 n/a")
+
+
+@pytest.mark.parametrize(
+    ("largest", "shown"),
+    [
+        (2, "1 2"),
+        (20, "1 2 5 10 20"),
+        (100, "1 2 5 10 20 50 100"),
+        (2500, "1 10 100 1,000 2,500"),
+    ],
+)
+def test_pass_at_k(largest: int, shown: str) -> None:
+    every = range(1, largest + 1)
+    drawn = metrics(
+        pass_at_k={k: k / largest for k in every},
+        pass_at_k_stderr=dict.fromkeys(every, 0.01),
+    )
+    lines = rendered(run_tables(drawn), width=60)
+    assert row(lines, "k ") == f"k {shown}"
+    assert row(lines, "pass@k").endswith("1.000")
+
+
+def test_simulated_is_marked_in_every_table() -> None:
+    made_up = metrics(2, simulated=True, pass_at_k={1: 0.1, 2: 0.2}, pass_at_k_stderr={1: 0, 2: 0})
+    lines = rendered(run_tables(made_up), width=60)
+    assert lines[0].startswith("SIMULATED")
+    tables = sum(set(line.strip()) == {"─"} for line in lines) - 1  # one has a line for its footer
+    assert sum(line.strip() == "SIMULATED" for line in lines) == tables == 4
+    for width in WIDTHS:
+        lines = rendered(runs_table({"quickstart_with_a_long_name" * 2: made_up}), width)
+        assert "SIMULATED" in lines[-1]
+
+
+HOSTILE = "[bold red]evil[/] [link=file:///]\x1b[2J\x07\r\n\x9b31m\u202egnp\u2066\u200b\ud800 "
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_hostile_names_do_nothing(width: int) -> None:
+    hostile = metrics(
+        run=HOSTILE, task=HOSTILE, model=HOSTILE, groups={HOSTILE: {HOSTILE: group()}}
+    )
+    for table in (run_tables(hostile), runs_table({HOSTILE: hostile})):
+        lines = rendered(table, width)
+        assert all(line.isprintable() for line in lines)
+        assert all(cell_len(line) <= width for line in lines)
+        assert any(line.startswith("[bold") for line in lines)
+
+
+def test_control_characters_stay_legible() -> None:
+    assert inert("a\x1b[31mb\n\u202e").plain == "a\\x1b[31mb\\n\\u202e"
+    assert len(inert("x" * 10_000_000).plain) < 200
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("number_of_rounds", [1, 2, 4, 12])
+@pytest.mark.parametrize("name", ["word01", "x" * 90, "日本語" * 20])
+def test_one_line_per_group(width: int, number_of_rounds: int, name: str) -> None:
+    groups = {"structure": {name: group(number_of_rounds), "b": group(number_of_rounds)}}
+    made = metrics(number_of_rounds, groups=groups)
+    lines = rendered(run_tables(made), width)
+    assert all(cell_len(line) <= width for line in lines)
+    top = next(number for number, line in enumerate(lines) if line.startswith("structure"))
+    name_row, b_row, line, total = lines[top + 2 : top + 6]
+    assert name_row.startswith(name[:5])
+    assert b_row.startswith("b ")
+    assert line.startswith("─")
+    assert total.startswith("all ")
+    # Figures are never cut: where they do not fit, the row has fewer of them.
+    assert "…" not in lines[top] + b_row + total
+    assert "0.250 ± 0.100" in name_row
+
+
+def test_narrow_terminals_say_what_they_leave_out() -> None:
+    lines = rendered(run_tables(metrics(12)), width=60)
+    assert row(lines, "structure") == "structure n rate ± s.e. r1 r2 r3 r12"
+    assert row(lines, "Rounds left out") == "Rounds left out for want of room: 8."
+
+
+def test_very_many_groups() -> None:
+    many = metrics(groups={"template": {f"t{number:04}": group() for number in range(1000)}})
+    lines = rendered(run_tables(many))
+    assert sum(line.startswith("t0") for line in lines) == MOST_GROUPS
+    assert "950 more groups are in metrics.json." in lines
+
+
+def test_several_runs() -> None:
+    lines = rendered(runs_table({"first": metrics(), "second": None}), width=100)
+    assert row(lines, "run") == "run task model n rate ± s.e. not judged cost"
+    assert row(lines, "first") == "first collie gpt-4 1,000 0.512 ± 0.023 3 $12.35"
+    assert row(lines, "second") == "second no metrics"
+
+
+def test_no_runs() -> None:
+    assert row(rendered(runs_table({})), "run").startswith("run")

@@ -1,0 +1,215 @@
+"""Columns and whole attempts from a run's file."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import DataInvalid, StoreFailed
+from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Usage
+from harness.store.attempts import AttemptWriter
+from harness.store.reader import (
+    NOT_JUDGED,
+    UNKNOWN_TOKENS,
+    AttemptTable,
+    CallTable,
+    read_columns,
+    read_instance,
+)
+
+
+def attempt(instance: str = "a", sample: int = 0, round_: int = 1, **changes: object) -> Attempt:
+    made = Attempt(
+        v=SCHEMA_VERSION,
+        instance=instance,
+        sample=sample,
+        round=round_,
+        groups={"structure": "word01"},
+        cluster=f"prompt of {instance}",
+        request={"messages": []},
+        outcome="ok",
+        started_at=1.0,
+        ended_at=2.0,
+        text="an answer",
+        passed=True,
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+@pytest.fixture(scope="session")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run") / "attempts.jsonl"
+
+
+def write(path: Path, *attempts: Attempt) -> Path:
+    path.unlink(missing_ok=True)
+    with AttemptWriter(path) as writer:
+        for one in attempts:
+            writer.append(one)
+    return path
+
+
+def read(path: Path, *attempts: Attempt) -> tuple[AttemptTable, CallTable]:
+    return read_columns(write(path, *attempts))
+
+
+def keys(table: AttemptTable) -> list[tuple[str, int, int]]:
+    return [
+        (table.instances.ids[row], int(sample), int(round_))
+        for row, sample, round_ in zip(table.instance, table.sample, table.round, strict=True)
+    ]
+
+
+def test_no_file_is_no_attempts(tmp_path: Path) -> None:
+    attempts, calls = read_columns(tmp_path / "attempts.jsonl")
+    assert (len(attempts), len(calls)) == (0, 0)
+    assert len(attempts.last_rounds()) == 0
+    assert attempts.labels() == []
+
+
+def test_columns(file: Path) -> None:
+    table, _ = read(
+        file,
+        attempt("b", outcome="error", passed=None),
+        attempt("a", sample=3, round_=2, passed=False, outcome="refused"),
+    )
+    assert keys(table) == [("a", 3, 2), ("b", 0, 1)]
+    assert table.passed.tolist() == [0, NOT_JUDGED]
+    assert [OUTCOMES[code] for code in table.outcome] == ["refused", "error"]
+    assert table.judged.tolist() == [True, False]
+
+
+def test_instances_of_one_prompt_are_one_cluster(file: Path) -> None:
+    table, _ = read(
+        file,
+        attempt("a", cluster="p"),
+        attempt("b", cluster="q"),
+        attempt("c", cluster="p"),
+    )
+    assert table.cluster[0] == table.cluster[2] != table.cluster[1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"),
+            st.integers(0, 2),
+            st.integers(1, 3),
+            st.sampled_from([True, False, None]),
+        )
+    )
+)
+def test_last_line_of_a_key_counts(
+    file: Path, rows: list[tuple[str, int, int, bool | None]]
+) -> None:
+    made = [attempt(name, sample, number, passed=passed) for name, sample, number, passed in rows]
+    table, _ = read(file, *made)
+    expected = {(name, sample, number): passed for name, sample, number, passed in rows}
+    verdicts = [{1: True, 0: False, NOT_JUDGED: None}[code] for code in table.passed.tolist()]
+    assert dict(zip(keys(table), verdicts, strict=True)) == expected
+    assert keys(table) == sorted(expected)
+    last = {key[:2]: key for key in sorted(expected)}
+    assert keys(table.last_rounds()) == sorted(last.values())
+    for name in "abc":
+        whole = read_instance(file, name)
+        assert [(one.instance, one.sample, one.round) for one in whole] == sorted(
+            key for key in expected if key[0] == name
+        )
+        assert all(one.passed is expected[name, one.sample, one.round] for one in whole)
+
+
+def test_groups(file: Path) -> None:
+    table, _ = read(
+        file,
+        attempt("a", groups={"structure": "s2", "source": "wiki"}),
+        attempt("b", groups={"structure": "s1"}),
+        attempt("c", groups={}),
+        attempt("a", sample=1, groups={"structure": "s2", "source": "wiki"}),
+    )
+    assert table.labels() == ["structure", "source"]
+    assert {name: keys(rows) for name, rows in table.by("structure")} == {
+        "s1": [("b", 0, 1)],
+        "s2": [("a", 0, 1), ("a", 1, 1)],
+    }
+    assert {name: len(rows) for name, rows in table.by("source")} == {"wiki": 2}
+    assert [name for name, _ in table.take(table.sample == 1).by("structure")] == ["s2"]
+
+
+def test_shared_calls_are_one_row(file: Path) -> None:
+    _, calls = read(
+        file,
+        attempt("a", call_id="x", usage=Usage(10, 5, 2, 1), cost_usd=0.5),
+        attempt("b", call_id="x", usage=Usage(10, 5, 2, 1), cost_usd=0.0, cached=True),
+        attempt("c", call_id="y"),
+        attempt("d", call_id=None, outcome="error", passed=None),
+    )
+    assert sorted(calls.tokens.tolist()) == [[UNKNOWN_TOKENS] * 4, [10, 5, 2, 1]]
+    assert np.nansum(calls.cost_usd) == 0.5
+    assert np.isnan(calls.cost_usd).sum() == 1
+
+
+def test_call_of_a_superseded_line_was_paid_for(file: Path) -> None:
+    attempts, calls = read(
+        file,
+        attempt(call_id="x", cost_usd=1.0, outcome="empty", passed=False),
+        attempt(call_id="y", cost_usd=2.0),
+    )
+    assert (len(attempts), calls.cost_usd.sum()) == (1, 3.0)
+
+
+def test_torn_last_line_is_no_attempt(file: Path) -> None:
+    write(file, attempt("a"), attempt("b"))
+    file.write_bytes(file.read_bytes()[:-20])
+    assert len(read_columns(file)[0]) == 1
+    assert read_instance(file, "b") == []
+
+
+def test_keys_of_later_versions_are_ignored(file: Path) -> None:
+    line = msgspec.json.decode(msgspec.json.encode(attempt())) | {"mood": {"new": [1, 2]}}
+    file.write_bytes(msgspec.json.encode(line) + b"\n")
+    assert len(read_columns(file)[0]) == 1
+    assert read_instance(file, "a") == [attempt()]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{not json",
+        b"",
+        b'{"v":1}',
+        msgspec.json.encode(attempt(sample=-1)),
+        msgspec.json.encode(attempt(round_=0)),
+        msgspec.json.encode(attempt(sample=2**31)),
+        msgspec.json.encode(attempt()).replace(b'"ok"', b'"fine"'),
+        msgspec.json.encode(attempt("b")).replace(b'{"structure":"word01"}', b'{"structure":1}'),
+        b"\xff\xfe",
+    ],
+)
+def test_invalid_line_is_named(file: Path, broken: bytes) -> None:
+    line = msgspec.json.encode(attempt())
+    file.write_bytes(b"\n".join([line, broken, line, b""]))
+    with pytest.raises(DataInvalid, match=r"attempts\.jsonl, line 2: not an attempt"):
+        read_columns(file)
+
+
+def test_invalid_line_is_named_when_showing(file: Path) -> None:
+    file.write_bytes(msgspec.json.encode(attempt()).replace(b'"ok"', b'"fine"') + b"\n")
+    with pytest.raises(DataInvalid, match="line 1: not an attempt"):
+        read_instance(file, "a")
+
+
+@pytest.mark.parametrize("line", [attempt(v=2), {"v": 2, "sample": "of another shape"}])
+def test_other_version_is_named(file: Path, line: object) -> None:
+    file.write_bytes(msgspec.json.encode(line) + b"\n")
+    with pytest.raises(DataInvalid, match=r"line 1: schema version 2, .* version 1"):
+        read_columns(file)
+    with pytest.raises(DataInvalid, match="schema version 2"):
+        read_instance(file, "a")
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match="Cannot read"):
+        read_columns(tmp_path)
