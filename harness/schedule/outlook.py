@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from harness.middleware.key import messages_hash
 from harness.records import Message, Request
 from harness.schedule.plan import Plan
 from harness.store.ledger import Ledger
@@ -52,7 +53,7 @@ def foresee(
             continue
         messages = plan.task.messages(instance, ())
         first = first or messages
-        name = key(plan.request(instance, sample, number, messages))
+        name = key(plan.request(instance, sample, number, messages, messages_hash(messages)))
         if name in calls:
             continue
         calls.add(name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harness.config.run_file import RunFile
-from harness.middleware.key import messages_hash, provider_seed
+from harness.middleware.key import provider_seed
 from harness.ports import Task
 from harness.records import Instance, Message, Origin, Request
 from harness.schedule.selection import limited
@@ -53,9 +53,18 @@ class Plan:
         return instances * self.run.samples, sum(1 for _ in self.owed(ledger))
 
     def request(
-        self, instance: Instance[Any], sample: int, number: int, messages: tuple[Message, ...]
+        self,
+        instance: Instance[Any],
+        sample: int,
+        number: int,
+        messages: tuple[Message, ...],
+        prompt: str,
     ) -> Request:
-        """The request of a round (``number`` counts from 1)."""
+        """The request of a round.
+
+        number: the round, from 1.
+        prompt: hash of the messages.
+        """
         seed = self.run.seed
         return Request(
             model=self.run.model.name,
@@ -63,5 +72,5 @@ class Plan:
             decoding=self.run.decoding,
             sample=sample,
             origin=Origin(instance.id, sample, number),
-            seed=None if seed is None else provider_seed(seed, messages_hash(messages), sample),
+            seed=None if seed is None else provider_seed(seed, prompt, sample),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import CallError, FatalCallError, ProviderDown
 from harness.middleware.calls import Calls, ReplyUnsaved
@@ -25,6 +25,19 @@ from harness.store.ledger import Ledger
 
 FAILURES_IN_A_ROW = 50
 """So many calls failing one after the other, retries and all, end the run."""
+
+
+class Turn(NamedTuple):
+    """What is about to be asked: shared by the attempt's line, however the call ends.
+
+    cluster: see `harness.records.Attempt`.
+    prompt: hash of the request's messages.
+    """
+
+    instance: Instance[Any]
+    cluster: str
+    prompt: str
+    request: Request
 
 
 class Runner:
@@ -95,40 +108,39 @@ class Runner:
         for number in range(first, rounds.max + 1):
             if self._stop.requested:
                 raise Stopping
-            request = self._plan.request(instance, sample, number, messages)
+            prompt = messages_hash(messages)
+            request = self._plan.request(instance, sample, number, messages, prompt)
+            turn = Turn(instance, cluster, prompt, request)
             started = self._clock()
             try:
                 call = await self._calls(request)
             except ReplyUnsaved as error:
-                self._write(instance, cluster, request, error.call, last=True)
+                self._write(turn, error.call, last=True)
                 raise
             except FatalCallError:
                 raise
             except CallError as error:
-                self._write_failure(instance, cluster, request, error, started)
+                self._write_failure(turn, error, started)
                 return
             self._failed_in_a_row = 0
-            attempt = self._write(instance, cluster, request, call, last=number == rounds.max)
+            attempt = self._write(turn, call, last=number == rounds.max)
             if attempt.feedback is None:
                 return
             messages = _continued(messages, call.reply, attempt.feedback)
 
-    def _write(
-        self, instance: Instance[Any], cluster: str, request: Request, call: Call, *, last: bool
-    ) -> Attempt:
+    def _write(self, turn: Turn, call: Call, *, last: bool) -> Attempt:
         """Score a reply and write its attempt; with feedback where a round follows."""
-        task = self._plan.task
-        reply = call.reply
+        task, instance, reply = self._plan.task, turn.instance, call.reply
         found: Assessment = assess(task, instance, reply)
         ends = last or (found.passed is True and self._plan.run.rounds.stop_on_pass)
         attempt = Attempt(
             v=SCHEMA_VERSION,
             instance=instance.id,
-            sample=request.sample,
-            round=request.origin.round,
+            sample=turn.request.sample,
+            round=turn.request.origin.round,
             groups=instance.groups,
-            cluster=cluster,
-            request=_recorded(request),
+            cluster=turn.cluster,
+            request=_recorded(turn),
             text=reply.text,
             finish_reason=reply.finish_reason,
             outcome=found.outcome,
@@ -148,22 +160,16 @@ class Runner:
         self._tally.record(attempt)
         return attempt
 
-    def _write_failure(
-        self,
-        instance: Instance[Any],
-        cluster: str,
-        request: Request,
-        error: CallError,
-        started: float,
-    ) -> None:
+    def _write_failure(self, turn: Turn, error: CallError, started: float) -> None:
+        instance = turn.instance
         attempt = Attempt(
             v=SCHEMA_VERSION,
             instance=instance.id,
-            sample=request.sample,
-            round=request.origin.round,
+            sample=turn.request.sample,
+            round=turn.request.origin.round,
             groups=instance.groups,
-            cluster=cluster,
-            request=_recorded(request),
+            cluster=turn.cluster,
+            request=_recorded(turn),
             outcome="error",
             started_at=started,
             ended_at=self._clock(),
@@ -183,18 +189,18 @@ def _continued(messages: tuple[Message, ...], reply: Reply, said: str) -> tuple[
     return (*messages, Message("assistant", reply.text), Message("user", said))
 
 
-def _recorded(request: Request) -> dict[str, Any]:
+def _recorded(turn: Turn) -> dict[str, Any]:
     """What an attempt's line keeps of its request.
 
     A later round's messages are the first round's, and then the text and
     feedback of each line between: they are not written again.
     """
-    number = request.origin.round
+    request, number = turn.request, turn.request.origin.round
     kept: dict[str, Any] = {
         "model": request.model,
         "decoding": request.decoding,
         "seed": request.seed,
-        "messages_hash": messages_hash(request.messages),
+        "messages_hash": turn.prompt,
     }
     if number == 1:
         kept["messages"] = request.messages
