@@ -8,7 +8,6 @@ a rate limit) is refused at once.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Collection, Sequence
@@ -71,21 +70,16 @@ class Provider:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
         connection = Connection(scope, receive, send)
-        try:
-            body = await connection.body()
-            if body is None:
-                return
-            method, path = scope["method"], scope["path"]
-            if method == "POST" and (wire := self._wires.get(path)):
-                await self._serve(wire, scope["headers"], body, connection)
-            elif method == "GET" and path == "/v1/models":
-                await self._list_models(scope["headers"], connection)
-            else:
-                await self._control.serve(method, path, body, connection)
-        except asyncio.CancelledError:
-            # The server is stopping and has cut this connection already. uvicorn
-            # logs whatever leaves here as a crash of the application.
+        body = await connection.body()
+        if body is None:
             return
+        method, path = scope["method"], scope["path"]
+        if method == "POST" and (wire := self._wires.get(path)):
+            await self._serve(wire, scope["headers"], body, connection)
+        elif method == "GET" and path == "/v1/models":
+            await self._list_models(scope["headers"], connection)
+        else:
+            await self._control.serve(method, path, body, connection)
 
     async def _serve(
         self, wire: Wire, headers: Headers, body: bytes, connection: Connection
@@ -101,9 +95,7 @@ class Provider:
             return
         luck = draw(self._seed, digest, count.requests)
         seconds = self.latency.seconds(luck.latency)
-        if seconds > 0:
-            await asyncio.sleep(seconds)
-        if connection.left:
+        if seconds > 0 and await connection.left_within(seconds):
             self.stats.abandon()
             return
         fault = self.faults.pick(luck.fault)

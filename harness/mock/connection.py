@@ -41,11 +41,6 @@ class Connection:
         self._receive = receive
         self._send = send
 
-    @property
-    def left(self) -> bool:
-        """Whether the client has gone."""
-        return self._transport.is_closing()
-
     async def body(self) -> bytes | None:
         """The request's body; None when the client left while sending it."""
         event = await self._receive()
@@ -82,6 +77,15 @@ class Connection:
         """Wait until the client, or the server's end, has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+    async def left_within(self, seconds: float) -> bool:
+        """Wait so long, or until the client leaves; whether it left."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.gone()
+        except TimeoutError:
+            return False
+        return True
 
     async def _start(self, status: int, length: int, headers: Headers) -> None:
         await self._send(

@@ -152,7 +152,7 @@ class _Running:
     def __init__(self, provider: Provider, listener: socket.socket) -> None:
         host, port = listener.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        # Set in the constructor of a loop of another thread, hence not an asyncio event.
+        # How the thread hands over its loop and the event that ends it, or its failure.
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._config = Config(
             provider,
@@ -196,37 +196,38 @@ class _Running:
         server.close()
         for connection in list(state.connections):
             connection.transport.abort()
-        # A few turns of the loop; uvicorn has no event for the last connection's end.
-        while state.connections:  # noqa: ASYNC110
+        # Every request notices that its connection is gone, and ends. It takes a
+        # few turns of the loop, for whose end uvicorn has no event.
+        while state.connections or state.tasks:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        for task in list(state.tasks):
-            task.cancel()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
         await server.wait_closed()
 
 
 def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise MockError(f"Not a port: {port}. Ports are 0 (any free one) to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise _cannot_listen(host, port, error) from None
     try:
         # So that a server can come back to the port it has just left.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listener.close()
         raise _cannot_listen(host, port, error) from None
     return listener
 
 
-def _cannot_listen(host: str, port: int, error: Exception) -> MockError:
-    reason = error.strerror if isinstance(error, OSError) else error
-    return MockError(f"Cannot listen on {host}:{port}: {reason}. Port 0 takes any free one.")
+def _cannot_listen(host: str, port: int, error: OSError) -> MockError:
+    return MockError(
+        f"Cannot listen on {host}:{port}: {error.strerror}. Port 0 takes any free one."
+    )
 
 
 def _answerer(answers: Answers | None) -> Answerer:

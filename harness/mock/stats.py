@@ -19,7 +19,7 @@ class Snapshot(Struct, frozen=True):
 
     requests: posts to a wire's path, also those that were refused.
     answered: usable replies, the ones a client must keep: complete, well formed,
-        with text or a refusal. `empty` and broken ones are not.
+        with text, a refusal or a filter's verdict. `empty` and broken ones are not.
     repeated: requests for a body that had been answered usably before. Where
         samples are told apart by nothing in the body, these are legitimate.
     abandoned: requests whose client had left before the answer was ready.

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from harness.mock.answers import invented, read_recording, recorded
+from harness.mock.errors import MockError, NoAnswer
+from harness.mock.wire import Ask, Turn, cut, tokens
+
+
+def ask(*turns: str, digest: str = "00ff") -> Ask:
+    roles = ["user", "assistant"] * len(turns)
+    return Ask(digest, "m", tuple(Turn(r, t) for r, t in zip(roles, turns, strict=False)))
+
+
+def test_invented_text_is_a_function_of_body_and_choice() -> None:
+    assert invented(ask("a"), 0) == invented(ask("a"), 0)
+    assert "00ff" in invented(ask("a"), 0)
+    texts = {invented(ask("a", digest=d), i) for d in ("00ff", "ff00") for i in range(3)}
+    assert len(texts) == 6
+
+
+def test_recorded_text_by_last_user_message() -> None:
+    answer = recorded({"Name a colour.": "Blue."})
+    assert answer(ask("Name a colour."), 0) == "Blue."
+    assert answer(ask("Hello.", "Hello!", "Name a colour."), 0) == "Blue."
+
+
+def test_several_texts_of_a_prompt_all_come() -> None:
+    answer = recorded({"Name a colour.": ["Blue.", "Red.", "Green."]})
+    assert {answer(ask("Name a colour."), i) for i in range(3)} == {"Blue.", "Red.", "Green."}
+
+
+def test_unrecorded_prompt_shows_its_beginning() -> None:
+    with pytest.raises(NoAnswer, match="begins 'Name a number"):
+        recorded({"Name a colour.": "Blue."})(ask("Name a number."), 0)
+
+
+def test_whole_conversation_is_the_better_match(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(
+        '{"prompt": "Again.", "text": "Blue."}\n\n'
+        '{"prompt": [{"role": "user", "content": "A colour?"}, {"role": "assistant", '
+        '"content": "Blue."}, {"role": "user", "content": "Again."}], "text": "Red."}\n'
+    )
+    answer = read_recording(path)
+    assert answer(ask("A colour?", "Blue.", "Again."), 0) == "Red."
+    assert answer(ask("A number?", "One.", "Again."), 0) == "Blue."
+
+
+@pytest.mark.parametrize(
+    "line", ['{"prompt": "a"}', '{"prompt": "a", "text": "b", "x": 1}', "nonsense", "[]"]
+)
+def test_malformed_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"prompt": "a", "text": "b"}\n' + line + "\n")
+    with pytest.raises(MockError, match="line 2: "):
+        read_recording(path)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MockError, match="No such file"):
+        read_recording(tmp_path / "absent.jsonl")
+
+
+def test_cut_text_has_just_the_tokens_allowed() -> None:
+    choice = cut("one two three four", 3)
+    assert (choice.text, choice.finish, choice.tokens) == ("one two thre", "length", 3)
+    assert cut("one", 1).finish == "stop"
+    assert cut("one", None).finish == "stop"
+    assert tokens("") == 0

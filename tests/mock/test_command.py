@@ -1,0 +1,85 @@
+"""`harness mock` as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+COMMAND = [sys.executable, "-c", "import harness.cli; harness.cli.main()", "mock"]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts the command; whatever still runs afterwards is killed."""
+    processes = []
+
+    def start(*options: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_says_where_it_is_and_ends_on_a_signal(start: Start, number: signal.Signals) -> None:
+    process = start("--port", "0", "--fault", "stall=1", "--latency", "0.001")
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    parts = urlsplit(url)
+    assert (parts.hostname, parts.path) == ("127.0.0.1", "/v1")
+    # A connection that stalls must not hold the end up.
+    with pytest.raises(httpx2.ReadTimeout):
+        httpx2.post(
+            f"{url}/chat/completions",
+            json={"model": "m", "messages": [{"role": "user", "content": "a"}]},
+            timeout=0.1,
+        )
+    with closing(socket.create_connection((parts.hostname or "", parts.port or 0))) as idle:
+        idle.send(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 10\r\n\r\n")
+        started = time.monotonic()
+        os.kill(process.pid, number)
+        output, errors = process.communicate(timeout=5)
+    assert time.monotonic() - started < 2
+    assert process.returncode == 0
+    assert (output, errors) == ("", "")
+
+
+def test_bad_options_are_told_in_two_lines(start: Start, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("{")
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = str(taken.getsockname()[1])
+        cases = {
+            ("--port", port): "Address already in use",
+            ("--fault", "rest=0.1"): "Did you mean 'reset'?",
+            ("--fault", "reset=2"): "must be in 0..1",
+            ("--latency", "slow"): "Not a latency: 'slow'",
+            ("--answers", str(tmp_path / "absent.jsonl")): "No such file",
+            ("--answers", str(broken)): "line 1",
+        }
+        running = {options: start(*options) for options in cases}
+        for options, message in cases.items():
+            output, errors = running[options].communicate(timeout=20)
+            assert running[options].returncode not in (0, None), options
+            assert output == ""
+            assert message in errors
+            assert "Traceback" not in errors
+            assert len(errors.strip().splitlines()) <= 2

@@ -1,0 +1,289 @@
+"""Faults, counters and the server's life, seen from a plain HTTP client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from harness.mock import Fault, MockError, MockServer
+from harness.mock.stats import BodyCount
+
+TIMEOUT_S = 0.3
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(timeout=TIMEOUT_S) as client:
+        yield client
+
+
+async def post(client: httpx2.AsyncClient, server: MockServer, text: str = "Hello.") -> str:
+    """The answer's text; fails as the server makes it fail."""
+    body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+    reply = await client.post(f"{server.base_url}/chat/completions", json=body)
+    reply.raise_for_status()
+    content: str = reply.json()["choices"][0]["message"]["content"]
+    return content
+
+
+async def until(server: MockServer, in_flight: int) -> None:
+    async with asyncio.timeout(5):
+        while server.stats().in_flight != in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault.status])
+async def test_statuses(client: httpx2.AsyncClient, fault: Fault) -> None:
+    assert fault.status is not None
+    with MockServer(faults={fault: 1}) as server:
+        with pytest.raises(httpx2.HTTPStatusError) as raised:
+            await post(client, server)
+        assert server.stats().by_status == {fault.status: 1}
+        assert server.stats().by_fault == {fault.value: 1}
+    reply = raised.value.response
+    assert reply.status_code == fault.status
+    assert reply.json()["error"]["message"]
+    assert ("retry-after" in reply.headers) == (fault is Fault.RATE_LIMITED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Fault.RESET, httpx2.ReadError),
+        (Fault.STALL, httpx2.ReadTimeout),
+        (Fault.STALL_BODY, httpx2.ReadTimeout),
+        (Fault.TRUNCATED_BODY, httpx2.RemoteProtocolError),
+        (Fault.INVALID_JSON, ValueError),
+    ],
+)
+async def test_broken_answers(
+    client: httpx2.AsyncClient,
+    fault: Fault,
+    error: type[Exception],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with MockServer(faults={fault: 1}) as server:
+        with pytest.raises(error):
+            await post(client, server)
+        await until(server, in_flight=0)
+        assert server.stats().answered == 0
+        assert server.stats().by_fault == {fault.value: 1}
+        server.change(faults={})
+        await post(client, server)
+        assert server.stats().repeated == 0
+    assert caplog.records == []
+
+
+async def test_answers_that_say_nothing(client: httpx2.AsyncClient) -> None:
+    said = {}
+    with MockServer() as server:
+        for fault in (Fault.EMPTY, Fault.REFUSAL, Fault.CONTENT_FILTER):
+            server.change(faults={fault.value: 1})
+            body = {"model": "m", "messages": [{"role": "user", "content": fault.value}]}
+            reply = await client.post(f"{server.base_url}/chat/completions", json=body)
+            choice = reply.json()["choices"][0]
+            said[fault] = (choice["message"]["content"], choice["finish_reason"])
+            if fault is Fault.REFUSAL:
+                assert choice["message"]["refusal"].startswith("I'm sorry")
+        # The two that decline are the model's last word; an empty one is a failure.
+        assert server.stats().answered == 2
+    assert said == {
+        Fault.EMPTY: ("", "stop"),
+        Fault.REFUSAL: (None, "stop"),
+        Fault.CONTENT_FILTER: ("", "content_filter"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "header"),
+    [(2, ("retry-after", "2")), (0.05, ("retry-after-ms", "50")), (None, None)],
+)
+async def test_retry_after(
+    client: httpx2.AsyncClient, seconds: float | None, header: tuple[str, str] | None
+) -> None:
+    with (
+        MockServer(faults={"429": 1}, retry_after=seconds) as server,
+        pytest.raises(httpx2.HTTPStatusError) as raised,
+    ):
+        await post(client, server)
+    headers = raised.value.response.headers
+    told = [(name, value) for name, value in headers.items() if name.startswith("retry")]
+    assert told == ([header] if header else [])
+
+
+async def test_faults_do_not_depend_on_the_order_and_retries_can_succeed(
+    client: httpx2.AsyncClient,
+) -> None:
+    async def failures(numbers: list[int]) -> dict[int, int]:
+        failed = {}
+        with MockServer(faults={"500": 0.5}, seed=7) as server:
+            for number in numbers:
+                for tries in range(50):
+                    try:
+                        await post(client, server, f"Say {number}.")
+                    except httpx2.HTTPStatusError:
+                        continue
+                    failed[number] = tries
+                    break
+        return failed
+
+    forwards = await failures(list(range(40)))
+    backwards = await failures(list(reversed(range(40))))
+    assert forwards == backwards
+    assert len(forwards) == 40
+    assert 20 <= sum(forwards.values()) <= 70
+
+
+async def test_counters(client: httpx2.AsyncClient) -> None:
+    with MockServer() as server:
+        for text in ("a", "b", "a"):
+            await post(client, server, text)
+        stats = server.stats()
+        assert (stats.requests, stats.answered, stats.repeated) == (3, 3, 1)
+        assert (stats.unique_bodies, stats.in_flight, stats.max_in_flight) == (2, 0, 1)
+        assert sorted(server.bodies().values(), key=lambda body: body.requests) == [
+            BodyCount(1, 1),
+            BodyCount(2, 2),
+        ]
+        shown = (await client.get(f"{server.url}/stats")).json()
+        assert shown["by_status"] == {"200": 3}
+        assert shown["repeated"] == 1
+        bodies = (await client.get(f"{server.url}/stats/bodies")).json()
+        assert {"requests": 2, "answered": 2} in bodies.values()
+        await client.post(f"{server.url}/stats/reset")
+        assert server.stats().requests == 0
+        await post(client, server, "a")
+        assert server.stats().repeated == 0
+
+
+async def test_requests_in_flight_and_latency(client: httpx2.AsyncClient) -> None:
+    with MockServer(latency=0.1) as server:
+        started = time.monotonic()
+        await asyncio.gather(*(post(client, server, str(n)) for n in range(20)))
+        assert 0.1 <= time.monotonic() - started < 1.0
+        assert server.stats().max_in_flight == 20
+        assert server.stats().in_flight == 0
+
+
+async def test_client_that_leaves_is_not_answered(client: httpx2.AsyncClient) -> None:
+    with MockServer(latency=2 * TIMEOUT_S) as server:
+        with pytest.raises(httpx2.ReadTimeout):
+            await post(client, server)
+        await until(server, in_flight=0)
+        assert (server.stats().abandoned, server.stats().answered) == (1, 0)
+
+
+async def test_outage_that_ends(client: httpx2.AsyncClient) -> None:
+    with MockServer() as server:
+        down = {"faults": {"503": 1}, "latency": "uniform:0:0.01"}
+        changed = await client.post(f"{server.url}/faults", json=down)
+        assert changed.json() == {"faults": {"503": 1.0}, "latency": "uniform:0:0.01"}
+        with pytest.raises(httpx2.HTTPStatusError):
+            await post(client, server)
+        await client.post(f"{server.url}/faults", json={"faults": {}})
+        assert await post(client, server)
+        shown = (await client.get(f"{server.url}/faults")).json()
+        assert shown == {"faults": {}, "latency": "uniform:0:0.01"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"faults": {"rest": 1}}, "Did you mean 'reset'?"),
+        ({"latency": "slow"}, "Not a latency"),
+        ({"fault": {}}, "fault"),
+    ],
+)
+async def test_refused_change_changes_nothing(
+    client: httpx2.AsyncClient, change: dict[str, object], message: str
+) -> None:
+    with MockServer(faults={"500": 0.5}) as server:
+        reply = await client.post(f"{server.url}/faults", json=change)
+        shown = (await client.get(f"{server.url}/faults")).json()
+    assert reply.status_code == 400
+    assert message in reply.json()["error"]["message"]
+    assert shown["faults"] == {"500": 0.5}
+
+
+async def test_unknown_path(client: httpx2.AsyncClient) -> None:
+    with MockServer() as server:
+        reply = await client.get(f"{server.base_url}/chat/completions")
+        assert server.stats().requests == 0
+    assert reply.status_code == 404
+    assert "Invalid URL (GET /v1/chat/completions)" in reply.text
+
+
+async def test_large_body(client: httpx2.AsyncClient) -> None:
+    with MockServer(answers=lambda ask, index: str(len(ask.prompt))) as server:
+        assert await post(client, server, "x" * 3_000_000) == "3000000"
+
+
+@pytest.mark.parametrize("options", [{"latency": 60}, {"faults": {"stall": 1}}])
+async def test_stops_at_once_with_requests_in_flight(
+    client: httpx2.AsyncClient, options: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    with MockServer(**options) as server:  # type: ignore[arg-type]
+        waiting = [asyncio.create_task(post(client, server, str(n))) for n in range(20)]
+        await until(server, in_flight=20)
+        started = time.monotonic()
+    assert time.monotonic() - started < 0.5
+    assert server.stats().in_flight == 0
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(error, httpx2.TransportError) for error in ended)
+    assert caplog.records == []
+
+
+def open_files() -> int:
+    folder = Path("/proc/self/fd")
+    return len(list(folder.iterdir())) if folder.is_dir() else 0
+
+
+def test_nothing_is_left_behind() -> None:
+    with MockServer():
+        pass
+    before = open_files()
+    for _ in range(20):
+        with MockServer() as server:
+            httpx2.get(f"{server.url}/stats")
+    assert open_files() == before
+    assert not [t for t in threading.enumerate() if t.name == "mock-provider"]
+
+
+async def test_comes_back_to_its_port(client: httpx2.AsyncClient) -> None:
+    with MockServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        await post(client, server)
+    server = MockServer(port=port)
+    for _ in range(2):
+        with server:
+            assert server.url == f"http://127.0.0.1:{port}"
+            await post(client, server)
+    assert server.stats().requests == 2
+    with pytest.raises(MockError, match="not running"):
+        _ = server.url
+
+
+def test_port_in_use() -> None:
+    with MockServer() as server:
+        port = int(server.url.rpartition(":")[2])
+        with pytest.raises(MockError, match=rf"127\.0\.0\.1:{port}: Address already in use"):
+            MockServer(port=port).start()
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "message"),
+    [
+        # An address that is reserved for documentation, so nobody's own.
+        ("192.0.2.1", 0, "Cannot listen on 192.0.2.1:0: "),
+        ("127.0.0.1", 70000, "Not a port: 70000"),
+    ],
+)
+def test_impossible_address(host: str, port: int, message: str) -> None:
+    with pytest.raises(MockError, match=message):
+        MockServer(host=host, port=port).start()
