@@ -43,8 +43,12 @@ from harness.store.run_folder import RunFolder, fresh_name, write_whole
 
 Ending = Literal["finished", "interrupted", "failed"]
 
-WORKERS_PER_SLOT = 2
-"""Workers for each call in flight: a backing-off worker must not leave a slot idle."""
+WORKERS_PER_SLOT = 4
+"""Workers for each call in flight.
+
+A worker that backs off, or waits for the same call of another, holds no slot:
+there must be others to use it.
+"""
 
 Watch = Callable[[Tally, Stop], AbstractContextManager[Any]]
 """Shows a run's progress while it is entered, and may stop the run."""

@@ -46,7 +46,8 @@ def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[
     finally:
         done.set()
         thread.join()
-        _line(name, tally, stop, console)
+        if tally.attempts:
+            _line(name, tally, stop, console)
 
 
 def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:

@@ -40,9 +40,8 @@ def mistake(ended: subprocess.CompletedProcess[str]) -> str:
     """The message of a command that ended with a user's mistake: short, with no traceback."""
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
-    message = ended.stderr.strip()
-    lines = [line for line in message.splitlines() if line]
-    assert lines
-    assert lines[0].startswith("harness: ")
-    assert len(lines) <= 3, message
-    return message
+    lines = ended.stderr.strip().splitlines()
+    begins = next(number for number, line in enumerate(lines) if line.startswith("harness: "))
+    message = lines[begins:]
+    assert len(message) <= 3, message
+    return "\n".join(message)

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,17 +134,17 @@ def test_ctrl_c_finishes_what_is_in_flight_and_says_how_to_go_on(runs: Path) -> 
         assert process.returncode == 130
         assert "To continue: harness run configs/gpt4_collie.yaml -o task.dataset=builtin" in said
         seen = server.stats()
-        assert len(attempts(runs, "gpt4_collie")) == seen.answered == seen.requests
+        calls = {attempt["call_id"] for attempt in attempts(runs, "gpt4_collie").values()}
+        assert len(calls) == seen.answered == seen.requests
         manifest = msgspec.json.decode((runs / "gpt4_collie" / "manifest.json").read_bytes())
         assert manifest["sessions"][-1]["ended"] == "interrupted"
-        assert metrics(runs, "gpt4_collie")["n_attempts"] == seen.answered
+        assert metrics(runs, "gpt4_collie")["n_calls"] == seen.answered
 
 
 def test_ctrl_c_twice_stops_now(runs: Path) -> None:
     with MockServer(faults={"stall": 1.0}) as server:
         process = begun(*GPT4, "-o", f"model.base_url={server.base_url}")
-        while server.stats().in_flight < 100:
-            time.sleep(0.05)
+        wait_until(lambda: server.stats().in_flight == 100)
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         assert process.poll() is None, "the calls in flight are waited for"
@@ -154,25 +155,26 @@ def test_ctrl_c_twice_stops_now(runs: Path) -> None:
     assert "To continue: " in said
 
 
-def wait_for_lines(path: Path, number: int) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if path.exists() and path.read_bytes().count(b"\n") >= number:
-            return
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
         time.sleep(0.01)
-    raise AssertionError(f"{path} never had {number} lines")
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
+def wait_for_lines(path: Path, number: int) -> None:
+    wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") >= number)
+
+
 def test_kill_9_loses_no_reply_and_pays_none_twice(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rounds: int
+    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Ten kills at random moments of some 2,000 calls, then the same run undisturbed."""
     chance = random.Random(0)
     with MockServer(latency=0.01) as server:
         command = (
-            *GPT4, "-o", f"model.base_url={server.base_url}", "-o", f"rounds.max={rounds}",
-            "-o", f"samples={16 // rounds}", "-o", "limits.concurrency=25",
+            *GPT4, "-o", f"model.base_url={server.base_url}", "-o", "rounds.max=2",
+            "-o", "samples=8", "-o", "limits.concurrency=25",
         )  # fmt: skip
         file = runs / "gpt4_collie" / "attempts.jsonl"
         for kill in range(10):
@@ -191,8 +193,9 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
         assert len(recorded_before) > 1000
         for digest in recorded_before:
             assert asked[digest].requests == asked_before[digest].requests, "asked for again"
-        in_flight_at_kills = sum(count.requests - 1 for count in asked.values())
-        assert in_flight_at_kills <= 10 * 25
+        # Lost with each kill: what was on the way, and what had come but was not committed yet.
+        lost = sum(count.requests - 1 for count in asked.values())
+        assert lost <= 10 * (25 + 25)
         killed = timeless(attempts(runs, "gpt4_collie"))
         lines = file.read_bytes().splitlines()
         assert len(lines) == len(killed), "no attempt twice"

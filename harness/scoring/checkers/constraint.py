@@ -1,0 +1,49 @@
+"""Checks a text against a constraint written in the run file.
+
+The constraint's form is that of `harness.scoring.constraints.form`:
+
+>>> checker = ConstraintChecker(
+...     level="sentence",
+...     constraint={"target_level": "word", "transformation": {"op": "count"}, "relation": "<="},
+...     targets=25,
+... )
+>>> checker.check("Snow fell.", Instance("1", None)).passed  # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.errors import ConfigError, DataInvalid
+from harness.records import Instance, Score
+from harness.scoring.constraints.check import check
+from harness.scoring.constraints.form import read
+from harness.scoring.constraints.scores import score
+
+
+class ConstraintChecker:
+    """A constraint with its targets, the same for every instance.
+
+    level: level of the whole text: character, word, sentence, paragraph or passage.
+    constraint: the tree of base constraints.
+    targets: its targets, in lists like the tree.
+
+    Raises: ConfigError where these make no constraint.
+    """
+
+    def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
+        try:
+            self.specification = read(
+                {"level": level, "constraint": constraint, "targets": targets},
+                "The checker 'constraint'",
+            )
+        except DataInvalid as error:
+            raise ConfigError(error.message, error.remedy) from None
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Whether the text satisfies the constraint, and what fails where it does not."""
+        return score(check(self.specification, text))
+
+
+plugin = ConstraintChecker

@@ -1,0 +1,132 @@
+"""The plain form of a specification, for YAML and JSON: reading it and writing it.
+
+What is read is foreign data. Unknown keys and operations, targets that do not
+fit and trees out of proportion are refused with the place named.
+
+>>> three = read({"level": "sentence", "targets": 3, "constraint": {
+...     "target_level": "word", "transformation": {"op": "count"}, "relation": "=="}})
+>>> read(write(three)) == three
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.errors import DataInvalid, nearest
+from harness.scoring.constraints.grammar import (
+    LEVELS,
+    Base,
+    Combination,
+    Constraint,
+    Specification,
+    Target,
+)
+from harness.scoring.constraints.shapes import refuse_misfits
+
+MAX_DEPTH = 32
+"""Deepest nesting of mappings and lists that a specification may have."""
+MAX_PARTS = 10_000
+"""Most mappings, lists and values in it: a few lines of YAML aliases can name billions."""
+
+KEYS = ("level", "constraint", "targets")
+
+
+def read(raw: object, where: str = "the constraint") -> Specification:
+    """Read a specification from its plain form.
+
+    where: how a message names the place ("mine.jsonl, line 3").
+
+    Raises: DataInvalid.
+    """
+    _refuse_excess(raw, where)
+    fields = _mapping(raw, where, KEYS)
+    for key in KEYS:
+        if key not in fields:
+            raise DataInvalid(f"{where}: {key!r} is missing.")
+    level = fields["level"]
+    if level not in LEVELS:
+        raise DataInvalid(f"{where}: there is no level {level!r:.40}.", nearest(str(level), LEVELS))
+    constraint = _constraint(fields["constraint"], f"{where}, constraint")
+    targets = _targets(fields["targets"], f"{where}, targets")
+    refuse_misfits(level, constraint, targets, where)
+    return Specification(level, constraint, targets)
+
+
+def write(specification: Specification) -> dict[str, Any]:
+    """The plain form that `read` reads."""
+    return {
+        "level": specification.level,
+        "constraint": _plain_constraint(specification.constraint),
+        "targets": _plain_targets(specification.targets),
+    }
+
+
+def _refuse_excess(raw: object, where: str) -> None:
+    """Refuse trees out of proportion before anything recurses into them."""
+    parts = 0
+    pending: list[tuple[object, int]] = [(raw, 1)]
+    while pending:
+        value, depth = pending.pop()
+        parts += 1
+        if depth > MAX_DEPTH:
+            raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
+        if parts > MAX_PARTS:
+            raise DataInvalid(f"{where} has more than {MAX_PARTS:,} parts.")
+        if isinstance(value, Mapping):
+            pending += ((part, depth + 1) for part in value.values())
+        elif isinstance(value, list | tuple):
+            pending += ((part, depth + 1) for part in value)
+
+
+def _mapping(raw: object, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise DataInvalid(f"{where} must be a mapping, not {type(raw).__name__}.")
+    for key in raw:
+        if key not in known:
+            raise DataInvalid(f"{where}: unknown key {key!r}.", nearest(str(key), known))
+    return raw
+
+
+def _constraint(raw: object, where: str) -> Constraint:
+    """A tree is a base constraint unless it names a logic."""
+    if not (isinstance(raw, Mapping) and "logic" in raw):
+        try:
+            return msgspec.convert(raw, Base)
+        except msgspec.ValidationError as error:
+            raise DataInvalid(f"{where}: {error}.") from None
+    fields = _mapping(raw, where, ("logic", "constraints"))
+    logic, parts = fields["logic"], fields.get("constraints")
+    if logic not in ("and", "or", "all"):
+        raise DataInvalid(f"{where}: there is no logic {logic!r}.", "Write and, or, or all.")
+    if not isinstance(parts, list | tuple) or not parts:
+        raise DataInvalid(f"{where}: 'constraints' must be a list of constraints.")
+    return Combination(
+        logic,
+        tuple(_constraint(part, f"{where}.{number}") for number, part in enumerate(parts, 1)),
+    )
+
+
+def _targets(raw: object, where: str) -> Target:
+    if isinstance(raw, list | tuple):
+        return tuple(_targets(part, f"{where}.{number}") for number, part in enumerate(raw, 1))
+    if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
+        return raw
+    raise DataInvalid(f"{where}: a target is a whole number, a text or a list, not {raw!r:.40}.")
+
+
+def _plain_constraint(constraint: Constraint) -> dict[str, Any]:
+    if isinstance(constraint, Combination):
+        return {
+            "logic": constraint.logic,
+            "constraints": [_plain_constraint(part) for part in constraint.constraints],
+        }
+    plain: dict[str, Any] = msgspec.to_builtins(constraint)
+    return plain
+
+
+def _plain_targets(targets: Target) -> int | str | list[Any]:
+    return [_plain_targets(part) for part in targets] if isinstance(targets, tuple) else targets

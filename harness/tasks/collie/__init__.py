@@ -1,0 +1,93 @@
+"""COLLIE: constrained text generation, checked by rule (Yao et al. 2023, arXiv 2307.08689).
+
+An instance is a constraint; the prompt asks for a text that satisfies it, and the
+score is whether the answer does. Data sets: ``builtin`` (our own, offline), ``v1``
+(the published 2,080 instances, in the data folder), or a file of the user's own
+constraints, JSONL or YAML, one per item:
+
+    id: haiku
+    level: paragraph            # or a structure whose name tells it, like para02
+    constraint: {target_level: word, transformation: {op: count}, relation: "=="}
+    targets: 17
+    # optional: prompt, example (an answer that passes), structure, source
+
+>>> [instance.id for instance in CollieTask(data=folder).instances()][:1]  # doctest: +SKIP
+['word01/0']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError
+from harness.records import Instance, Message, Score
+from harness.scoring.constraints.check import Verdict, check
+from harness.scoring.constraints.feedback import feedback
+from harness.scoring.constraints.levels import splitter
+from harness.scoring.constraints.scores import score
+from harness.tasks.collie.items import BUILTIN, Item, read_items
+
+V1 = "collie/instances.jsonl"
+
+
+class CollieTask:
+    """The COLLIE benchmark, or constraints of one's own in its form.
+
+    dataset: ``builtin``, ``v1``, or a path.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "fail"
+
+    def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
+        self.dataset = dataset
+        self.path = (
+            BUILTIN if dataset == "builtin" else data.file(V1 if dataset == "v1" else dataset)
+        )
+
+    def instances(self) -> Iterator[Instance[Item]]:
+        """The instances in the order of the file.
+
+        Raises: DataInvalid, naming file and item.
+        """
+        for item in read_items(self.path):
+            yield Instance(
+                id=item.id,
+                data=item,
+                groups={"structure": item.structure, "source": item.source},
+            )
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """The data's hash and the splitter (loaded here, before the first answer)."""
+        return {
+            "dataset": self.dataset,
+            "dataset_sha256": sha256(self.path),
+            "splitter": splitter().name,
+        }
+
+    def messages(
+        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+    ) -> tuple[Message, ...]:
+        """The instruction, as recorded or as rendered."""
+        if shots:
+            raise ConfigError("The task 'collie' takes no shots.", "Set task.shots to 0.")
+        return (Message("user", instance.data.prompt),)
+
+    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+        """One score, ``constraints``."""
+        return {"constraints": score(self._verdict(instance, text))}
+
+    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+        """What was asked for and what was generated instead."""
+        return feedback(instance.data.specification, self._verdict(instance, text))
+
+    def gold(self, instance: Instance[Item]) -> str | None:
+        """The example; 20 of the published 2,080 do not pass with today's NLTK."""
+        return instance.data.example
+
+    def _verdict(self, instance: Instance[Item], text: str) -> Verdict:
+        return check(instance.data.specification, text)
+
+
+plugin = CollieTask

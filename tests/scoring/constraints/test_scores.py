@@ -1,0 +1,83 @@
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.records import Score
+from harness.scoring.constraints.check import check
+from harness.scoring.constraints.form import read
+from harness.scoring.constraints.grammar import Specification
+from harness.scoring.constraints.scores import LONGEST_REASON, score
+from tests.scoring.constraints.nltk_reference import own
+from tests.scoring.constraints.specifications import specifications
+
+COUNT = {"op": "count"}
+LAST = {"op": "position", "index": -1}
+IDENTITIES = {"op": "for_each", "do": {"op": "identity"}}
+TEXT = "The bird sang. It flew."
+
+
+def scored(targets: Any, text: str = TEXT, **fields: Any) -> Score:
+    constraint = {"target_level": "word", "transformation": COUNT, "relation": "=="} | fields
+    specification = read({"level": "paragraph", "constraint": constraint, "targets": targets})
+    return score(check(specification, text, own()))
+
+
+@pytest.mark.parametrize(
+    ("targets", "fields", "reason"),
+    [
+        (5, {}, ""),
+        (100, {}, "5 of 100 words"),
+        (100, {"relation": ">="}, "5 of at least 100 words"),
+        ("ran", {"transformation": LAST}, "the last word: 'flew', not 'ran'"),
+        (
+            "ran",
+            {"transformation": {"op": "position", "index": 9}},
+            "the 10th word: '(empty)', not 'ran'",
+        ),
+        (["bird", "egg"], {"transformation": IDENTITIES, "relation": "in"}, "lacks 'egg'"),
+        (["bird", "egg"], {"transformation": IDENTITIES, "relation": "not in"}, "contains 'bird'"),
+        (
+            3,
+            {"input_level": "sentence", "transformation": {"op": "for_each", "do": COUNT}}
+            | {"relation": ">=", "reduction": "all"},
+            "1 of 2 sentences have at least 3 words",
+        ),
+        (
+            ["sang", "ran"],
+            {"input_level": "sentence", "transformation": {"op": "for_each", "do": LAST}}
+            | {"reduction": "all"},
+            "1 of 2 sentences have the last word as asked",
+        ),
+        (
+            ["sang", "ran", "hid"],
+            {"input_level": "sentence", "transformation": {"op": "for_each", "do": LAST}}
+            | {"reduction": "all"},
+            "2 of 3 sentences",
+        ),
+    ],
+)
+def test_the_reason_is_short(targets: Any, fields: dict[str, Any], reason: str) -> None:
+    result = scored(targets, **fields)
+    assert result.reason == reason
+    assert result.value is result.passed is (reason == "")
+
+
+def test_details_say_what_was_asked_and_observed() -> None:
+    (detail,) = scored(100).details["constraints"]
+    assert detail == {
+        "constraint": "with exactly 100 words",
+        "passed": False,
+        "observed": 5,
+        "target": 100,
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(specifications(), st.text(max_size=30), st.integers(1, 400))
+def test_scores_stay_compact(specification: Specification, text: str, times: int) -> None:
+    result = score(check(specification, f"{text} " * times, own()))
+    assert len(result.reason) <= LONGEST_REASON
+    assert len(msgspec.json.encode(result)) < 5_000 * len(result.details["constraints"])
