@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -33,6 +34,14 @@ PACKAGES = {
 }
 """Kind -> package of the built-ins; the entry-point group is ``harness.KIND``."""
 
+SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
+    "backends": ("backend", "name"),
+    "tasks": ("name", "shots"),
+    "checkers": ("name",),
+    "judges": ("name",),
+}
+"""Kind -> keys beside the options in the run file: also what a mistyped one may mean."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -44,8 +53,11 @@ class Kind:
         package = importlib.import_module(PACKAGES[self.name])
         return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_")
 
-    def _external(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=f"harness.{self.name}")}
+    def _external(self) -> dict[str, list[EntryPoint]]:
+        found: dict[str, list[EntryPoint]] = {}
+        for entry in entry_points(group=f"harness.{self.name}"):
+            found.setdefault(entry.name, []).append(entry)
+        return found
 
     def names(self) -> list[str]:
         """Every name that a run file may use here."""
@@ -54,7 +66,8 @@ class Kind:
     def load(self, name: str) -> Callable[..., Any]:
         """The plug-in's class or factory.
 
-        Raises: ConfigError for an unknown name, with the nearest valid one.
+        Raises: ConfigError for an unknown name, with the nearest valid one, and
+            for a third party's plug-in that cannot be loaded.
         """
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module = importlib.import_module(f"{PACKAGES[self.name]}.{name}")
@@ -62,12 +75,28 @@ class Kind:
             return plugin
         external = self._external()
         if name in external:
-            loaded: Callable[..., Any] = external[name].load()
-            return getattr(loaded, "plugin", loaded)
+            return self._loaded(name, external[name])
         raise ConfigError(
             f"There is no {self.name.removesuffix('s')} named {name!r}.",
             nearest(name, self.names()),
         )
+
+    def _loaded(self, name: str, entries: list[EntryPoint]) -> Callable[..., Any]:
+        where = f"{self.name.removesuffix('s')} {name!r}"
+        if len({entry.value for entry in entries}) > 1:
+            packages = " and ".join(sorted(_package(entry) for entry in entries))
+            raise ConfigError(
+                f"There are two plug-ins for the {where}: from {packages}.", "Uninstall one."
+            )
+        try:
+            loaded: Callable[..., Any] = entries[0].load()
+        except Exception as error:  # whatever a third party's module does on import
+            raise ConfigError(
+                f"The {where} from {_package(entries[0])} cannot be loaded "
+                f"({type(error).__name__}: {error}).",
+                "Mend or uninstall that package.",
+            ) from error
+        return getattr(loaded, "plugin", loaded)
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """The options of the run file for a plug-in, checked, defaults filled in.
@@ -80,20 +109,27 @@ class Kind:
         own = _parameters(self.load(name), given=False)
         for key in options:
             if key not in own:
-                raise ConfigError(f"The {where} has no option {key!r}.", nearest(key, own))
+                valid = {*own, *SECTION_KEYS[self.name]}
+                raise ConfigError(f"The {where} has no option {key!r}.", nearest(key, valid))
         fields: dict[str, Any] = {
-            key: (p.annotation, ... if p.default is p.empty else p.default)
+            key: (
+                Any if p.annotation is p.empty else p.annotation,
+                ... if p.default is p.empty else p.default,
+            )
             for key, p in own.items()
         }
-        model = create_model(
-            "Options", __config__=ConfigDict(arbitrary_types_allowed=True), **fields
-        )
+        config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
+        with warnings.catch_warnings():
+            # Pydantic warns of options named like one of its methods, such as "schema".
+            warnings.simplefilter("ignore", UserWarning)
+            model = create_model("Options", __config__=config, **fields)
         try:
             return model(**options)
         except ValidationError as error:
             first = error.errors()[0]
             option = ".".join(str(part) for part in first["loc"])
-            message = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+            message = first["msg"].removeprefix("Value error, ")
+            message = f"{message[:1].lower()}{message[1:]}"
             raise ConfigError(f"Option {option!r} of the {where}: {message}.") from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
@@ -118,7 +154,12 @@ def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect
         name: parameter
         for name, parameter in signature.parameters.items()
         if (parameter.kind is parameter.KEYWORD_ONLY) is given
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.value
 
 
 def kind(name: str) -> Kind:

@@ -59,7 +59,7 @@ class ReplayBackend:
 
     @cached_property
     def _recorded(self) -> dict[tuple[str, int], list[_Round]]:
-        recorded = {}
+        recorded: dict[tuple[str, int], list[_Round]] = {}
         for number, raw in enumerate(self._rows, start=1):
             try:
                 row = msgspec.convert(raw, _Row)
@@ -71,7 +71,15 @@ class ReplayBackend:
                     f"{self._path}, row {number} has no {self._match!r} to match by.",
                     "Set model.match to the one it has: prompt or instance.",
                 )
-            recorded[name, row.sample] = row.rounds
+            earlier = recorded.setdefault((name, row.sample), row.rounds)
+            if earlier != row.rounds:
+                raise DataInvalid(
+                    f"{self._path}, row {number} answers anew, and otherwise, what an earlier row "
+                    f"does: {self._match} {name[:80]!r}, sample {row.sample}.",
+                    "Number the rows by 'sample', or set model.match to instance."
+                    if self._match == "prompt"
+                    else "Number the rows by 'sample'.",
+                )
         return recorded
 
     async def generate(self, request: Request) -> Reply:
@@ -79,7 +87,7 @@ class ReplayBackend:
 
         Raises: ReplayMissing where there is none.
         """
-        prompt = next(m.content for m in request.messages if m.role == "user")
+        prompt = next((m.content for m in request.messages if m.role == "user"), "")
         origin = request.origin
         name = prompt if self._match == "prompt" else origin.instance
         rounds = self._recorded.get((name, origin.sample), [])

@@ -6,6 +6,7 @@ model: {backend: simulated, accuracy: 0.5, gain: 0.3}
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 
@@ -39,20 +40,22 @@ class SimulatedBackend:
         for name, value in {"accuracy": accuracy, "gain": gain}.items():
             if not 0 <= value <= 1:
                 raise ConfigError(f"model.{name} is a probability: {value} is not in 0…1.")
+        if not 0 <= latency_s < math.inf:
+            raise ConfigError(f"model.latency_s is a number of seconds: {latency_s} is none.")
         self._accuracy = accuracy
         self._gain = gain
         self._latency_s = latency_s
         self._gold = gold
 
     async def generate(self, request: Request) -> Reply:
-        """The gold answer or a wrong one: a function of the request's seed alone."""
+        """The gold answer or a wrong one: a function of the request's seed and origin alone."""
         origin = request.origin
         chance = random.Random(f"{request.seed}/{origin.instance}/{origin.sample}/{origin.round}")
-        if self._latency_s:
-            await asyncio.sleep(chance.expovariate(1 / self._latency_s))
         right = 1 - (1 - self._accuracy) * (1 - self._gain) ** (origin.round - 1)
         gold = self._gold(origin.instance)
         text = gold if gold is not None and chance.random() < right else WRONG_ANSWER
+        if self._latency_s:
+            await asyncio.sleep(chance.expovariate(1 / self._latency_s))
         asked = sum(len(message.content) for message in request.messages)
         usage = Usage(input_tokens=asked // 4 + 1, output_tokens=len(text) // 4 + 1)
         return Reply(text, "stop", usage, "simulated")

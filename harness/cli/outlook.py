@@ -30,6 +30,10 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         "calls at most": f"{outlook.most_calls:,} with {run.rounds.max} round(s)",
         "input tokens": f"about {outlook.input_tokens:,} in round 1 (4 characters a token)",
     }
+    failed = outlook.golds_failed
+    rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
+        f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""
+    )
     if run.decoding.max_tokens:
         rows["output tokens"] = f"at most {outlook.most_calls * run.decoding.max_tokens:,}"
     if missing:

@@ -7,6 +7,7 @@ RunFile(...)
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,31 +15,65 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from harness.config.run_file import RunFile
+from harness.config.run_file import RunFile, shown
 from harness.errors import ConfigError, nearest
 
 
+class _Refused(yaml.MarkedYAMLError):
+    """Valid YAML that a run file may not hold; never quotes a value."""
+
+    def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
+        super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
+        self.remedy = remedy
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML without silent surprises: a key written twice is an error."""
+    """YAML without silent surprises: keys are words as written, and none is there twice."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ValueError, OverflowError):
+            raise _Refused(
+                "a value that looks like a number or a date is none", node, "Put it in quotes."
+            ) from None
+
+    def construct_scalar(self, node: Any) -> Any:
+        text = super().construct_scalar(node)
+        if isinstance(text, str) and not text.isascii():
+            try:  # JSON writes a rare character as two escapes, which YAML leaves apart
+                return text.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                raise _Refused("a text holds half a character", node, "Write it out.") from None
+        return text
+
+
+def _key(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise _Refused("a key must be a word", node, "Check brackets and quotes.")
+    return str(node.value)
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     seen: dict[str, int] = {}
     for key_node, _ in node.value:
-        key = str(loader.construct_object(key_node))
-        line = key_node.start_mark.line + 1
+        key = _key(key_node)
         if key in seen:
-            raise ConfigError(f"line {line}: the key {key!r} is there already, in line {seen[key]}")
-        seen[key] = line
-    loader.flatten_mapping(node)
-    return {str(key): value for key, value in loader.construct_pairs(node, deep=True)}
+            problem = f"the key {shown(key)!r} is there already, in line {seen[key]}"
+            raise _Refused(problem, key_node, "Keep one of the two.")
+        seen[key] = key_node.start_mark.line + 1
+    loader.flatten_mapping(node)  # merge keys; the node's own keys come last and win
+    return {_key(key): loader.construct_object(value, deep=True) for key, value in node.value}
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def _parse(text: str) -> Any:
-    return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
+    except RecursionError:
+        raise _Refused("nested too deeply", None, "Write it flatter.") from None
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -52,20 +87,26 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not a text file in UTF-8.") from None
-    except ConfigError as error:
-        raise ConfigError(f"{path}, {error.message}.", "Keep one of the two.") from None
+    except yaml.reader.ReaderError:
+        raise ConfigError(f"{path} is not a text file: it holds control characters.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid YAML"
-        raise ConfigError(f"{path}{line}: {problem}.", "Check indentation and quotes.") from None
+        remedy = getattr(error, "remedy", "Check indentation and quotes.")
+        raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path} is no run file.", "It must hold at least 'task:' and 'model:'.")
+        problem = "is empty" if raw is None else "is no run file"
+        raise ConfigError(f"{path} {problem}.", "It must hold at least 'task:' and 'model:'.")
     return raw
 
 
 def _siblings(path: Path) -> str:
-    names = [p.name for p in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
+    try:
+        folder = path if path.is_dir() else path.parent
+        names = [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else []
+    except OSError:  # a name longer than names can be
+        names = []
     return nearest(path.name, names) if names else "Check the path."
 
 
@@ -75,7 +116,10 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
     for section in sections:
         below = tree.setdefault(section, {})
         if not isinstance(below, dict):
-            raise ConfigError(f"Override {key!r}: {section!r} is a value, not a section.")
+            raise ConfigError(
+                f"{shown(key)!r} cannot be set: {section!r} is a value, not a section.",
+                "Check the key's path.",
+            )
         tree = below
     tree[last] = value
 
@@ -87,11 +131,18 @@ def parse_override(text: str) -> tuple[str, Any]:
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
-        raise ConfigError(f"-o {text!r} is no override.", "Write -o key.path=value.")
+        # Only its beginning is shown: what lacks the '=' may be a key run together with a secret.
+        begin = "".join(re.findall(r"\A[\w.]*", text))
+        begin = begin if begin == text else f"{begin}…"
+        raise ConfigError(f"-o {begin!r} is no override.", "Write -o key.path=value.")
     try:
         return key, _parse(value)
+    except _Refused as error:
+        raise ConfigError(f"-o {shown(key)}: {error.problem}.", error.remedy) from None
     except yaml.YAMLError:
-        raise ConfigError(f"-o {key}: {value!r} is not a YAML value.", "Quote it.") from None
+        raise ConfigError(
+            f"-o {shown(key)}: the value is not YAML.", f"Quote it: -o '{shown(key)}=\"…\"'."
+        ) from None
 
 
 def load(
@@ -106,22 +157,25 @@ def load(
     """
     raw = read(path)
     fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
-    base = _apply(raw, fixed)
-    variants = validate(base, str(path)).variants
-    if not variants:
-        return {"": validate(base, str(path))}
+    base = validate(_changed(raw, fixed, str(path)), str(path))
+    if not base.variants:
+        return {"": base}
     runs = {}
-    for name, changes in variants.items():
-        tree = _apply(raw, [*changes.items(), *fixed])
+    for name, changes in base.variants.items():
+        where = f"{path}, variant {name!r}"
+        tree = _changed(raw, [*changes.items(), *fixed], where)
         tree.pop("variants", None)
-        runs[name] = validate(tree, f"{path}, variant {name!r}")
+        runs[name] = validate(tree, where)
     return runs
 
 
-def _apply(raw: dict[str, Any], changes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
     tree = copy.deepcopy(raw)
     for key, value in changes:
-        override(tree, key, value)
+        try:
+            override(tree, key, value)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error.message}", error.remedy) from None
     return tree
 
 
@@ -139,13 +193,43 @@ def validate(tree: dict[str, Any], where: str) -> RunFile:
         raise ConfigError(f"{where}: {'; '.join(lines[:3])}.") from None
 
 
+_SECTION = "must be a section, with keys of its own"
+_MUST = {
+    "missing": "is missing",
+    "string_type": "must be text: put it in quotes",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list",
+    "dict_type": _SECTION,
+    "model_type": _SECTION,
+    "dataclass_type": _SECTION,
+}
+"""Pydantic's kind of error -> what to say of the key. No value is quoted: it may be a secret."""
+
+
 def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    key = ".".join(str(part) for part in loc)
+    key = ".".join(shown(str(part)) for part in loc)
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        hint = nearest(str(loc[-1]), _keys(loc[:-1])).rstrip(".")
+        hint = _hint(str(loc[-1]), loc[:-1]).rstrip(".")
         return f"unknown key {key!r} ({hint[:1].lower()}{hint[1:]})"
-    message = message.removeprefix("Value error, ")
+    if kind in _MUST:
+        return f"{key} {_MUST[kind]}"
+    message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    message = message.replace("Input should be", "must be", 1)
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
+
+
+def _hint(key: str, section: tuple[int | str, ...]) -> str:
+    if ":" in key:
+        return "A space is missing after its colon"
+    for other in RunFile.model_fields:
+        if not section and key in _keys((other,)):
+            return f"Did you mean {f'{other}.{key}'!r}?"
+    return nearest(key, _keys(section))
 
 
 def _keys(section: tuple[int | str, ...]) -> list[str]:

@@ -6,17 +6,35 @@ backend are checked later, by the plug-in they belong to.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import re
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from harness.records import Decoding
 
+MOST = 2**31 - 1
+Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
+"""How many of something; strict, since ``true`` and ``2.0`` are slips and no counts."""
+
+SECRETS = frozenset(
+    {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
+    | {"authorization", "password", "secret", "secret_key"}
+)
+"""Option names that ask for a secret, which a run file may not hold."""
+
+
+def shown(key: str) -> str:
+    """A key as it may be shown: cut where a value was run into it (``api_key:sk-…``)."""
+    name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
+    return name if name == key else f"{name}…"
+
 
 class Section(BaseModel):
     """A part of the run file: frozen, unknown keys refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PluginSection(BaseModel):
@@ -29,6 +47,27 @@ class PluginSection(BaseModel):
         """The keys that belong to the plug-in."""
         return dict(self.model_extra or {})
 
+    @model_validator(mode="after")
+    def _holds_no_secret(self) -> PluginSection:
+        for key, value in self.options.items():
+            if ":" in key:
+                raise ValueError(f"a space is missing after the colon of {shown(key)!r}")
+            if value and key.lower().replace("-", "_") in SECRETS:
+                raise ValueError(
+                    f"{key!r} would hold a secret: put it into an environment variable, and that "
+                    "variable's name into model.api_key_env"
+                )
+            if key.lower().endswith("url") and isinstance(value, str) and _names_a_user(value):
+                raise ValueError(
+                    f"{key!r} holds a user name or password: put secrets into environment "
+                    "variables, and the variable's name into model.api_key_env"
+                )
+        return self
+
+
+def _names_a_user(url: str) -> bool:
+    return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
+
 
 class TaskSection(PluginSection):
     """``task:`` which benchmark, and its options.
@@ -37,7 +76,7 @@ class TaskSection(PluginSection):
     """
 
     name: str
-    shots: int = Field(default=0, ge=0)
+    shots: int = Field(default=0, ge=0, strict=True)
 
 
 class ModelSection(PluginSection):
@@ -53,7 +92,7 @@ class RoundsSection(Section):
     stop_on_pass: end a sample with the first answer that passes.
     """
 
-    max: int = Field(default=1, ge=1)
+    max: Count = 1
     stop_on_pass: bool = True
 
 
@@ -65,15 +104,22 @@ class LimitsSection(Section):
     attempts: how often a call is tried before its failure is recorded.
     """
 
-    concurrency: int = Field(default=20, ge=1, le=10_000)
+    concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
     timeout_s: float = Field(default=600, gt=0)
-    attempts: int = Field(default=6, ge=1)
+    attempts: Count = 6
 
 
 class BudgetSection(Section):
     """``budget:`` what the run may cost. Only null for now: prices are not known yet."""
 
     usd: None = None
+
+    @field_validator("usd", mode="before")
+    @classmethod
+    def _no_prices_yet(cls, usd: Any) -> Any:
+        if usd is not None:
+            raise ValueError("only null so far; prices are not known yet")
+        return usd
 
 
 class RunFile(Section):
@@ -88,20 +134,54 @@ class RunFile(Section):
     task: TaskSection
     model: ModelSection
     decoding: Decoding = Field(default_factory=Decoding)
-    samples: int = Field(default=1, ge=1)
+    samples: Count = 1
     rounds: RoundsSection = Field(default_factory=RoundsSection)
-    seed: int | None = 0
-    limit: int | None = Field(default=None, ge=1)
+    seed: Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)] | None = 0
+    limit: Count | None = None
     limits: LimitsSection = Field(default_factory=LimitsSection)
     budget: BudgetSection = Field(default_factory=BudgetSection)
     judges: tuple[()] = ()
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
+    @field_validator("decoding", mode="before")
+    @classmethod
+    def _numbers_are_numbers(cls, decoding: Any) -> Any:
+        for key, value in decoding.items() if isinstance(decoding, dict) else ():
+            if isinstance(value, bool):
+                raise ValueError(f"{shown(key)} is true or false, which it cannot be")
+        return decoding
+
+    @field_validator("decoding")
+    @classmethod
+    def _decoding_is_possible(cls, decoding: Decoding) -> Decoding:
+        temperature, top_p = decoding.temperature, decoding.top_p
+        if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
+            raise ValueError(f"temperature must be 0 or more, not {temperature}")
+        if top_p is not None and not 0 < top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
+        if decoding.max_tokens is not None and not 1 <= decoding.max_tokens <= MOST:
+            raise ValueError("max_tokens must be 1 or more (and below two thousand million)")
+        if not all(decoding.stop):
+            raise ValueError("stop holds an empty text")
+        return decoding
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _no_judges_yet(cls, judges: Any) -> Any:
+        if judges:
+            raise ValueError("only [] so far; judges are not built yet")
+        return judges
+
     @field_validator("variants")
     @classmethod
-    def _names_are_file_names(cls, variants: dict[str, Any]) -> dict[str, Any]:
-        for name in variants:
+    def _variants_are_flat(cls, variants: dict[str, Any]) -> dict[str, Any]:
+        for name, changes in variants.items():
             check_name(name)
+            for key in changes:
+                if not all(key.split(".")):
+                    raise ValueError(f"{name!r} holds {shown(key)!r}, which is no key.path")
+                if key.split(".")[0] == "variants":
+                    raise ValueError(f"{name!r} holds variants of its own, which it cannot")
         return variants
 
     @model_validator(mode="after")
@@ -111,11 +191,17 @@ class RunFile(Section):
         return self
 
 
+LONGEST_NAME = 200
+"""Bytes of a run's name: file systems take 255, and files within are named after it."""
+
+
 def check_name(name: str) -> str:
     """A run's or variant's name, fit to be a folder's.
 
     Raises: ValueError.
     """
+    if len(name.encode(errors="replace")) > LONGEST_NAME:
+        raise ValueError(f"'{name[:20]}…' cannot name a run: more than {LONGEST_NAME} bytes long")
     allowed = all(letter.isalnum() or letter in "._-" for letter in name)
     if not name or not allowed or name[0] in ".-":
         raise ValueError(

@@ -6,16 +6,34 @@ PosixPath('runs')
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field, SecretStr, create_model
+from pydantic import Field, SecretStr, create_model, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from harness.errors import SecretMissing
+from harness.errors import ConfigError, SecretMissing
 
 
-class Settings(BaseSettings):
+class _Environment(BaseSettings):
+    """The environment over ``.env``; a variable set to nothing counts as not set."""
+
+    model_config = SettingsConfigDict(env_file=".env", env_ignore_empty=True, extra="ignore")
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except UnicodeDecodeError:
+            raise ConfigError("The file .env is not text in UTF-8.", "Write it anew.") from None
+        except OSError as error:
+            raise ConfigError(
+                f"Cannot read the file .env: {error.strerror}.", "Mend its permissions."
+            ) from None
+
+
+class Settings(_Environment):
     """Where things are on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
     runs_dir: holds a folder per run.
@@ -23,15 +41,23 @@ class Settings(BaseSettings):
     data_dir: holds data sets, laid out by name.
     """
 
-    model_config = SettingsConfigDict(env_prefix="HARNESS_", env_file=".env", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="HARNESS_")
 
     runs_dir: Path = Path("runs")
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
 
+    @field_validator("runs_dir", "cache_dir", "data_dir")
+    @classmethod
+    def _home_is_meant(cls, path: Path) -> Path:
+        try:
+            return path.expanduser()
+        except RuntimeError:  # there is no such user: then it is a folder's name
+            return path
 
-class _Environment(BaseSettings):
-    model_config = SettingsConfigDict(env_file=".env", extra="ignore", case_sensitive=True)
+
+class _Secrets(_Environment):
+    model_config = SettingsConfigDict(case_sensitive=True)
 
 
 def secret(variable: str) -> str:
@@ -39,17 +65,30 @@ def secret(variable: str) -> str:
 
     variable: name of the environment variable (or the line in ``.env``).
 
-    Raises: SecretMissing, naming the variable.
+    Raises: SecretMissing, naming the variable; ConfigError where no variable is
+        named so (it may be the key itself, which is not shown), or where its
+        value can be no key.
     """
     reader = create_model(
         "Secret",
-        __base__=_Environment,
+        __base__=_Secrets,
         value=(SecretStr | None, Field(default=None, validation_alias=variable)),
     )
     value: SecretStr | None = getattr(reader(), "value")  # noqa: B009 (made above)
-    if value is None or not value.get_secret_value().strip():
+    text = value.get_secret_value().strip() if value else ""
+    if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
+        raise ConfigError(
+            "The run file names an environment variable for a key (api_key_env) that is not set.",
+            "It must hold a variable's name, such as OPENAI_API_KEY, and never the key itself.",
+        )
+    if not text:
         raise SecretMissing(
             f"The environment variable {variable} is not set.",
             f"Set it, or put '{variable}=…' into a file named .env here.",
         )
-    return value.get_secret_value().strip()
+    if not (text.isascii() and text.isprintable()):
+        raise ConfigError(
+            f"The environment variable {variable} holds a line break or a letter that no key has.",
+            "Copy the key again.",
+        )
+    return text

@@ -28,31 +28,54 @@ class DataFolder:
 
         Raises: DataMissing, naming the command that brings it.
         """
-        for path in (self.root / name, Path(name)):
-            if path.is_file():
+        own = _expanded(name)
+        for path in (self.root / name, own):
+            if _is_file(path):
                 return path
-        dataset = Path(name).parts[0] if not Path(name).is_absolute() else ""
+        dataset = own.parts[0] if len(own.parts) > 1 and not own.is_absolute() else ""
         fetch = f"Run 'harness data fetch {dataset}', or set HARNESS_DATA_DIR to where it is."
         raise DataMissing(
-            f"{name} is neither in the data folder {self.root} nor a file of its own.",
+            f"{name!r} is neither in the data folder {self.root} nor a file of its own.",
             fetch if dataset else "Check the path.",
         )
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # there is no such user: then it is a file's name
+        return Path(name)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for a name, or in a folder that may not be entered
+        return False
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL file, one at a time.
 
-    Raises: DataInvalid with file and line.
+    Raises: DataInvalid with file and line; DataMissing where it cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                yield decoder.decode(line)
-            except msgspec.MsgspecError as error:
-                raise DataInvalid(f"{path}, line {number}: not a JSON object ({error}).") from None
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    found = decoder.decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    raise DataInvalid(
+                        f"{path}, line {number}: not a JSON object ({error})."
+                    ) from None
+                yield found
+    except OSError as error:
+        raise DataMissing(
+            f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
+        ) from None
 
 
 def sha256(path: Path) -> str:

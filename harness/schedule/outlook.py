@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.middleware.key import messages_hash
-from harness.records import Message, Request
+from harness.records import Message, Reply, Request
+from harness.schedule.assessment import assess
 from harness.schedule.plan import Plan
 from harness.store.ledger import Ledger
 
@@ -22,6 +23,7 @@ class Outlook:
     calls: distinct first-round calls that are owed; cached: those of them that are paid for.
     most_calls: with every round of feedback, nothing shared and nothing cached after round 1.
     input_tokens: of the first-round calls to be paid, by rule of thumb.
+    golds: gold answers there are; golds_failed: the instances whose gold answer fails.
     first: the first conversation that would be sent.
     """
 
@@ -32,6 +34,8 @@ class Outlook:
     cached: int
     most_calls: int
     input_tokens: int
+    golds: int
+    golds_failed: list[str]
     first: tuple[Message, ...] | None
 
 
@@ -61,6 +65,7 @@ def foresee(
             cached += 1
         else:
             characters += sum(len(message.content) for message in messages)
+    golds, golds_failed = _check_golds(plan)
     return Outlook(
         instances=samples // plan.run.samples,
         samples=samples,
@@ -69,5 +74,20 @@ def foresee(
         cached=cached,
         most_calls=len(calls) - cached + later,
         input_tokens=characters // CHARACTERS_PER_TOKEN,
+        golds=golds,
+        golds_failed=golds_failed,
         first=first,
     )
+
+
+def _check_golds(plan: Plan) -> tuple[int, list[str]]:
+    """How many gold answers there are, and the ids of the instances whose gold fails."""
+    golds, failed = 0, []
+    for instance in plan.instances():
+        gold = plan.task.gold(instance)
+        if gold is None:
+            continue
+        golds += 1
+        if not assess(plan.task, instance, Reply(gold, "stop")).passed:
+            failed.append(instance.id)
+    return golds, failed

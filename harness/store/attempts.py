@@ -7,6 +7,8 @@ writer cuts it off, so that its attempt is owed again.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,17 +76,25 @@ class AttemptWriter:
             os.ftruncate(self._file, position)
 
     def append(self, attempt: Attempt) -> None:
-        """Write one line; on return it survives the death of this process."""
-        self._encoder.encode_into(attempt, self._buffer)
+        """Write one line; on return it survives the death of this process.
+
+        Half a character (a lone surrogate, which UTF-8 cannot hold) is written
+        as the replacement character.
+        """
+        try:
+            self._encoder.encode_into(attempt, self._buffer)
+        except UnicodeEncodeError:
+            self._buffer[:] = _with_whole_characters(attempt)
         self._buffer += b"\n"
         start = os.fstat(self._file).st_size
         try:
             written = os.write(self._file, self._buffer)
-            if written != len(self._buffer):
-                # A short write means a full disk: the next one would say so.
-                os.write(self._file, memoryview(self._buffer)[written:])
+            while written < len(self._buffer):
+                # A short write means a full disk: the next one says so.
+                written += os.write(self._file, self._buffer[written:])
         except OSError as error:
-            os.ftruncate(self._file, start)
+            with contextlib.suppress(OSError):  # else the next writer cuts it off
+                os.ftruncate(self._file, start)
             raise _failed(self.path, error) from None
         finally:
             self._buffer.clear()
@@ -102,8 +112,14 @@ class AttemptWriter:
         self.close()
 
 
+def _with_whole_characters(attempt: Attempt) -> bytes:
+    text = json.dumps(msgspec.to_builtins(attempt), ensure_ascii=False)
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return msgspec.json.encode(json.loads(text))
+
+
 def _failed(path: Path, error: OSError) -> StoreFailed:
     return StoreFailed(
         f"Cannot write {path}: {error.strerror}.",
-        "Every finished attempt is safe; make room or mend the permissions, then run again.",
+        "Make room or mend the permissions, then run again: every finished attempt is safe.",
     )

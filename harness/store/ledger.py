@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.errors import DataInvalid
-from harness.records import Attempt, Outcome
+from harness.errors import DataInvalid, StoreFailed
+from harness.records import SCHEMA_VERSION, Attempt, Outcome
 from harness.store.attempts import lines
 
 
@@ -27,6 +27,7 @@ class Finished(NamedTuple):
 
 
 class _Line(msgspec.Struct):
+    v: int
     instance: str
     sample: int
     round: int
@@ -37,23 +38,38 @@ class _Line(msgspec.Struct):
 class Ledger:
     """The attempts of a run by sample, later lines superseding earlier ones.
 
-    Raises: DataInvalid for a complete line that is no attempt.
+    A line also supersedes the later rounds of its sample that stand before it:
+    they continued an answer that is no longer there.
+
+    Raises: DataInvalid for a complete line that is no attempt, or one of another
+        schema version; StoreFailed where the file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._samples: dict[tuple[str, int], dict[int, Finished]] = {}
         decoder = msgspec.json.Decoder(_Line)
-        for number, (offset, line) in enumerate(lines(path), start=1):
-            try:
-                found = decoder.decode(line)
-            except msgspec.MsgspecError as error:
-                raise DataInvalid(
-                    f"{path}, line {number} is no attempt ({error}).",
-                    "Remove that line, and its attempt will be owed again.",
-                ) from None
-            rounds = self._samples.setdefault((found.instance, found.sample), {})
-            rounds[found.round] = Finished(found.outcome, found.passed, offset)
+        try:
+            for number, (offset, line) in enumerate(lines(path), start=1):
+                try:
+                    found = decoder.decode(line)
+                except _UNREADABLE as error:
+                    raise _invalid(path, f"line {number}", error) from None
+                if found.v != SCHEMA_VERSION:
+                    raise DataInvalid(
+                        f"{path}, line {number}: schema version {found.v}, this harness writes "
+                        f"version {SCHEMA_VERSION}.",
+                        "Continue the run with the harness that began it, or use --fresh.",
+                    )
+                rounds = self._samples.setdefault((found.instance, found.sample), {})
+                if found.round in rounds:
+                    for later in [later for later in rounds if later > found.round]:
+                        del rounds[later]
+                rounds[found.round] = Finished(found.outcome, found.passed, offset)
+        except OSError as error:
+            raise StoreFailed(
+                f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then run again."
+            ) from None
 
     def __len__(self) -> int:
         return sum(map(len, self._samples.values()))
@@ -93,5 +109,19 @@ class Ledger:
             found = []
             for number in range(1, before):
                 view.seek(done[number].offset)
-                found.append(msgspec.json.decode(view.readline(), type=Attempt))
+                try:
+                    found.append(msgspec.json.decode(view.readline(), type=Attempt))
+                except _UNREADABLE as error:
+                    where = f"the line of {instance!r}, sample {sample}, round {number}"
+                    raise _invalid(self._path, where, error) from None
         return found
+
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def _invalid(path: Path, where: str, error: Exception) -> DataInvalid:
+    return DataInvalid(
+        f"{path}, {where} is no attempt ({error}).",
+        "Remove that line, and its attempt will be owed again.",
+    )

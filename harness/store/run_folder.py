@@ -30,7 +30,7 @@ class RunFolder:
         try:
             self.name = check_name(name)
         except ValueError as error:
-            raise ConfigError(f"{error}.") from None
+            raise ConfigError(f"{error}.", "Choose another name (harness run … --name).") from None
         self.path = root / name
         self.config = self.path / "config.yaml"
         self.manifest = self.path / "manifest.json"
@@ -39,7 +39,7 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether a run has been begun here."""
-        return self.config.exists()
+        return _exists(self.config)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -56,7 +56,7 @@ class RunFolder:
                 f"Another process is working on the run {self.name!r}.",
                 "Wait for it, or give this one another name with --name.",
             ) from None
-        except OSError as error:
+        except (OSError, NotImplementedError) as error:
             raise _failed(self.path, error) from None
         try:
             yield
@@ -94,7 +94,8 @@ class RunFolder:
 
     def write_config(self, run: RunFile) -> None:
         """Write the resolved run file."""
-        text = yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        # ASCII with escapes: PyYAML does not read back every character that it writes plain.
+        text = yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False)
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
@@ -115,8 +116,17 @@ def _read_json(path: Path) -> dict[str, Any]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
         return {}
-    except msgspec.MsgspecError as error:
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise StoreFailed(f"{path} is damaged: {error}.", "Remove it and run again.") from None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -126,7 +136,10 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # before the old content goes, not after
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -134,18 +147,29 @@ def write_whole(path: Path, content: bytes) -> None:
         raise _failed(path, error) from None
 
 
-def _failed(path: Path, error: OSError) -> StoreFailed:
+def _unreadable(path: Path, error: OSError) -> StoreFailed:
     return StoreFailed(
-        f"Cannot write {path}: {error.strerror}.",
+        f"Cannot read {path}: {error.strerror}.",
+        "Mend its permissions, or set HARNESS_RUNS_DIR to another folder.",
+    )
+
+
+def _failed(path: Path, error: Exception) -> StoreFailed:
+    return StoreFailed(
+        f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.",
         "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder.",
     )
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """Every run below a folder, by name."""
-    if not root.is_dir():
+    """Every run below a folder, by name; other folders there are left alone."""
+    if not _exists(root):
         return []
-    return [RunFolder(root, p.parent.name) for p in sorted(root.glob("*/config.yaml"))]
+    runs = []
+    for config in sorted(root.glob("*/config.yaml")):
+        with contextlib.suppress(ConfigError):  # a copy's odd name must not hide the others
+            runs.append(RunFolder(root, config.parent.name))
+    return runs
 
 
 def find_run(root: Path, name: str) -> RunFolder:
@@ -154,12 +178,13 @@ def find_run(root: Path, name: str) -> RunFolder:
     Raises: DataMissing with the nearest name.
     """
     path = Path(name)
-    folder = RunFolder(path.parent if path.parent.name else root, path.name)
+    root = path.parent if path.parent.name else root
+    folder = RunFolder(root, path.name)
     if not folder.exists():
         names = [run.name for run in all_runs(root)]
         raise DataMissing(
-            f"There is no run {name!r} in {root}.",
-            nearest(name, names) if names else "Start one with 'harness run configs/….yaml'.",
+            f"There is no run {path.name!r} in {root}.",
+            nearest(path.name, names) if names else "Start one with 'harness run configs/….yaml'.",
         )
     return folder
 
@@ -167,7 +192,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 def fresh_name(root: Path, name: str) -> str:
     """``NAME``, or the first of ``NAME-2``, ``NAME-3``, … that is not taken."""
     number, free = 1, name
-    while RunFolder(root, free).path.exists():
+    while _exists(RunFolder(root, free).path):
         number += 1
         free = f"{name}-{number}"
     return free

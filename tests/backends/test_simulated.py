@@ -1,0 +1,137 @@
+import asyncio
+import random
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from harness.backends.simulated import WRONG_ANSWER, SimulatedBackend
+from harness.errors import ConfigError
+from harness.middleware.key import messages_hash, provider_seed
+from harness.plugins import kind
+from harness.records import Decoding, Message, Origin, Request
+
+
+def gold(instance: str) -> str | None:
+    return None if instance == "without" else f"the gold of {instance}"
+
+
+def request(
+    instance: str, *, sample: int = 0, number: int = 1, run_seed: int | None = 0
+) -> Request:
+    messages = (Message("user", f"Solve {instance}."),)
+    seed = None if run_seed is None else provider_seed(run_seed, messages_hash(messages), sample)
+    return Request("m", messages, Decoding(), sample, Origin(instance, sample, number), seed=seed)
+
+
+async def answers(backend: SimulatedBackend, requests: Sequence[Request]) -> list[str]:
+    return [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))]
+
+
+async def rate(backend: SimulatedBackend, number: int = 1, count: int = 4000) -> float:
+    asked = [request(str(one), number=number) for one in range(count)]
+    found = await answers(backend, asked)
+    assert set(found) <= {WRONG_ANSWER, *(gold(str(one)) for one in range(count))}
+    return fmean(text != WRONG_ANSWER for text in found)
+
+
+@pytest.mark.parametrize("accuracy", [0.1, 0.5, 0.9])
+async def test_the_rate_approaches_the_accuracy(accuracy: float) -> None:
+    backend = SimulatedBackend(accuracy, gold=gold)
+    deviation = (accuracy * (1 - accuracy) / 4000) ** 0.5
+    assert await rate(backend) == pytest.approx(accuracy, abs=4 * deviation)
+
+
+@pytest.mark.parametrize(("accuracy", "expected"), [(0, 0), (1, 1)])
+async def test_certainty_is_certain(accuracy: float, expected: float) -> None:
+    assert await rate(SimulatedBackend(accuracy, 0, gold=gold), count=300) == expected
+
+
+async def test_the_rate_rises_with_each_round_of_feedback() -> None:
+    backend = SimulatedBackend(0.4, 0.5, gold=gold)
+    rates = [await rate(backend, number) for number in (1, 2, 3, 4)]
+    assert rates == pytest.approx([0.4, 0.7, 0.85, 0.925], abs=0.03)
+    assert rates == sorted(rates)
+
+
+async def test_without_gain_rounds_do_not_help() -> None:
+    backend = SimulatedBackend(0.5, 0, gold=gold)
+    assert await rate(backend, 4) == pytest.approx(0.5, abs=0.03)
+
+
+async def test_the_same_request_has_the_same_answer_in_any_order() -> None:
+    asked = [
+        request(str(one), sample=sample, number=number)
+        for one in range(50)
+        for sample in range(3)
+        for number in (1, 2)
+    ]
+    first = await answers(SimulatedBackend(gold=gold), asked)
+    order = list(range(len(asked)))
+    random.Random(1).shuffle(order)
+    shuffled = await answers(SimulatedBackend(gold=gold), [asked[place] for place in order])
+    assert shuffled == [first[place] for place in order]
+    assert len(set(first)) > 1
+
+
+async def test_samples_rounds_and_run_seeds_are_independent_draws() -> None:
+    backend = SimulatedBackend(0.5, 0, gold=gold)
+    ids = [str(one) for one in range(300)]
+    drawn = [
+        await answers(backend, [request(one, **changes) for one in ids])
+        for changes in (
+            *({}, {"sample": 1}, {"number": 2}, {"run_seed": 1}),
+            *({"run_seed": None}, {"run_seed": None, "sample": 1}),
+        )
+    ]
+    for place, one in enumerate(drawn):
+        for other in drawn[:place]:
+            same = fmean(a == b for a, b in zip(one, other, strict=True))
+            assert same == pytest.approx(0.5, abs=0.15)
+
+
+async def test_waiting_does_not_change_the_answers() -> None:
+    asked = [request(str(one)) for one in range(100)]
+    slow = await answers(SimulatedBackend(latency_s=0.001, gold=gold), asked)
+    assert slow == await answers(SimulatedBackend(gold=gold), asked)
+
+
+async def test_an_instance_without_a_gold_is_never_right() -> None:
+    reply = await SimulatedBackend(1.0, gold=gold).generate(request("without"))
+    assert reply.text == WRONG_ANSWER
+
+
+async def test_a_reply_counts_tokens_and_names_no_model() -> None:
+    reply = await SimulatedBackend(1.0, gold=gold).generate(request("a"))
+    assert reply.usage is not None
+    assert reply.usage.input_tokens > 0
+    assert reply.usage.output_tokens > 0
+    assert reply.model == "simulated"
+    assert reply.finish_reason == "stop"
+
+
+def test_it_says_that_it_is_simulated_and_is_not_worth_keeping() -> None:
+    backend = SimulatedBackend(gold=gold)
+    assert {"simulated", "by_instance"} <= backend.features
+    assert not backend.cacheable
+
+
+@pytest.mark.parametrize("option", ["accuracy", "gain"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, 50, float("nan")])
+def test_a_probability_is_between_0_and_1(option: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=rf"model\.{option} is a probability: .* is not in 0…1"):
+        SimulatedBackend(**{option: value}, gold=gold)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
+def test_a_latency_is_a_time(value: float) -> None:
+    with pytest.raises(ConfigError, match=r"model\.latency_s is a number of seconds"):
+        SimulatedBackend(latency_s=value, gold=gold)
+
+
+async def test_it_is_built_through_the_door_of_plug_ins() -> None:
+    given: dict[str, Any] = {"gold": gold, "secret": None, "read": None}
+    built = kind("backends").build("simulated", {"accuracy": 1}, **given)
+    assert (await built.generate(request("a"))).text == "the gold of a"
+    await built.aclose()

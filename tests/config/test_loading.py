@@ -1,0 +1,380 @@
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.config.loading import load, override, parse_override, read, validate
+from harness.config.run_file import RunFile
+from harness.errors import ConfigError
+
+TINY = "task: {name: collie}\nmodel: {backend: simulated, name: m}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "run.yaml"
+
+
+def loaded(file: Path, text: str | bytes, *overrides: str) -> dict[str, RunFile]:
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load(file, overrides)
+
+
+def refused(file: Path, text: str | bytes, *overrides: str) -> str:
+    """The message, after what holds for each: one line, the file named, no secret."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(file, text, *overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "SECRET" not in message
+    assert len(message) < 600
+    if not overrides:
+        assert message.startswith(str(file))
+    return message.removeprefix(str(file))
+
+
+def test_a_file_without_variants_is_one_run_without_a_name(file: Path) -> None:
+    runs = loaded(file, TINY + "samples: 3\n")
+    assert list(runs) == [""]
+    assert runs[""].samples == 3
+
+
+# What is no run file at all
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is empty. It must hold at least 'task:' and 'model:'."),
+        ("# only a comment\n", "is empty. It must hold at least"),
+        ("null\n", "is empty."),
+        ("- a\n- b\n", "is no run file. It must hold at least"),
+        ("hello\n", "is no run file."),
+        ("42\n", "is no run file."),
+    ],
+)
+def test_a_file_that_holds_no_mapping(file: Path, text: str, problem: str) -> None:
+    assert refused(file, text).strip().startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00\x01", b"\x89PNG\r\n", b"\x00\x01\x02", b"a: \x07"]
+)
+def test_a_file_that_is_not_text(file: Path, content: bytes) -> None:
+    assert " is not a text file" in refused(file, content)
+
+
+def test_a_byte_order_mark_is_no_content(file: Path) -> None:
+    assert loaded(file, "\ufeff" + TINY)
+
+
+def test_a_missing_file_names_its_nearest_sibling(tmp_path: Path) -> None:
+    (tmp_path / "quickstart.yaml").touch()
+    (tmp_path / "other.yml").touch()
+    with pytest.raises(ConfigError, match=r"No such file.*Did you mean 'quickstart\.yaml'"):
+        load(tmp_path / "quikstart.yaml")
+    with pytest.raises(ConfigError, match=r"Did you mean 'quickstart\.yaml'"):
+        load(tmp_path / "quickstart")
+    with pytest.raises(ConfigError, match=r"Did you mean 'other\.yml'"):
+        load(tmp_path / "other.yaml")
+
+
+@pytest.mark.parametrize("name", ["nowhere/run.yaml", "a" * 300 + ".yaml"])
+def test_a_missing_file_without_siblings_says_check_the_path(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="Check the path"):
+        load(tmp_path / name)
+
+
+def test_a_folder_names_the_files_in_it(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").touch()
+    with pytest.raises(ConfigError, match=r"Is a directory.*Valid names: b\.yaml"):
+        load(tmp_path)
+
+
+# YAML
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("task:\n\tname: x\n", ", line 2: found character '\\t' that cannot start"),
+        (TINY + "samples: [1\n", ", line 4: "),
+        (TINY + "x: *nope\n", ", line 3: found undefined alias"),
+        (TINY + "---\n" + TINY, ", line 3: but found another document"),
+        (TINY + "samples: 1\nsamples: 2\n", ", line 4: the key 'samples' is there already, in l"),
+        (TINY + 'samples: 1\n"samples": 2\n', ", line 4: the key 'samples' is there already"),
+        ("task: {name: a, name: b}\n", ", line 1: the key 'name' is there already, in line 1"),
+        ("task:\n  deep:\n    b: 1\n    b: 2\n", ", line 4: the key 'b' is there already"),
+        (TINY + "variants:\n  a: {}\n  a: {}\n", ", line 5: the key 'a' is there already"),
+        (TINY + "? [a, b]\n: 3\n", ", line 3: a key must be a word"),
+        (TINY + "{a: b}: 3\n", ", line 3: a key must be a word"),
+        (TINY + "variants: {a: {[1]: 2}}\n", ", line 3: a key must be a word"),
+        ("a: &a [*a]\n", ", line 1: found unconstructable recursive node"),
+        ("a: &a {<<: *a}\n", ""),
+        (TINY + "seed: 2024-99-99\n", ", line 3: a value that looks like a number or a date"),
+        (TINY + "seed: !!int SECRET\n", ", line 3: a value that looks like a number"),
+        (TINY + "seed: 1" + "0" * 5000, ", line 3: a value that looks like a number"),
+        (TINY + "x: !!python/object:os.system {}\n", ", line 3: could not determine a constructor"),
+        (TINY + 'x: "\\ud800"\n', ", line 3: a text holds half a character"),
+        (TINY + "x: " + "[" * 3000, ": nested too deeply"),
+        (TINY + "x: " + "{a: " * 3000 + "}" * 3000, ": nested too deeply"),
+        ("task: {<<: [1, 2], name: a}\n", ", line 1: expected a mapping for merging"),
+    ],
+)  # fmt: skip
+def test_yaml_that_cannot_be_taken_names_its_line(file: Path, text: str, problem: str) -> None:
+    assert refused(file, text).startswith(problem)
+
+
+def test_anchors_and_merge_keys_work_and_own_keys_win(file: Path) -> None:
+    text = """
+task: {name: collie}
+model: &model {backend: simulated, name: m, accuracy: 0.5}
+variants:
+  a: &a {samples: 2, rounds.max: 3}
+  b: {<<: *a, samples: 4}
+  c: {<<: [{seed: 1}, *a]}
+  d: {<<: {<<: *a, samples: 7}}
+"""
+    runs = loaded(file, text)
+    assert [(run.samples, run.rounds.max) for run in runs.values()] == [
+        (2, 3),
+        (4, 3),
+        (2, 3),
+        (7, 3),
+    ]
+    assert runs["c"].seed == 1
+
+
+def test_keys_are_the_words_that_are_written(file: Path) -> None:
+    runs = loaded(file, TINY + "variants: {1: {}, 007: {}, yes: {}, null: {}, 2024-01-01: {}}\n")
+    assert list(runs) == ["1", "007", "yes", "null", "2024-01-01"]
+
+
+def test_a_character_written_as_two_json_escapes_is_one(file: Path) -> None:
+    run = loaded(file, TINY + 'decoding: {stop: ["\\ud83d\\ude00", "ü"]}\n')[""]
+    assert run.decoding.stop == ("😀", "ü")
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.dates(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    ),
+    st.sampled_from(sorted(RunFile.model_fields)),
+)
+def test_no_value_makes_another_error_than_a_config_error(value: Any, key: str) -> None:
+    try:
+        validate({"task": {"name": "t"}, "model": {"backend": "b"}, key: value}, "here")
+    except ConfigError as error:
+        assert str(error).startswith("here: ")  # noqa: PT017 (it may also be valid)
+
+
+@settings(deadline=None)
+@given(
+    st.binary()
+    | st.lists(st.sampled_from([*"{}[]&*!|>%@`#?:-,'\"\n\t \\<~0.", "a", "<<", "2024-01-01"]))
+    .map("".join)
+    .map(str.encode)
+)
+def test_no_content_makes_another_error_than_a_config_error(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    for text in (content, b"task: " + content, b"variants:\n  a: " + content):
+        file.write_bytes(text)
+        try:
+            load(file)
+        except ConfigError as error:
+            assert str(error).startswith((str(file), f"Cannot read {file}"))  # noqa: PT017
+
+
+@given(st.text())
+def test_no_override_makes_another_error_than_a_config_error(text: str) -> None:
+    for override_text in (text, f"a={text}", f"a=[{text}]"):
+        with contextlib.suppress(ConfigError):
+            parse_override(override_text)
+
+
+# Schema
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("sampels: 3", "unknown key 'sampels' (did you mean 'samples'?)"),
+        ("decoding: {temprature: 1}", "key 'decoding.temprature' (did you mean 'temperature'?)"),
+        ("temperature: 1", "unknown key 'temperature' (did you mean 'decoding.temperature'?)"),
+        ("concurrency: 9", "(did you mean 'limits.concurrency'?)"),
+        ("rounds: {maximum: 2}", "unknown key 'rounds.maximum' (did you mean 'max'?)"),
+        ("limits: {zzz: 2}", "'limits.zzz' (valid names: attempts, concurrency, timeout_s)"),
+        ("api_key: sk-SECRET", "unknown key 'api_key' (valid names: "),
+        ("{temperature:0.5}", None),
+        ("decoding: {temperature:0.5}", "'decoding.temperature…' (a space is missing after its"),
+        ("samples: many", "samples must be a whole number"),
+        ("samples: true", "samples must be a whole number"),
+        ("samples: sk-SECRET", "samples must be a whole number"),
+        ("samples: 0", "samples: must be greater than or equal to 1"),
+        ("samples:", "samples must be a whole number"),
+        ("seed: 2024-01-01", "seed must be a whole number"),
+        ("limit: .nan", "limit must be a whole number"),
+        ("decoding:", "decoding must be a section, with keys of its own"),
+        ("decoding: warm", "decoding must be a section"),
+        ("rounds: 3", "rounds must be a section"),
+        ("rounds: {stop_on_pass: maybe}", "rounds.stop_on_pass must be true or false"),
+        ("decoding: {temperature: .nan}", "decoding: temperature must be 0 or more, not nan"),
+        ("decoding: {temperature: .inf}", "decoding: temperature must be 0 or more, not inf"),
+        ("decoding: {temperature: 2024-01-01}", "decoding.temperature must be a number"),
+        ("decoding: {max_tokens: -5}", "decoding: max_tokens must be 1 or more"),
+        ("decoding: {stop: END}", "decoding.stop must be a list"),
+        ("limits: {timeout_s: .inf}", "limits.timeout_s must be a finite number"),
+        ("budget: {usd: 5}", "budget.usd: only null so far; prices are not known yet"),
+        ("judges: [fluency]", "judges: only [] so far; judges are not built yet"),
+        ("variants: [a, b]", "variants must be a section"),
+        ("variants: {a: 3}", "variants.a must be a section"),
+        ("variants: {../x: {}}", "variants: '../x' cannot name a run"),
+        ("variants: {a: {sampels: 2}}", ", variant 'a': unknown key 'sampels' (did you mean"),
+        ("variants: {a: {task.shots: -1}}", ", variant 'a': task.shots: must be greater"),
+        ("seed: 3\nvariants: {a: {seed.x: 2}}", ", variant 'a': 'seed.x' cannot be set: 'seed' is"),
+        ("variants: {a: {variants: {b: {}}}}", "variants: 'a' holds variants of its own"),
+    ],
+)  # fmt: skip
+def test_a_slip_names_the_key_and_what_it_must_be(
+    file: Path, text: str, problem: str | None
+) -> None:
+    message = refused(file, TINY + text)
+    assert problem is None or problem in message
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("model: {backend: b}", "task is missing"),
+        ("task: {name: t}", "model is missing"),
+        ("task: t\nmodel: {backend: b}", "task must be a section"),
+        ("task: {}\nmodel: {}", "task.name is missing; model.backend is missing"),
+        ("task: {name: 5}\nmodel: {backend: b}", "task.name must be text: put it in quotes"),
+        ("task: {name: null}\nmodel: {backend: b}", "task.name must be text"),
+        ("task: {name: t}\nmodel: {api_key: sk-SECRET}", "model.backend is missing"),
+        ("task: {name: t}\nmodel: {backend: b, api_key: sk-SECRET}", "'api_key' would hold a"),
+        ("task: {name: t}\nmodel: {backend: b, api_key:sk-SECRET}", "a space is missing after"),
+        ("task: {name: t}\nmodel: {backend: b, base_url: 'http://me:SECRET@h'}", "'base_url' ho"),
+        ("task: {name: t}\nmodel: sk-SECRET", "model must be a section"),
+        ("task: {name: t}\nmodel: {backend: [sk-SECRET]}", "model.backend must be text"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_task_or_model(file: Path, text: str, problem: str) -> None:
+    assert problem in refused(file, text)
+
+
+# Overrides
+
+
+def test_overrides_go_over_the_file_and_make_sections(file: Path) -> None:
+    run = loaded(
+        file, TINY, "samples=4", "decoding.temperature=0.5", "model.name='5'", "task.dataset=a=b",
+        "decoding.stop=[a, b]", "limit=null",
+    )[""]  # fmt: skip
+    assert (run.samples, run.decoding.temperature, run.model.name) == (4, 0.5, "5")
+    assert run.task.options == {"dataset": "a=b"}
+    assert run.decoding.stop == ("a", "b")
+
+
+def test_the_last_override_of_a_key_counts(file: Path) -> None:
+    assert loaded(file, TINY, "samples=4", "samples=5")[""].samples == 5
+
+
+def test_what_the_command_line_sets_goes_over_everything(file: Path) -> None:
+    file.write_text(TINY + "variants: {a: {limit: 7}}")
+    assert load(file, ["limit=8"], {"limit": 9})["a"].limit == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("samples", "-o 'samples' is no override. Write -o key.path=value."),
+        ("", "-o '' is no override."),
+        ("=3", "is no override"),
+        ("a..b=1", "-o 'a..b…' is no override."),
+        (".a=1", "is no override"),
+        ("model.=1", "is no override"),
+        ("sk-SECRET", "-o 'sk…' is no override."),
+        ("model.api_key:sk-SECRET", "-o 'model.api_key…' is no override."),
+        ("model.api_key sk-SECRET", "-o 'model.api_key…' is no override."),
+        ("samples=[", "-o samples: the value is not YAML. Quote it: -o 'samples=\"…\"'."),
+        ("decoding.temperature=[sk-SECRET", "-o decoding.temperature: the value is not YAML."),
+        ("samples=\t1", "-o samples: the value is not YAML."),
+        ("model.name=2024-99-99", "-o model.name: a value that looks like a number or a date"),
+        ("task.name={a: 1, a: 2}", "-o task.name: the key 'a' is there already"),
+        ("task.name={[1]: 2}", "-o task.name: a key must be a word"),
+        ("task.name=" + "[" * 3000, "-o task.name: nested too deeply"),
+        ("samples=many", "samples must be a whole number"),
+        ("samples=", "samples must be a whole number"),
+        ("sampels=4", "unknown key 'sampels' (did you mean 'samples'?)"),
+        ("seed.x=4", "'seed.x' cannot be set: 'seed' is a value, not a section."),
+        ("model=sk-SECRET", "model must be a section"),
+        ("model.api_key=sk-SECRET", "'api_key' would hold a secret"),
+        ("model.base_url=http://me:SECRET@host", "'base_url' holds a user name or password"),
+        ("variants=null", "variants must be a section"),
+        ("variants.a=sk-SECRET", "variants.a must be a section"),
+        ("variants.a.sampels=3", "variant 'a': unknown key 'sampels'"),
+    ],
+)  # fmt: skip
+def test_an_override_that_does_not_fit(file: Path, text: str, problem: str) -> None:
+    assert problem in refused(file, TINY + "seed: 1\n", text)
+
+
+@given(st.text(st.characters(exclude_characters="=")))
+def test_an_override_without_an_equals_sign_shows_only_its_key(rest: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_override(f"model.api_key: SECRET{rest}")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_setting_below_a_value_is_refused() -> None:
+    tree: dict[str, Any] = {"a": {"b": 1}}
+    override(tree, "a.c.d", 2)
+    assert tree == {"a": {"b": 1, "c": {"d": 2}}}
+    with pytest.raises(ConfigError, match=r"'a\.b\.c' cannot be set: 'b' is a value"):
+        override(tree, "a.b.c", 3)
+
+
+# Variants
+
+
+def test_each_variant_is_the_file_with_its_overrides(file: Path) -> None:
+    text = (
+        TINY + "samples: 2\nvariants: {plain: {}, feedback: {rounds.max: 4}, best: {samples: 8}}\n"
+    )
+    runs = loaded(file, text)
+    assert list(runs) == ["plain", "feedback", "best"]
+    assert [run.samples for run in runs.values()] == [2, 2, 8]
+    assert [run.rounds.max for run in runs.values()] == [1, 4, 1]
+    assert not any(run.variants for run in runs.values())
+
+
+def test_overrides_go_over_each_variant(file: Path) -> None:
+    text = TINY + "variants: {a: {samples: 2}, b: {samples: 3}}\n"
+    assert {run.samples for run in loaded(file, text, "samples=5").values()} == {5}
+
+
+def test_an_override_may_reach_into_one_variant_or_add_one(file: Path) -> None:
+    text = TINY + "variants: {a: {samples: 2}, b: {samples: 3}}\n"
+    runs = loaded(file, text, "variants.a.samples=7", "variants.c={samples: 9}")
+    assert {name: run.samples for name, run in runs.items()} == {"a": 7, "b": 3, "c": 9}
+
+
+def test_variants_do_not_leak_into_each_other(file: Path) -> None:
+    text = TINY + "variants: {a: {decoding.stop: [x]}, b: {decoding.top_p: 0.5}}\n"
+    runs = loaded(file, text)
+    assert runs["a"].decoding.top_p is None
+    assert runs["b"].decoding.stop == ()
+
+
+def test_reading_does_not_validate(file: Path) -> None:
+    file.write_text("anything: [1, two]\n")
+    assert read(file) == {"anything": [1, "two"]}

@@ -1,0 +1,133 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.config.settings import Settings, secret
+from harness.errors import ConfigError, SecretMissing
+
+KEY = "MY_PROVIDER_API_KEY"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty folder, with nothing of the harness's in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.upper().startswith("HARNESS_") or name == KEY:
+            monkeypatch.delenv(name)
+
+
+def dotenv(content: str | bytes) -> None:
+    Path(".env").write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def test_without_settings_runs_go_below_the_current_folder() -> None:
+    settings = Settings()
+    assert settings.runs_dir == Path("runs")
+    assert settings.cache_dir.is_absolute()
+    assert settings.data_dir.is_absolute()
+
+
+def test_the_environment_says_where_things_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("runs", "cache", "data"):
+        monkeypatch.setenv(f"HARNESS_{name.upper()}_DIR", f"/x/{name}")
+    settings = Settings()
+    assert settings.runs_dir == Path("/x/runs")
+    assert settings.cache_dir == Path("/x/cache")
+    assert settings.data_dir == Path("/x/data")
+
+
+def test_the_environment_goes_over_the_dotenv_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    dotenv("HARNESS_RUNS_DIR=/from/file\nHARNESS_DATA_DIR=/data/from/file\n")
+    monkeypatch.setenv("HARNESS_RUNS_DIR", "/from/environment")
+    assert Settings().runs_dir == Path("/from/environment")
+    assert Settings().data_dir == Path("/data/from/file")
+
+
+def test_a_setting_of_nothing_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", "")
+    assert Settings().runs_dir == Path("runs")
+
+
+def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    dotenv("HARNESS_RUNS_DIR=~/runs\nHARNESS_DATA_DIR=~nobody-of-this-name/x\n")
+    assert Settings().runs_dir == Path("/home/me/runs")
+    assert Settings().data_dir == Path("~nobody-of-this-name/x")
+
+
+def test_other_lines_of_the_dotenv_file_are_left_alone() -> None:
+    dotenv("SOMETHING_ELSE=1\nHARNESS_UNKNOWN=2\n# a comment\n\nnonsense\n")
+    assert Settings().runs_dir == Path("runs")
+
+
+def test_a_dotenv_file_that_is_not_text_is_named() -> None:
+    dotenv(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match=r"\.env is not text in UTF-8"):
+        Settings()
+    with pytest.raises(ConfigError, match=r"\.env is not text in UTF-8"):
+        secret(KEY)
+
+
+def test_a_dotenv_folder_is_no_file() -> None:
+    Path(".env").mkdir()
+    assert Settings().runs_dir == Path("runs")
+
+
+def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    dotenv(f"{KEY}=sk-file\n")
+    monkeypatch.setenv(KEY, "sk-environment")
+    assert secret(KEY) == "sk-environment"
+
+
+def test_a_secret_comes_from_the_dotenv_file() -> None:
+    dotenv(f"export {KEY}='sk-file'\n")
+    assert secret(KEY) == "sk-file"
+
+
+def test_a_secret_of_nothing_in_the_environment_leaves_the_dotenv_file_its_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dotenv(f"{KEY}=sk-file\n")
+    monkeypatch.setenv(KEY, "")
+    assert secret(KEY) == "sk-file"
+
+
+def test_white_space_around_a_secret_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, " sk-copied\n")
+    assert secret(KEY) == "sk-copied"
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", "\n"])
+def test_a_missing_secret_names_the_variable_and_where_to_put_it(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(KEY, value)
+    with pytest.raises(SecretMissing, match=f"variable {KEY} is not set") as caught:
+        secret(KEY)
+    assert f"'{KEY}=…'" in caught.value.remedy
+    assert ".env" in caught.value.remedy
+
+
+def test_a_secret_keeps_the_case_of_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY.lower(), "sk-lower")
+    assert secret(KEY.lower()) == "sk-lower"
+    with pytest.raises(SecretMissing):
+        secret(KEY)
+
+
+@pytest.mark.parametrize("key", ["sk-SECRET", "SECRET-KEY", "f00dSECRET", "", "a b"])
+def test_a_key_given_for_its_variables_name_is_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="never the key itself") as caught:
+        secret(key)
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["sk-SE\nCRET", "sk-SECRET…", "sk-SEC\tRET", "sk\x00"])
+def test_a_secret_that_no_header_can_carry_is_refused_and_not_shown(value: str) -> None:
+    dotenv(f'{KEY}="{value}"\n')
+    with pytest.raises(ConfigError, match=f"{KEY} holds a line break or a letter") as caught:
+        secret(KEY)
+    assert "sk-" not in str(caught.value)

@@ -1,0 +1,101 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from harness.datasets.folder import DataFolder, read_jsonl, sha256
+from harness.errors import DataInvalid, DataMissing
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataFolder:
+    root = tmp_path / "data"
+    (root / "collie").mkdir(parents=True)
+    (root / "collie" / "instances.jsonl").write_text("{}\n")
+    return DataFolder(root)
+
+
+def test_a_file_is_found_below_the_data_folder(data: DataFolder) -> None:
+    assert data.file("collie/instances.jsonl") == data.root / "collie" / "instances.jsonl"
+
+
+def test_a_file_of_its_own_is_found_by_its_path(
+    data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own.jsonl"
+    own.touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data.file(str(own)) == own
+    assert data.file("own.jsonl").resolve() == own
+    assert data.file("~/own.jsonl") == own
+
+
+def test_the_data_folder_goes_over_the_current_one(
+    data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "collie").mkdir()
+    (tmp_path / "collie" / "instances.jsonl").touch()
+    monkeypatch.chdir(tmp_path)
+    assert data.file("collie/instances.jsonl").is_relative_to(data.root)
+
+
+def test_a_missing_data_set_names_the_command_that_brings_it(data: DataFolder) -> None:
+    with pytest.raises(DataMissing, match="harness data fetch wildifeval") as caught:
+        data.file("wildifeval/instances.jsonl")
+    assert str(data.root) in caught.value.message
+    assert "HARNESS_DATA_DIR" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["/nowhere/x.jsonl", "x.jsonl", "", ".", "a" * 5000, "a\0b"])
+def test_a_missing_file_of_no_data_set_is_a_wrong_path(data: DataFolder, name: str) -> None:
+    with pytest.raises(DataMissing, match="neither in the data folder") as caught:
+        data.file(name)
+    assert caught.value.remedy == "Check the path."
+
+
+def test_a_folder_is_no_file(data: DataFolder) -> None:
+    with pytest.raises(DataMissing):
+        data.file("collie")
+
+
+def test_the_objects_of_a_file_come_one_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(b'{"a": 1}\n\n  \r\n{"b": "\xc3\xa4\\u0000"}\r\n{"c": 3}\nnonsense\n')
+    rows = read_jsonl(file)
+    assert [next(rows), next(rows), next(rows)] == [{"a": 1}, {"b": "ä\0"}, {"c": 3}]
+
+
+def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"a": 1}\n{"a": 2}')
+    assert list(read_jsonl(file)) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"nonsense", b"[1]", b"3", b"null", b'"text"', b'{"a": 1', b'{"a": 1} {}', b"{1: 2}"),
+        *(b'{"a": NaN}', b'{"a": "\xff"}', b'{"a": "\\ud800"}', b'{"a": ' + b"[" * 100_000),
+    ],
+)  # fmt: skip
+def test_a_damaged_line_is_named_with_its_number(tmp_path: Path, line: bytes) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_bytes(b'{"a": 1}\n\n' + line + b"\n")
+    rows = read_jsonl(file)
+    assert next(rows) == {"a": 1}
+    with pytest.raises(DataInvalid, match=r"x\.jsonl, line 3: not a JSON object"):
+        next(rows)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing, match=r"Cannot read .*: Is a directory"):
+        list(read_jsonl(tmp_path))
+    with pytest.raises(DataMissing, match=r"Cannot read .*: No such file"):
+        list(read_jsonl(tmp_path / "gone.jsonl"))
+
+
+def test_a_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"\0" * 3_000_000)
+    assert sha256(file) == hashlib.sha256(b"\0" * 3_000_000).hexdigest()

@@ -1,0 +1,347 @@
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.config.run_file import RunFile
+from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed
+from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_name, write_whole
+
+
+def run(**changes: Any) -> RunFile:
+    return RunFile.model_validate(
+        {"task": {"name": "sums"}, "model": {"backend": "scripted", "name": "m"}} | changes
+    )
+
+
+def begun(root: Path, name: str) -> RunFolder:
+    """A folder whose run has been begun."""
+    folder = RunFolder(root, name)
+    with folder.hold():
+        folder.write_config(run())
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "runs", "mine")
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "/abs", ".hidden", "a b", "a" * 300])
+def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot name a run") as caught:
+        RunFolder(tmp_path, name)
+    assert "--name" in caught.value.remedy
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fresh_name_is_the_first_that_is_not_taken(tmp_path: Path) -> None:
+    assert fresh_name(tmp_path / "gone", "a") == "a"
+    (tmp_path / "a").mkdir()
+    assert fresh_name(tmp_path, "a") == "a-2"
+    (tmp_path / "a-2").touch()
+    (tmp_path / "a-4").mkdir()
+    assert fresh_name(tmp_path, "a") == "a-3"
+    assert fresh_name(tmp_path, "b") == "b"
+
+
+def test_all_runs_are_the_folders_with_a_config_by_name(tmp_path: Path) -> None:
+    assert all_runs(tmp_path / "gone") == []
+    for name in ("b", "a.variant", "a"):
+        begun(tmp_path, name)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "README.md").touch()
+    (tmp_path / "a (copy)").mkdir()
+    (tmp_path / "a (copy)" / "config.yaml").touch()
+    assert [found.name for found in all_runs(tmp_path)] == ["a", "a.variant", "b"]
+
+
+def test_a_run_is_found_by_its_name_and_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun(tmp_path / "runs", "mine")
+    for name in ("mine", "runs/mine", "runs/mine/", "./runs/mine", str(tmp_path / "runs" / "mine")):
+        found = find_run(Path("runs"), name)
+        assert found.name == "mine"
+        assert found.exists()
+    assert find_run(Path("elsewhere"), "runs/mine").exists()
+
+
+def test_a_missing_run_gets_the_nearest_name_there_is(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing, match=r"no run 'mine' in .*harness run configs/"):
+        find_run(tmp_path, "mine")
+    begun(tmp_path / "runs", "quickstart")
+    with pytest.raises(DataMissing, match="Did you mean 'quickstart'"):
+        find_run(tmp_path / "runs", "quikstart")
+    with pytest.raises(DataMissing, match="Did you mean 'quickstart'") as caught:
+        find_run(tmp_path / "elsewhere", str(tmp_path / "runs" / "quikstart"))
+    assert str(tmp_path / "runs") in caught.value.message
+
+
+# The lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from harness.store.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1]), "mine").hold():
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_one_process_holds_a_run_and_its_death_frees_it(folder: RunFolder) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder.path.parent)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with (
+            pytest.raises(RunConflict, match="Another process is working on the run 'mine'") as no,
+            folder.hold(),
+        ):
+            pytest.fail("held twice")
+        assert "--name" in no.value.remedy
+        with RunFolder(folder.path.parent, "another").hold():
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with folder.hold():
+            pass
+
+
+def test_a_run_is_not_held_twice_in_one_process_and_is_free_afterwards(folder: RunFolder) -> None:
+    with folder.hold(), pytest.raises(RunConflict), RunFolder(folder.path.parent, "mine").hold():
+        pytest.fail("held twice")
+    with pytest.raises(ZeroDivisionError), folder.hold():
+        raise ZeroDivisionError
+    with folder.hold():
+        pass
+
+
+def test_holding_makes_the_folder_but_begins_no_run(folder: RunFolder) -> None:
+    with folder.hold():
+        assert folder.path.is_dir()
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_a_message(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    (tmp_path / "mine").touch()
+    for root in (tmp_path / "runs", tmp_path):
+        with (
+            pytest.raises(StoreFailed, match=r"Cannot write .*mine: (Not a|File exists)") as no,
+            RunFolder(root, "mine").hold(),
+        ):
+            pytest.fail("held")
+        assert "HARNESS_RUNS_DIR" in no.value.remedy
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_a_message(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with (
+        pytest.raises(StoreFailed, match="Permission denied"),
+        RunFolder(tmp_path, "mine").hold(),
+    ):
+        pytest.fail("held")
+    tmp_path.chmod(0o000)
+    for look in (lambda: RunFolder(tmp_path, "mine").exists(), lambda: fresh_name(tmp_path, "x")):
+        with pytest.raises(StoreFailed, match="Cannot read"):
+            look()
+    tmp_path.chmod(0o700)
+
+
+# The configuration
+
+
+def test_the_config_comes_back_as_it_was_written(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    text = run(
+        model={"backend": "openai", "name": "1e3", "base_url": "http://h/v1", "flag": "yes"},
+        decoding={"temperature": 1e-7, "stop": ["\n", "é", "\x85", "😀", "null"]},
+        seed=None,
+    )
+    folder.write_config(text)
+    assert folder.exists()
+    assert folder.read_config() == text
+
+
+plain = st.text(st.characters(exclude_categories=["Cs"]))
+option_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(plain, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None)
+@given(
+    plain, plain, st.dictionaries(plain, option_values, max_size=3), st.lists(plain.filter(bool))
+)
+def test_any_config_comes_back_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory,
+    backend: str,
+    name: str,
+    options: dict[str, Any],
+    stop: list[str],
+) -> None:
+    folder = RunFolder(tmp_path_factory.getbasetemp(), "any_config")
+    folder.path.mkdir(exist_ok=True)
+    try:
+        made = run(model=options | {"backend": backend, "name": name}, decoding={"stop": stop})
+    except ValidationError:
+        return
+    folder.write_config(made)
+    assert folder.read_config() == made
+
+
+def test_a_run_continues_as_itself_and_as_more_of_itself(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.write_config(run(samples=2))
+    folder.write_json(folder.manifest, {"fingerprint": {"dataset": "abc"}})
+    folder.check_continues(run(samples=2), {"dataset": "abc"})
+    folder.check_continues(run(samples=4, limits={"concurrency": 3}), {"dataset": "abc"})
+    folder.check_continues(run(samples=4), {"dataset": "abc", "a later version's": "x"})
+
+
+def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.write_config(run(samples=2))
+    with pytest.raises(
+        RunConflict, match=r"'mine' was begun with other values of: samples, seed\."
+    ) as caught:
+        folder.check_continues(run(samples=1, seed=9), {})
+    assert "--fresh" in caught.value.remedy
+    assert "--name" in caught.value.remedy
+
+
+def test_a_run_does_not_continue_on_other_data(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.write_config(run())
+    folder.check_continues(run(), {"dataset": "abc"})  # killed before its manifest was written
+    folder.write_json(folder.manifest, {"fingerprint": {"dataset": "abc", "prompts": "p"}})
+    with pytest.raises(RunConflict, match=r"another dataset \(abc, now def\)\.") as caught:
+        folder.check_continues(run(), {"dataset": "def", "prompts": "p"})
+    assert "--fresh" in caught.value.remedy
+
+
+@pytest.mark.parametrize("content", ["", "samples: [", "sampels: 3", "\x00"])
+def test_a_damaged_config_is_named(folder: RunFolder, content: str) -> None:
+    folder.path.mkdir(parents=True)
+    folder.config.write_text(content)
+    with pytest.raises(ConfigError, match=r"mine/config\.yaml"):
+        folder.check_continues(run(), {})
+
+
+# JSON files
+
+
+def test_json_files_that_are_not_there_are_empty(folder: RunFolder) -> None:
+    assert folder.read_manifest() == {}
+    assert folder.read_metrics() == {}
+
+
+def test_json_files_come_back_and_can_be_read_by_people(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    content = {"a": [1, None, "ä"], "b": {"c": 0.5}}
+    folder.write_json(folder.metrics, content)
+    assert folder.read_metrics() == content
+    assert "\n  " in folder.metrics.read_text()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"a": "\xff"}', b'{"a": ' + b"[" * 100_000]
+)
+def test_a_damaged_json_file_is_named(folder: RunFolder, content: bytes) -> None:
+    folder.path.mkdir(parents=True)
+    folder.manifest.write_bytes(content)
+    with pytest.raises(StoreFailed, match=r"manifest\.json is damaged.*Remove it and run again"):
+        folder.read_manifest()
+
+
+def test_a_json_file_that_cannot_be_read_is_named(folder: RunFolder) -> None:
+    folder.metrics.mkdir(parents=True)
+    with pytest.raises(StoreFailed, match=r"Cannot read .*metrics\.json: Is a directory"):
+        folder.read_metrics()
+
+
+# Whole files
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file of this process grows beyond a size: to a writer, a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.json"
+    write_whole(file, b"old")
+    with largest_file(10), pytest.raises(StoreFailed, match=r"Cannot write .*: File too large"):
+        write_whole(file, b"new" * 1000)
+    assert file.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [file]
+    write_whole(file, b"new")
+    assert file.read_bytes() == b"new"
+
+
+def test_a_file_that_cannot_be_replaced_is_a_message(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(StoreFailed, match=r"Cannot write .*taken"):
+        write_whole(tmp_path / "taken", b"new")
+    with pytest.raises(StoreFailed, match=r"Cannot write .*file"):
+        write_whole(tmp_path / "gone" / "file", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+REWRITE = """
+import sys
+from pathlib import Path
+from harness.store.run_folder import write_whole
+contents = [letter * 300_000 for letter in (b"a", b"b")]
+print("begun", flush=True)
+while True:
+    for content in contents:
+        write_whole(Path(sys.argv[1]), content)
+"""
+
+
+def test_a_kill_leaves_the_old_content_or_the_new(tmp_path: Path) -> None:
+    file = tmp_path / "manifest.json"
+    write_whole(file, b"a" * 300_000)
+    for pause in (0.003, 0.02):
+        with subprocess.Popen(
+            [sys.executable, "-c", REWRITE, str(file)], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            try:
+                process.wait(pause)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        content = file.read_bytes()
+        assert content in (b"a" * 300_000, b"b" * 300_000)

@@ -1,0 +1,29 @@
+"""Every run file that is shipped can be read, and names parts that there are."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.config.loading import load
+from harness.plugins import kind
+from harness.store.run_folder import RunFolder
+
+FILES = sorted((Path(__file__).parents[1] / "configs").glob("*"))
+
+
+def test_there_are_configs_and_nothing_else_beside_them() -> None:
+    assert {"quickstart.yaml", "gpt4_collie.yaml"} <= {file.name for file in FILES}
+    assert {file.suffix for file in FILES} == {".yaml"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_shipped_run_file_is_valid(file: Path, tmp_path: Path) -> None:
+    for variant, run in load(file).items():
+        RunFolder(tmp_path, f"{file.stem}.{variant}" if variant else file.stem)
+        kind("tasks").options(run.task.name, run.task.options)
+        kind("backends").options(run.model.backend, run.model.options)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_shipped_run_file_says_what_it_is_for_and_what_it_needs(file: Path) -> None:
+    assert file.read_text().startswith("# ")

@@ -1,0 +1,93 @@
+"""The requirements for pip say what the lock file says, and the lock file what pyproject asks."""
+
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+Pins = dict[tuple[str, str], set[str]]
+"""Name and version to the hashes of their files."""
+
+
+def packages() -> dict[str, list[dict[str, Any]]]:
+    found = defaultdict(list)
+    for package in LOCK["package"]:
+        found[package["name"]].append(package)
+    return found
+
+
+def needed(groups: Iterable[str]) -> Pins:
+    """What the lock file says that the harness needs, with some groups."""
+    by_name = packages()
+    [own] = by_name["harness"]
+    todo = [*own["dependencies"]]
+    for group in groups:
+        todo += own["dev-dependencies"][group]
+    pins: Pins = {}
+    while todo:
+        wanted = todo.pop()
+        for package in by_name[wanted["name"]]:
+            key = (package["name"], package["version"])
+            if wanted.get("version", package["version"]) != package["version"] or key in pins:
+                continue
+            files = [package["sdist"]] if "sdist" in package else []
+            pins[key] = {file["hash"] for file in files + package.get("wheels", [])}
+            todo += package.get("dependencies", [])
+            for extra in wanted.get("extra", []):
+                todo += package["optional-dependencies"][extra]
+    return pins
+
+
+def required(path: Path) -> Pins:
+    """What a requirements file says."""
+    pins: Pins = {}
+    for line in path.read_text().splitlines():
+        if pin := re.match(r"([a-z0-9-]+)==(\S+)", line):
+            hashes = pins[pin[1], pin[2]] = set()
+        elif found := re.match(r"    --hash=(sha256:[0-9a-f]{64})( \\)?$", line):
+            hashes.add(found[1])
+        else:
+            assert re.match(r"    #|$", line), line
+    return pins
+
+
+@pytest.mark.parametrize(
+    ("file", "groups"), [("run.txt", ["build"]), ("test.txt", ["build", "dev"])]
+)
+def test_the_requirements_pin_exactly_what_the_lock_file_says(file: str, groups: list[str]) -> None:
+    assert required(ROOT / "requirements" / file) == needed(groups), (
+        "out of step: make them anew as requirements/README.md says"
+    )
+
+
+def asked(requirements: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for line in requirements:
+        if isinstance(line, str):
+            name, specifier = re.match(r"([A-Za-z0-9_.-]+)\s*([^;\s]*)", line).groups()  # type: ignore[union-attr]
+            yield name.lower(), specifier
+
+
+def locked(requirements: Iterable[dict[str, str]]) -> Iterator[tuple[str, str]]:
+    for line in requirements:
+        yield line["name"], line.get("specifier", "")
+
+
+def test_the_lock_file_was_made_from_this_pyproject() -> None:
+    [own] = packages()["harness"]
+    assert own["version"] == PROJECT["project"]["version"]
+    assert LOCK["requires-python"] == PROJECT["project"]["requires-python"]
+    assert set(locked(own["metadata"]["requires-dist"])) == set(
+        asked(PROJECT["project"]["dependencies"])
+    )
+    groups = PROJECT["dependency-groups"]
+    in_lock = own["metadata"]["requires-dev"]
+    assert set(locked(in_lock["build"])) == set(asked(groups["build"]))
+    assert set(locked(in_lock["dev"])) == set(asked(groups["build"])) | set(asked(groups["dev"]))

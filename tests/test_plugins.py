@@ -1,0 +1,168 @@
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError
+from harness.plugins import PACKAGES, kind
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Puts a third party's package, with its metadata, where packages are found."""
+
+    def put(code: str, *, group: str = "harness.backends", entry: str, name: str = "third") -> None:
+        site = tmp_path / name
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (site / f"{name}.py").write_text(textwrap.dedent(code))
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return put
+
+
+ECHO = """
+    class Echo:
+        features = frozenset()
+        endpoint = ""
+        cacheable = False
+
+        def __init__(self, loud: bool = False, times: int = 1, schema="", free=None, *, secret):
+            self.loud, self.times, self.schema, self.free = loud, times, schema, free
+            self.secret = secret
+
+    plugin = Echo
+"""
+
+
+def test_the_built_in_backends_are_found_by_their_modules_names() -> None:
+    assert {"openai", "replay", "simulated"} <= set(kind("backends").names())
+    assert not [name for name in kind("backends").names() if name.startswith("_")]
+
+
+def test_every_built_in_loads() -> None:
+    for name in ("backends", "tasks"):
+        for plugin in kind(name).names():
+            assert callable(kind(name).load(plugin))
+
+
+def test_a_backend_of_another_package_comes_in_by_the_same_door(install: Install) -> None:
+    install(ECHO, entry="echo = third:Echo")
+    assert "echo" in kind("backends").names()
+    echo = kind("backends").build("echo", {"loud": True}, secret=len, read=print)
+    assert (echo.loud, echo.times, echo.secret) == (True, 1, len)
+
+
+def test_an_entry_point_may_name_the_module(install: Install) -> None:
+    install(ECHO, entry="echo = third")
+    assert kind("backends").load("echo").__name__ == "Echo"
+
+
+def test_an_entry_point_of_one_kind_is_none_of_another(install: Install) -> None:
+    install(ECHO, entry="echo = third:Echo", group="harness.tasks")
+    assert "echo" in kind("tasks").names()
+    assert "echo" not in kind("backends").names()
+
+
+def test_a_built_in_is_never_shadowed(install: Install) -> None:
+    install(ECHO, entry="simulated = third:Echo")
+    assert kind("backends").load("simulated").__module__ == "harness.backends.simulated"
+
+
+def test_two_packages_that_offer_one_name_are_both_named(install: Install) -> None:
+    install(ECHO, entry="echo = third:Echo")
+    install(ECHO, entry="echo = fourth:Echo", name="fourth")
+    with pytest.raises(ConfigError, match=r"two plug-ins.*'echo'.*fourth and third.*Uninstall one"):
+        kind("backends").load("echo")
+
+
+@pytest.mark.parametrize(
+    ("code", "entry", "problem"),
+    [
+        ("import a_module_that_is_not_there", "echo = third", "ModuleNotFoundError"),
+        ("raise OSError('no device')", "echo = third", "no device"),
+        ("x = 1", "echo = third:Echo", "AttributeError"),
+    ],
+)
+def test_a_package_that_cannot_be_loaded_is_named(
+    install: Install, code: str, entry: str, problem: str
+) -> None:
+    install(code, entry=entry)
+    with pytest.raises(ConfigError, match=f"'echo' from third cannot be loaded.*{problem}"):
+        kind("backends").load("echo")
+    assert "echo" in kind("backends").names(), "the others can still be listed"
+
+
+@pytest.mark.parametrize("name", ["simulate", "Simulated", "simulated "])
+def test_an_unknown_name_gets_the_nearest_valid_one(name: str) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'simulated'"):
+        kind("backends").load(name)
+
+
+@pytest.mark.parametrize("name", ["", "_openai_errors", "simulated.plugin", "../x", "os"])
+def test_a_name_that_is_no_plug_in_is_refused_with_the_valid_ones(name: str) -> None:
+    with pytest.raises(ConfigError, match="There is no backend named") as caught:
+        kind("backends").load(name)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("acuracy", "Did you mean 'accuracy'?"),
+        ("nmae", "Did you mean 'name'?"),
+        ("gold", "Valid names: "),  # handed over by the harness, not an option
+        ("zzz", "Valid names: accuracy, backend, gain, latency_s, name."),
+    ],
+)
+def test_an_unknown_option_gets_the_nearest_valid_one(option: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=f"'simulated' has no option {option!r}") as caught:
+        kind("backends").options("simulated", {option: 1})
+    assert caught.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("value", ["sk-SECRET", None, [1], float("nan"), float("inf"), {}])
+def test_an_option_of_a_wrong_type_is_named_and_its_value_not_shown(value: Any) -> None:
+    with pytest.raises(ConfigError, match="Option 'accuracy' of the backend 'simulated'") as caught:
+        kind("backends").options("simulated", {"accuracy": value})
+    assert "SECRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_option_that_is_missing_is_named() -> None:
+    with pytest.raises(ConfigError, match="Option 'path' of the backend 'replay': field required"):
+        kind("backends").options("replay", {})
+
+
+def test_options_are_filled_in_with_their_defaults() -> None:
+    options = kind("backends").options("replay", {"path": "x.jsonl"})
+    assert options.model_dump() == {"path": "x.jsonl", "match": "prompt"}
+
+
+def test_an_option_may_be_named_like_a_method_of_pydantic_or_have_no_type(
+    install: Install,
+) -> None:
+    install(ECHO, entry="echo = third:Echo")
+    built = kind("backends").build("echo", {"schema": "s", "free": [1]}, secret=len)
+    assert (built.schema, built.free) == ("s", [1])
+
+
+def test_parameters_that_gather_the_rest_are_no_options(install: Install) -> None:
+    install("def plugin(*args, **kwargs): return (args, kwargs)", entry="echo = third")
+    assert kind("backends").build("echo", {}, secret=len) == ((), {})
+    with pytest.raises(ConfigError, match="no option 'kwargs'"):
+        kind("backends").options("echo", {"kwargs": 1})
+
+
+def test_there_are_four_kinds() -> None:
+    assert set(PACKAGES) == {"backends", "tasks", "checkers", "judges"}
+    with pytest.raises(ValueError, match="no such kind"):
+        kind("secrets")

@@ -1,0 +1,124 @@
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from harness.records import (
+    OUTCOMES,
+    SCHEMA_VERSION,
+    Attempt,
+    Decoding,
+    Instance,
+    Message,
+    Outcome,
+    Score,
+    Usage,
+    verdict,
+)
+
+usages = st.builds(Usage, *[st.integers(0, 2**40)] * 4)
+values = st.one_of(st.none(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
+verdicts = st.one_of(st.none(), st.booleans())
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+scores = st.builds(
+    Score,
+    value=values,
+    passed=verdicts,
+    reason=texts,
+    details=st.dictionaries(texts, st.one_of(st.integers(-(2**53), 2**53), texts, st.none())),
+)
+attempts = st.builds(
+    Attempt,
+    v=st.just(SCHEMA_VERSION),
+    instance=texts,
+    sample=st.integers(0, 2**31 - 1),
+    round=st.integers(1, 2**31 - 1),
+    groups=st.dictionaries(texts, texts),
+    cluster=texts,
+    request=st.dictionaries(texts, texts),
+    outcome=st.sampled_from(OUTCOMES),
+    started_at=st.floats(0, 1e10),
+    ended_at=st.floats(0, 1e10),
+    text=st.one_of(st.none(), texts),
+    passed=verdicts,
+    scores=st.dictionaries(texts, scores, max_size=3),
+    feedback=st.one_of(st.none(), texts),
+    usage=st.one_of(st.none(), usages),
+    cost_usd=st.one_of(st.none(), st.floats(0, 1e6)),
+    cached=st.booleans(),
+)
+
+
+@given(attempts)
+def test_an_attempt_comes_back_from_its_line_as_it_was(attempt: Attempt) -> None:
+    line = msgspec.json.encode(attempt)
+    assert b"\n" not in line
+    assert msgspec.json.decode(line, type=Attempt) == attempt
+
+
+def test_an_attempt_reads_lines_with_keys_that_a_later_version_adds() -> None:
+    line = (
+        b'{"v":1,"instance":"a","sample":0,"round":1,"groups":{},"cluster":"c","request":{},'
+        b'"outcome":"ok","started_at":0,"ended_at":1,"mood":"fine"}'
+    )
+    assert msgspec.json.decode(line, type=Attempt).outcome == "ok"
+
+
+def test_the_outcomes_are_all_listed() -> None:
+    assert get_args(Outcome) == OUTCOMES
+
+
+@given(usages, usages)
+def test_usages_add_up_kind_by_kind(one: Usage, other: Usage) -> None:
+    total = one + other
+    assert msgspec.structs.astuple(total) == tuple(
+        a + b
+        for a, b in zip(msgspec.structs.astuple(one), msgspec.structs.astuple(other), strict=True)
+    )
+    assert one + Usage() == one
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ({}, None),
+        ({"a": Score(0.5)}, None),
+        ({"a": Score(True, True)}, True),
+        ({"a": Score(True, True), "length": Score(12)}, True),
+        ({"a": Score(True, True), "b": Score(False, False)}, False),
+        ({"a": Score(True, True), "judge": Score(None)}, None),
+        ({"a": Score(False, False), "judge": Score(None)}, None),
+    ],
+)
+def test_a_verdict_needs_every_score_that_gives_one(
+    scores: Mapping[str, Score], expected: bool | None
+) -> None:
+    assert verdict(scores) is expected
+
+
+@given(st.dictionaries(st.text(), scores, min_size=1))
+def test_a_score_that_could_not_be_made_is_never_a_verdict(scores: dict[str, Score]) -> None:
+    scores["unmade"] = Score(None, True)
+    assert verdict(scores) is None
+
+
+@pytest.mark.parametrize(
+    "record",
+    [Message("user", "hello"), Instance("a", 1), Usage(), Score(True), Decoding()],
+    ids=lambda record: type(record).__name__,
+)
+def test_records_are_frozen(record: Any) -> None:
+    field = next(iter(getattr(record, "__struct_fields__", None) or record.__dataclass_fields__))
+    with pytest.raises(AttributeError):
+        setattr(record, field, None)
+
+
+def test_decoding_refuses_keys_that_it_does_not_have() -> None:
+    adapter = TypeAdapter(Decoding)
+    assert adapter.validate_python({"stop": ["\n"]}) == Decoding(stop=("\n",))
+    with pytest.raises(ValidationError):
+        adapter.validate_python({"temprature": 0})
