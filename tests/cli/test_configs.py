@@ -1,0 +1,77 @@
+"""Every file in configs/ is run: hosted models against the loopback provider, recordings where
+the data is there."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from harness.mock import MockServer
+from tests.cli.command import ROOT, harness
+
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+HOSTED = {"openai"}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_config_runs(
+    path: Path, tmp_path: Path, request: pytest.FixtureRequest, mock_server: MockServer
+) -> None:
+    backend = yaml.safe_load(path.read_text())["model"]["backend"]
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+    options = ["--limit", "13"]
+    if backend == "replay":
+        data = request.getfixturevalue("data_dir")
+        environment["HARNESS_DATA_DIR"] = str(data)
+    if backend in HOSTED:
+        options += ["-o", f"model.base_url={mock_server.base_url}", "-o", "task.dataset=builtin"]
+    ended = harness("run", path, *options, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    found = msgspec.json.decode((tmp_path / path.stem / "metrics.json").read_bytes())
+    assert found["n_instances"] == 13
+    assert found["overall"]["n"] > 0
+    assert (backend in HOSTED) == (mock_server.stats().requests > 0)
+
+
+def replayed(name: str, data: Path, runs: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    tokeniser = Path(os.environ.get("NLTK_DATA", data.parent / "nltk_data"))
+    if not (tokeniser / "tokenizers" / "punkt_tab" / "english").is_dir():
+        pytest.skip("no English Punkt parameters: set NLTK_DATA")
+    environment = os.environ | {
+        "HARNESS_RUNS_DIR": str(runs),
+        "HARNESS_DATA_DIR": str(data),
+        "NLTK_DATA": str(tokeniser),
+    }
+    ended = harness("run", f"configs/{name}.yaml", env=environment)
+    assert ended.returncode == 0, ended.stderr
+    metrics = msgspec.json.decode((runs / name / "metrics.json").read_bytes())
+    lines = (runs / name / "attempts.jsonl").read_bytes().splitlines()
+    return metrics, [msgspec.json.decode(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "rounds"),
+    [("replay_gpt4_collie", "gpt-4", 4), ("replay_vicuna7b_collie", "vicuna-7b", 1)],
+)
+def test_a_replay_gives_the_published_numbers(
+    name: str, model: str, rounds: int, data_dir: Path, tmp_path: Path
+) -> None:
+    metrics, attempts = replayed(name, data_dir, tmp_path)
+    expected = msgspec.json.decode((data_dir / f"collie/expected_{model}.json").read_bytes())
+    verdicts = {found["id"]: found["verdicts"] for found in expected["instances"]}
+    assert len(attempts) == rounds * 2080
+    assert all(a["passed"] is verdicts[a["instance"]][a["round"] - 1] for a in attempts)
+    for number in range(1, rounds + 1):
+        table = expected["tables"][f"round{number}"]
+        assert metrics["rounds"]["each"][str(number)] == pytest.approx(table["overall"], abs=1e-12)
+        for structure, group in metrics["groups"]["structure"].items():
+            rate = group["rounds"]["each"][str(number)]
+            assert rate == pytest.approx(table[structure], abs=1e-12), structure
+    assert len(metrics["groups"]["structure"]) == 13
+    if rounds > 1:
+        any_of = expected["tables"]["any_of_first_k_rounds"]
+        assert metrics["rounds"]["any_of_first_k"] == pytest.approx(any_of)
+    assert metrics["n_clusters"] == 1435
