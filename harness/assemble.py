@@ -22,6 +22,7 @@ from harness.analysis.summary import summarise
 from harness.config.run_file import ModelSection, RunFile, TaskSection
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
+from harness.errors import ConfigError
 from harness.middleware.calls import Calls, FreeCalls, PaidCalls
 from harness.middleware.concurrency import Concurrency
 from harness.middleware.key import call_key
@@ -140,9 +141,34 @@ def prepare(
     run = _resolved(run)
     task = build_task(run, settings)
     backend = build_backend(run, task, settings, secret=secret)
+    refuse_unsupported(run, backend)
     if folder.exists():
         folder.check_continues(run, task.fingerprint())
     return Job(run, folder, task, backend, settings)
+
+
+def refuse_unsupported(run: RunFile, backend: Backend) -> None:
+    """Refuse what the backend does not take: nothing is dropped in silence.
+
+    The run's seed is no decoding parameter: it also orders and simulates, and
+    is sent where a provider takes one.
+
+    Raises: ConfigError naming the key.
+    """
+    name = run.model.backend
+    refused = sorted(run.decoding.given().keys() - backend.features)
+    if refused:
+        keys = ", ".join(f"decoding.{key}" for key in refused)
+        raise ConfigError(
+            f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
+            "Remove it from the run file; docs/providers.md says what each one takes.",
+        )
+    if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
+        raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
+    if "conversation" not in backend.features and run.rounds.max > 1:
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
+        )
 
 
 def _resolved(run: RunFile) -> RunFile:
@@ -217,7 +243,7 @@ async def _work(job: Job, watch: Watch | None) -> Ending:
     try:
         with AttemptWriter(folder.attempts) as writer, _calls(job, stop) as calls:
             ledger = Ledger(folder.attempts)
-            plan = Plan(job.task, run)
+            plan = Plan(job.task, run, "seed" in job.backend.features)
             total, owed = plan.count(ledger)
             tally = Tally(owed, total - owed)
             cost = _unknown_cost if job.backend.cacheable else _no_cost
@@ -247,7 +273,8 @@ def foresee_job(job: Job) -> Outlook:
     def key(request: Request) -> str:
         return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
 
-    plan, ledger = Plan(job.task, job.run), Ledger(job.folder.attempts)
+    plan = Plan(job.task, job.run, "seed" in backend.features)
+    ledger = Ledger(job.folder.attempts)
     path = replies_path(job.settings)
     if not backend.cacheable or not path.exists():
         return foresee(plan, ledger, key, lambda _: False)

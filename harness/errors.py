@@ -115,6 +115,10 @@ class ModelNotFound(FatalCallError):
     """404: the provider has no such model (or no such path)."""
 
 
+class ParameterRefused(FatalCallError):
+    """The model does not take a decoding parameter."""
+
+
 class ProviderDown(FatalCallError):
     """The provider cannot be reached, or fails continually."""
 

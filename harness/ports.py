@@ -16,6 +16,9 @@ from harness.records import Instance, Message, Reply, Request, Score
 
 D = TypeVar("D")
 
+PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
+"""What a run file may ask of a backend's decoding, as its features name it."""
+
 
 class Backend(Protocol):
     """One provider protocol."""
@@ -24,9 +27,12 @@ class Backend(Protocol):
     def features(self) -> frozenset[str]:
         """What it can do, by name.
 
-        ``seed``: sends the request's seed. ``by_instance``: its answers depend
-        on the instance asked for, not on the prompt alone. ``simulated``: its
-        answers are made up, and every table must say so.
+        The decoding parameters it takes (``temperature``, ``top_p``,
+        ``max_tokens``, ``stop``, ``extra``, ``seed``; all others are refused
+        before any work), and ``max_tokens_required``; ``conversation``: takes
+        more than one turn; ``by_instance``: its answers depend on the instance
+        asked for, not on the prompt alone; ``simulated``: its answers are made
+        up, and every table must say so.
         """
         ...
 

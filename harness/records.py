@@ -11,7 +11,7 @@ a file, a clock or the network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -44,14 +44,22 @@ class Decoding:
     max_tokens: most tokens the answer may have.
     top_p: nucleus sampling mass.
     stop: strings at which the answer ends.
+    extra: further fields of the provider's request body, as they stand
+        (``reasoning_effort``, ``thinking``, …).
     """
 
     temperature: float | None = None
     max_tokens: int | None = None
     top_p: float | None = None
     stop: tuple[str, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are set, by name."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in fields.items() if value not in (None, (), {})}
 
 
 class Instance(Struct, Generic[D], frozen=True):
@@ -117,6 +125,7 @@ class Reply(Struct, frozen=True):
 
     finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the
         provider's own word where it is none of these.
+    reasoning: what a reasoning model thought before its answer, where it tells.
     model: the model that the provider says has answered.
     usage: None where the provider did not count.
     """
@@ -126,6 +135,7 @@ class Reply(Struct, frozen=True):
     usage: Usage | None = None
     model: str | None = None
     latency_s: float = 0.0
+    reasoning: str | None = None
 
 
 class Call(Struct, frozen=True):
@@ -176,6 +186,7 @@ class Attempt(Struct, frozen=True):
     started_at: float
     ended_at: float
     text: str | None = None
+    reasoning: str | None = None
     finish_reason: str | None = None
     passed: bool | None = None
     scores: Mapping[str, Score] = {}

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.errors import DataInvalid, ReplayMissing
+from harness.ports import PARAMETERS
 from harness.records import Reply, Request, Usage
 
 
@@ -52,7 +53,10 @@ class ReplayBackend:
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
-        self.features = frozenset({"by_instance"} if match == "instance" else ())
+        self.features = PARAMETERS | {
+            "conversation",
+            *(["by_instance"] if match == "instance" else []),
+        }
         self._path = path
         self._match = match
         self._rows = read(path)

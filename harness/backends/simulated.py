@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 
 from harness.errors import ConfigError
+from harness.ports import PARAMETERS
 from harness.records import Reply, Request, Usage
 
 WRONG_ANSWER = "No."
@@ -25,7 +26,7 @@ class SimulatedBackend:
     gold: gives an instance's gold answer by its id.
     """
 
-    features = frozenset({"simulated", "by_instance", "seed"})
+    features = PARAMETERS | {"conversation", "simulated", "by_instance"}
     cacheable = False
     endpoint = ""
 

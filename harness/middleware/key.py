@@ -41,7 +41,7 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
         endpoint,
         request.model,
         request.messages,
-        request.decoding,
+        request.decoding.given(),  # a field added later, and not set, changes no key
         request.seed,
         request.sample,
         origin,

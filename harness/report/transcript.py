@@ -54,6 +54,8 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     )
     for message in attempt.request.get("messages", ()):
         yield from _block(message["role"], message["content"])
+    if attempt.reasoning:
+        yield from _block("reasoning", attempt.reasoning)
     if attempt.text is not None:
         yield from _block("answer", attempt.text)
     for name, score in attempt.scores.items():

@@ -27,10 +27,14 @@ class OwedSample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The work of a run, as a function of its task and run file."""
+    """The work of a run, as a function of its task and run file.
+
+    sends_seed: the backend takes a provider seed.
+    """
 
     task: Task[Any]
     run: RunFile
+    sends_seed: bool = True
 
     def instances(self) -> Iterator[Instance[Any]]:
         """The run's instances in its order, anew at each call."""
@@ -65,7 +69,7 @@ class Plan:
         number: the round, from 1.
         prompt: hash of the messages.
         """
-        seed = self.run.seed
+        seed = self.run.seed if self.sends_seed else None
         return Request(
             model=self.run.model.name,
             messages=messages,

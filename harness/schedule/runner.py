@@ -142,6 +142,7 @@ class Runner:
             cluster=turn.cluster,
             request=_recorded(turn),
             text=reply.text,
+            reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
             outcome=found.outcome,
             passed=found.passed,
@@ -186,6 +187,12 @@ class Runner:
 
 
 def _continued(messages: tuple[Message, ...], reply: Reply, said: str) -> tuple[Message, ...]:
+    """The conversation with an answer and what was said of it.
+
+    An empty answer is no turn: some providers refuse one.
+    """
+    if not reply.text.strip():
+        return (*messages, Message("user", said))
     return (*messages, Message("assistant", reply.text), Message("user", said))
 
 
@@ -198,7 +205,7 @@ def _recorded(turn: Turn) -> dict[str, Any]:
     request, number = turn.request, turn.request.origin.round
     kept: dict[str, Any] = {
         "model": request.model,
-        "decoding": request.decoding,
+        "decoding": request.decoding.given(),
         "seed": request.seed,
         "messages_hash": turn.prompt,
     }

@@ -1,0 +1,124 @@
+"""Servers that speak OpenAI's protocol: where they are, which key they take, how they differ.
+
+    model: {backend: openai, preset: groq, name: llama-3.3-70b-versatile}
+
+Sources: each provider's API reference, as of 2026-11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.errors import ConfigError, nearest
+from harness.ports import PARAMETERS
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One provider or local server.
+
+    url: its base URL; None where it is the user's own (`hint` shows its form).
+    key: the environment variable of its key, None where it takes none.
+    max_tokens, seed: what it calls these parameters; None where it has no such one.
+    """
+
+    title: str
+    url: str | None
+    key: str | None
+    max_tokens: str = "max_tokens"
+    seed: str | None = "seed"
+    hint: str = ""
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Decoding parameters it takes."""
+        return PARAMETERS if self.seed else PARAMETERS - {"seed"}
+
+
+PRESETS = {
+    "openai": Preset(
+        "OpenAI",
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        max_tokens="max_completion_tokens",
+    ),
+    "azure": Preset(
+        "Azure OpenAI (v1 API)",
+        None,
+        "AZURE_OPENAI_API_KEY",
+        max_tokens="max_completion_tokens",
+        hint="https://RESOURCE.openai.azure.com/openai/v1",
+    ),
+    "google": Preset(
+        "Google Gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        "GEMINI_API_KEY",
+        seed=None,
+    ),
+    "openrouter": Preset("OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "together": Preset("Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "deepseek": Preset("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", seed=None),
+    "mistral": Preset(
+        "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", seed="random_seed"
+    ),
+    "groq": Preset(
+        "Groq",
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+        max_tokens="max_completion_tokens",
+    ),
+    "fireworks": Preset(
+        "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"
+    ),
+    "xai": Preset("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
+    "huggingface": Preset("Hugging Face router", "https://router.huggingface.co/v1", "HF_TOKEN"),
+    "ollama": Preset("Ollama", "http://localhost:11434/v1", None),
+    "llama_cpp": Preset("llama.cpp server", "http://localhost:8080/v1", None),
+    "lm_studio": Preset("LM Studio", "http://localhost:1234/v1", None),
+    "vllm": Preset("vLLM server", "http://localhost:8000/v1", None),
+}
+
+
+def chosen(
+    preset: str | None, base_url: str | None, api_key_env: str | None
+) -> tuple[Preset, str, str | None]:
+    """The preset, URL and key variable that a run file's ``model:`` means.
+
+    A preset's key is for the preset's host. With a URL of one's own it is sent
+    only where the preset has none (Azure), and else none is.
+
+    Raises: ConfigError for an unknown preset, or one that needs a URL.
+    """
+    if preset is None:
+        found = PRESETS["openai"] if base_url in (None, PRESETS["openai"].url) else COMPATIBLE
+    elif preset in PRESETS:
+        found = PRESETS[preset]
+    else:
+        raise ConfigError(
+            f"model.preset: there is no preset named {preset!r}.", nearest(preset, PRESETS)
+        )
+    url = base_url or found.url
+    if url is None:
+        raise ConfigError(
+            f"model.preset {preset!r} needs model.base_url.", f"Its form is {found.hint}."
+        )
+    own = found.key if found.url in (None, url.rstrip("/")) else None
+    return found, url, api_key_env or own
+
+
+COMPATIBLE = Preset("any compatible server", None, None)
+"""What is assumed of a server that is known by its URL alone."""
+
+
+def table() -> str:
+    """The presets as a Markdown table, for the documentation."""
+    lines = [
+        "| `preset:` | server | base URL | key in | seed |",
+        "|---|---|---|---|---|",
+    ]
+    for name, preset in PRESETS.items():
+        url = f"`{preset.url}`" if preset.url else f"yours, like `{preset.hint}`"
+        key = f"`{preset.key}`" if preset.key else "none"
+        seed = "yes" if preset.seed else "not taken"
+        lines.append(f"| `{name}` | {preset.title} | {url} | {key} | {seed} |")
+    return "\n".join(lines)

@@ -1,0 +1,152 @@
+"""Anthropic messages, by the official SDK.
+
+    model: {backend: anthropic, name: claude-sonnet-5-5}
+    decoding: {max_tokens: 1000}
+
+API version 2026-10-21 takes no temperature, top_p or top_k, not even at their
+defaults. ``api_version: 2023-06-01`` does, for the models that still know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from harness.backends._sdk import SDKClient
+from harness.backends.openai import malformed
+from harness.records import Reply, Request, Usage
+
+URL = "https://api.anthropic.com"
+KEY = "ANTHROPIC_API_KEY"
+
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+    thinking: str = ""
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Message(msgspec.Struct):
+    """The part of a message that is read; the rest may be anything."""
+
+    content: list[_Block]
+    stop_reason: str | None = None
+    model: str | None = None
+    usage: _Usage | None = None
+
+
+_decoder = msgspec.json.Decoder(_Message)
+
+
+class AnthropicBackend:
+    """Messages.
+
+    api_version: the ``anthropic-version`` header; the older one takes
+        temperature and top_p.
+    base_url: of another server that speaks this protocol.
+    api_key_env: the environment variable that holds the key; by default
+        ``ANTHROPIC_API_KEY`` for Anthropic itself and none for another server.
+    """
+
+    cacheable = True
+
+    def __init__(
+        self,
+        api_version: Literal["2026-10-21", "2023-06-01"] = "2026-10-21",
+        base_url: str = URL,
+        api_key_env: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+    ) -> None:
+        own = KEY if base_url.rstrip("/") == URL else None
+        self._client = SDKClient(
+            "anthropic",
+            base_url,
+            api_key_env or own,
+            secret=secret,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            headers={"anthropic-version": api_version},
+        )
+        self.endpoint = self._client.url
+        sampling = {"temperature", "top_p"} if api_version == "2023-06-01" else set()
+        self.features = frozenset(
+            {"max_tokens", "max_tokens_required", "stop", "extra", "conversation", *sampling}
+        )
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises: a `harness.errors.CallError`.
+        """
+        return _reply(await self._client.post("/v1/messages", _body(request), request.model))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def _body(request: Request) -> dict[str, Any]:
+    decoding = request.decoding
+    system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+    body: dict[str, Any] = {
+        "model": request.model,
+        "system": system or None,
+        "messages": [
+            {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
+        ],
+        "max_tokens": decoding.max_tokens,
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "stop_sequences": list(decoding.stop) or None,
+    }
+    return {key: value for key, value in body.items() if value is not None} | dict(decoding.extra)
+
+
+def _reply(content: bytes) -> Reply:
+    try:
+        message = _decoder.decode(content)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise malformed(content, error) from None
+    thoughts = [block.thinking for block in message.content if block.type == "thinking"]
+    return Reply(
+        "".join(block.text for block in message.content if block.type == "text"),
+        FINISH_REASONS.get(message.stop_reason or "end_turn", message.stop_reason or ""),
+        _usage(message.usage),
+        message.model,
+        reasoning="\n\n".join(thoughts) if thoughts else None,
+    )
+
+
+def _usage(usage: _Usage | None) -> Usage | None:
+    """Anthropic counts cached input beside the rest; here ``input_tokens`` is all of it."""
+    if usage is None:
+        return None
+    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    return Usage(
+        input_tokens=usage.input_tokens + read + written,
+        output_tokens=usage.output_tokens,
+        cached_input_tokens=read,
+    )
+
+
+plugin = AnthropicBackend

@@ -1,0 +1,87 @@
+"""OpenAI's legacy text completions: what the GPT-3 papers used, and base models still do.
+
+    model: {backend: openai_completions, name: davinci-002}
+    model: {backend: openai_completions, preset: vllm, name: my-base-model}
+
+There are no turns: the messages' texts are put together with an empty line
+between them, as one prompt. A conversation (rounds of feedback) is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+
+from harness.backends._presets import chosen
+from harness.backends._sdk import SDKClient
+from harness.backends.openai import OpenAIUsage, malformed, parameters
+from harness.records import Reply, Request
+
+
+class _Choice(msgspec.Struct):
+    text: str
+    finish_reason: str | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+    model: str | None = None
+    usage: OpenAIUsage | None = None
+
+
+_decoder = msgspec.json.Decoder(_Completion)
+
+
+class OpenAICompletionsBackend:
+    """Text completions; options as in `harness.backends.openai.OpenAIBackend`."""
+
+    cacheable = True
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+    ) -> None:
+        found, url, key = chosen(preset, base_url, api_key_env)
+        # The legacy endpoint knows no newer name, whatever the chat endpoint calls it.
+        self._preset = replace(found, max_tokens="max_tokens")
+        self._client = SDKClient(
+            "openai",
+            url,
+            key,
+            secret=secret,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+        )
+        self.endpoint = self._client.url
+        self.features = self._preset.parameters
+
+    async def generate(self, request: Request) -> Reply:
+        """Complete one prompt.
+
+        Raises: a `harness.errors.CallError`.
+        """
+        prompt = "\n\n".join(message.content for message in request.messages)
+        body = {"prompt": prompt, **parameters(request, self._preset)}
+        content = await self._client.post("/completions", body, request.model)
+        try:
+            completion = _decoder.decode(content)
+            choice = completion.choices[0]
+        except (msgspec.MsgspecError, IndexError, UnicodeDecodeError) as error:
+            raise malformed(content, error) from None
+        usage = completion.usage.record() if completion.usage else None
+        return Reply(choice.text, choice.finish_reason or "stop", usage, completion.model)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+plugin = OpenAICompletionsBackend
