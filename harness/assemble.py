@@ -143,7 +143,7 @@ def prepare(
     backend = build_backend(run, task, settings, secret=secret)
     refuse_unsupported(run, backend)
     if folder.exists():
-        folder.check_continues(run, task.fingerprint())
+        folder.check_continues(run, task.fingerprint(), _resolved)
     return Job(run, folder, task, backend, settings)
 
 
@@ -220,7 +220,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
     folder = job.folder
     with folder.hold():
         if folder.exists():  # again, now that nobody else can begin it
-            folder.check_continues(job.run, job.task.fingerprint())
+            folder.check_continues(job.run, job.task.fingerprint(), _resolved)
         folder.write_config(job.run)
         manifest = Manifest(folder, job.run, job.task.fingerprint(), simulated=job.simulated)
         manifest.begin()

@@ -94,8 +94,12 @@ class SDKClient:
 
 
 def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an IPv6 address or a port that is none
+        usable = False
+    if not usable:
         raise ConfigError(
             f"model.base_url: {url!r} is no URL.", "Write it like http://localhost:8000/v1."
         )

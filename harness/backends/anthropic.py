@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._sdk import SDKClient
-from harness.backends.openai import malformed
+from harness.backends.openai import UNREADABLE, malformed
 from harness.records import Reply, Request, Usage
 
 URL = "https://api.anthropic.com"
@@ -125,7 +125,7 @@ def _body(request: Request) -> dict[str, Any]:
 def _reply(content: bytes) -> Reply:
     try:
         message = _decoder.decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise malformed(content, error) from None
     thoughts = [block.thinking for block in message.content if block.type == "thinking"]
     return Reply(

@@ -68,6 +68,9 @@ class _Completion(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(_Completion)
 
+UNREADABLE = (msgspec.MsgspecError, IndexError, UnicodeDecodeError, RecursionError)
+"""What reading a hostile body may raise."""
+
 
 class OpenAIBackend:
     """Chat completions.
@@ -145,7 +148,7 @@ def _reply(content: bytes) -> Reply:
     try:
         completion = _decoder.decode(content)
         choice = completion.choices[0]
-    except (msgspec.MsgspecError, IndexError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise malformed(content, error) from None
     message = choice.message
     usage = completion.usage.record() if completion.usage else None

@@ -16,7 +16,7 @@ import msgspec
 
 from harness.backends._presets import chosen
 from harness.backends._sdk import SDKClient
-from harness.backends.openai import OpenAIUsage, malformed, parameters
+from harness.backends.openai import UNREADABLE, OpenAIUsage, malformed, parameters
 from harness.records import Reply, Request
 
 
@@ -74,7 +74,7 @@ class OpenAICompletionsBackend:
         try:
             completion = _decoder.decode(content)
             choice = completion.choices[0]
-        except (msgspec.MsgspecError, IndexError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise malformed(content, error) from None
         usage = completion.usage.record() if completion.usage else None
         return Reply(choice.text, choice.finish_reason or "stop", usage, completion.model)

@@ -55,4 +55,16 @@ class Concurrency:
                     f"No complete answer within {self._timeout_s:g} s.",
                     "Raise limits.timeout_s if the model is slow.",
                 ) from None
-            return replace(reply, latency_s=self._clock() - started)
+            return replace(
+                reply,
+                text=_encodable(reply.text),
+                reasoning=reply.reasoning and _encodable(reply.reasoning),
+                latency_s=self._clock() - started,
+            )
+
+
+def _encodable(text: str) -> str:
+    """The text with lone surrogates replaced: no file could hold them."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()

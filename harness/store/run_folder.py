@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +67,21 @@ class RunFolder:
         """The run file that the run was begun with."""
         return validate(read(self.config), str(self.config))
 
-    def check_continues(self, run: RunFile, fingerprint: Mapping[str, str]) -> None:
+    def check_continues(
+        self,
+        run: RunFile,
+        fingerprint: Mapping[str, str],
+        resolve: Callable[[RunFile], RunFile] = lambda run: run,
+    ) -> None:
         """Refuse to continue a run as another one.
 
         fingerprint: what the task's scores depend on now.
+        resolve: fills in the defaults of plug-ins' options, also of those that
+            an older version has not written.
 
         Raises: RunConflict naming the differing keys.
         """
-        differing = conflicts(self.read_config(), run)
+        differing = conflicts(resolve(self.read_config()), run)
         if differing:
             raise RunConflict(
                 f"The run {self.name!r} was begun with other values of: {', '.join(differing)}.",

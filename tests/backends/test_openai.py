@@ -154,6 +154,7 @@ async def test_null_content_is_an_empty_answer() -> None:
 @pytest.mark.parametrize(
     "body",
     ["", "{", "null", "[]", "{}", '{"choices":[]}', '{"choices":[{}]}', "<html>busy</html>",
+     '{"x":' + "[" * 100_000,
      '{"choices":[{"message":{"content":7}}]}', b"\xff\xfe"],
 )  # fmt: skip
 async def test_a_body_that_is_no_completion_is_malformed(body: str | bytes) -> None:
@@ -261,7 +262,9 @@ def test_openai_itself_needs_its_key_and_another_host_never_gets_it() -> None:
     assert asked == ["OPENAI_API_KEY", "GROQ_API_KEY"]
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "/v1"])
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "ftp://x/v1", "http://", "/v1", "http://[x", "http://x:99999"]
+)
 def test_a_base_url_must_be_one(url: str) -> None:
     with pytest.raises(ConfigError, match="base_url"):
         OpenAIBackend(None, url, secret=str, concurrency=1, timeout_s=1)

@@ -108,7 +108,10 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert len(kept) > 50_000
     assert harness(*command, env=environment).returncode == 0
     assert file.read_bytes().startswith(kept)
-    keys = [(a["instance"], a["sample"], a["round"]) for a in map(msgspec.json.decode, file.open())]
+    keys = [
+        (a["instance"], a["sample"], a["round"])
+        for a in map(msgspec.json.decode, file.read_bytes().splitlines())
+    ]
     assert len(keys) == len(set(keys))
 
 

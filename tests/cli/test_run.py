@@ -144,12 +144,15 @@ def test_ctrl_c_finishes_what_is_in_flight_and_says_how_to_go_on(runs: Path) -> 
 def test_ctrl_c_twice_stops_now(runs: Path) -> None:
     with MockServer(faults={"stall": 1.0}) as server:
         process = begun(*GPT4, "-o", f"model.base_url={server.base_url}")
-        wait_until(lambda: server.stats().in_flight == 100)
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-        assert process.poll() is None, "the calls in flight are waited for"
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=10)
+        try:
+            wait_until(lambda: server.stats().in_flight == 100)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            assert process.poll() is None, "the calls in flight are waited for"
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=10)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert "Traceback" not in said
     assert "To continue: " in said
