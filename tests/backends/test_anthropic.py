@@ -1,0 +1,106 @@
+"""Through the official SDK against a real server on loopback."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from harness.backends.anthropic import AnthropicBackend
+from harness.errors import AuthenticationFailed, MalformedReply, RateLimited, ServerFailed
+from harness.records import Decoding, Message, Origin, Reply, Request, Usage
+from tests.backends.answering import answering
+
+REQUEST = Request(
+    "claude-sonnet-5-5",
+    (Message("system", "Be brief."), Message("user", "Hi?")),
+    Decoding(max_tokens=1000, stop=("END",)),
+    0,
+    Origin("a", 0, 1),
+)
+
+
+def message(*blocks: dict[str, str], stop_reason: str = "end_turn", **more: Any) -> str:
+    return json.dumps({"content": blocks, "stop_reason": stop_reason, "model": "m1"} | more)
+
+
+async def ask(url: str, request: Request = REQUEST, **options: Any) -> Reply:
+    backend = AnthropicBackend(
+        base_url=url, api_key_env="KEY", secret=lambda _: "sk-1", concurrency=1, timeout_s=5,
+        **options,
+    )  # fmt: skip
+    try:
+        return await backend.generate(request)
+    finally:
+        await backend.aclose()
+
+
+async def test_the_request_says_what_was_asked_and_nothing_else() -> None:
+    usage = {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 3}
+    with answering(message({"type": "text", "text": "Hello"}, usage=usage)) as (url, received):
+        reply = await ask(url.removesuffix("/v1"))
+    head, _, body = received[0].partition(b"\r\n\r\n")
+    assert b"POST /v1/messages " in head
+    assert b"anthropic-version: 2026-10-21" in head.lower()
+    assert b"sk-1" in head
+    assert json.loads(body) == {
+        "model": "claude-sonnet-5-5",
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": "Hi?"}],
+        "max_tokens": 1000,
+        "stop_sequences": ["END"],
+    }
+    assert reply == Reply("Hello", "stop", Usage(8, 2, 3), "m1")
+
+
+async def test_the_older_api_version_takes_a_temperature() -> None:
+    warm = replace(REQUEST, decoding=Decoding(0.7, 10))
+    with answering(message({"type": "text", "text": "Hello"})) as (url, received):
+        await ask(url.removesuffix("/v1"), warm, api_version="2023-06-01")
+    assert b"anthropic-version: 2023-06-01" in received[0].lower()
+    assert json.loads(received[0].partition(b"\r\n\r\n")[2])["temperature"] == 0.7
+    features = [
+        AnthropicBackend(v, secret=str, concurrency=1, timeout_s=1).features  # type: ignore[arg-type]
+        for v in ("2026-10-21", "2023-06-01")
+    ]
+    assert ["temperature" in found for found in features] == [False, True]
+
+
+async def test_thinking_is_kept_apart_and_text_blocks_are_one_answer() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Hm."},
+        {"type": "text", "text": "Yes"},
+        {"type": "text", "text": "."},
+        {"type": "something_new"},
+    ]
+    with answering(message(*blocks)) as (url, _):
+        reply = await ask(url.removesuffix("/v1"))
+    assert (reply.text, reply.reasoning) == ("Yes.", "Hm.")
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "finish_reason"),
+    [("max_tokens", "length"), ("refusal", "refusal"), ("stop_sequence", "stop"),
+     ("model_context_window_exceeded", "length"), ("pause_turn", "pause_turn")],
+)  # fmt: skip
+async def test_stop_reasons(stop_reason: str, finish_reason: str) -> None:
+    with answering(message(stop_reason=stop_reason)) as (url, _):
+        reply = await ask(url.removesuffix("/v1"))
+    assert (reply.text, reply.finish_reason) == ("", finish_reason)
+
+
+@pytest.mark.parametrize("body", ["", "{}", "[]", '{"content": "text"}', '{"content": [{}]}'])
+async def test_a_body_that_is_no_message_is_malformed(body: str) -> None:
+    with answering(body) as (url, _), pytest.raises(MalformedReply):
+        await ask(url.removesuffix("/v1"))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error"),
+    [(401, "authentication_error", AuthenticationFailed), (429, "rate_limit_error", RateLimited),
+     (529, "overloaded_error", ServerFailed), (403, "billing_error", AuthenticationFailed)],
+)  # fmt: skip
+async def test_errors_in_anthropics_words(status: int, kind: str, error: type[Exception]) -> None:
+    body = json.dumps({"type": "error", "error": {"type": kind, "message": "said so"}})
+    with answering(body, status) as (url, _), pytest.raises(error, match="said so"):
+        await ask(url.removesuffix("/v1"))

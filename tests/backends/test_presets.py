@@ -1,0 +1,51 @@
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from harness.backends._presets import COMPATIBLE, PRESETS, chosen
+from harness.errors import ConfigError
+from harness.ports import PARAMETERS
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
+    preset = PRESETS[name]
+    found, url, key = chosen(name, None if preset.url else preset.hint, None)
+    assert (found, key) == (preset, preset.key)
+    assert urlsplit(url).hostname
+    assert preset.parameters <= PARAMETERS
+    assert url.startswith("http://localhost:") == (preset.key is None)
+
+
+def test_openai_is_the_default_and_a_bare_url_is_any_compatible_server() -> None:
+    assert chosen(None, None, None)[0] is PRESETS["openai"]
+    assert chosen(None, "http://localhost:1/v1", None) == (
+        COMPATIBLE,
+        "http://localhost:1/v1",
+        None,
+    )
+
+
+def test_a_presets_key_goes_to_its_own_host_only() -> None:
+    assert chosen("groq", "https://proxy.example.org/v1", None)[2] is None
+    assert chosen("groq", "https://proxy.example.org/v1", "PROXY_KEY")[2] == "PROXY_KEY"
+    assert chosen("azure", "https://mine.openai.azure.com/openai/v1", None)[2] == (
+        "AZURE_OPENAI_API_KEY"
+    )
+
+
+def test_a_mistyped_preset_and_a_missing_url_are_told() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'openrouter'"):
+        chosen("openruoter", None, None)
+    with pytest.raises(ConfigError, match="RESOURCE"):
+        chosen("azure", None, None)
+
+
+def test_the_documentation_has_the_table_of_the_code() -> None:
+    from harness.backends._presets import table
+
+    page = Path(__file__).parents[2] / "docs" / "providers.md"
+    if not page.exists():
+        pytest.skip("no docs beside the package")
+    assert table() in page.read_text()
