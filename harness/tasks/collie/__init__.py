@@ -28,6 +28,7 @@ from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.scores import score
 from harness.tasks.collie.items import BUILTIN, Item, read_items
+from harness.tasks.collie.words import Words
 
 V1 = "collie/instances.jsonl"
 
@@ -36,15 +37,22 @@ class CollieTask:
     """The COLLIE benchmark, or constraints of one's own in its form.
 
     dataset: ``builtin``, ``v1``, or a path.
+    word_list: a file with a word per line, in the data folder or a path of its
+        own (Debian: ``/usr/share/dict/words``). Where it is given, an answer
+        that should be a word must also be one: the score ``word``.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
 
-    def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
+    def __init__(
+        self, dataset: str = "builtin", word_list: str | None = None, *, data: DataFolder
+    ) -> None:
         self.dataset = dataset
         self.path = (
             BUILTIN if dataset == "builtin" else data.file(V1 if dataset == "v1" else dataset)
         )
+        self._word_list = data.file(word_list) if word_list else None
+        self._words = Words.read(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[Instance[Item]]:
         """The instances in the order of the file.
@@ -60,11 +68,14 @@ class CollieTask:
 
     def fingerprint(self) -> Mapping[str, str]:
         """The data's hash and the splitter (loaded here, before the first answer)."""
-        return {
+        found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
             "splitter": splitter().name,
         }
+        if self._word_list:
+            found["word_list_sha256"] = sha256(self._word_list)
+        return found
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
@@ -75,12 +86,18 @@ class CollieTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """One score, ``constraints``."""
-        return {"constraints": score(self._verdict(instance, text))}
+        """``constraints``, and for a word ``word`` where there is a word list."""
+        scores = {"constraints": score(self._verdict(instance, text))}
+        if self._words and instance.data.specification.level == "word":
+            scores["word"] = self._words.score(text)
+        return scores
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
         """What was asked for and what was generated instead."""
-        return feedback(instance.data.specification, self._verdict(instance, text))
+        said = feedback(instance.data.specification, self._verdict(instance, text))
+        if "word" in scores and not scores["word"].passed:
+            said += f"\n{text.strip()!r} is not in the word list."
+        return said
 
     def gold(self, instance: Instance[Item]) -> str | None:
         """The example; 20 of the published 2,080 do not pass with today's NLTK."""
