@@ -1,0 +1,27 @@
+"""A backend: answers with the last word it was told."""
+
+from __future__ import annotations
+
+from harness.records import Reply, Request
+
+
+class ParrotBackend:
+    """Repeats the last word of the prompt.
+
+    times: how often it says it.
+    """
+
+    features = frozenset({"conversation"})
+    cacheable = False
+    endpoint = ""
+
+    def __init__(self, times: int = 1) -> None:
+        self._times = times
+
+    async def generate(self, request: Request) -> Reply:
+        """Repeat."""
+        word = request.messages[-1].content.split()[-1]
+        return Reply(" ".join([word] * self._times), "stop")
+
+    async def aclose(self) -> None:
+        """Nothing to give back."""

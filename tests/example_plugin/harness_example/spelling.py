@@ -1,0 +1,51 @@
+"""A task: repeat a word. Gold answers pass, anything else fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from harness.records import Instance, Message, Score
+
+WORDS = ("necessary", "rhythm", "accommodate")
+
+
+class SpellingTask:
+    """Three words to repeat.
+
+    shout: ask for capitals.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "fail"
+
+    def __init__(self, shout: bool = False) -> None:
+        self._shout = shout
+
+    def instances(self) -> Iterator[Instance[str]]:
+        """One instance per word."""
+        for word in WORDS:
+            asked = word.upper() if self._shout else word
+            yield Instance(word, asked, {"length": str(len(word))})
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """The words are the code."""
+        return {"words": ",".join(WORDS)}
+
+    def messages(
+        self, instance: Instance[str], shots: Sequence[Instance[str]]
+    ) -> tuple[Message, ...]:
+        """One turn."""
+        return (Message("user", f"Repeat this word: {instance.data}"),)
+
+    def score(self, instance: Instance[str], text: str) -> Mapping[str, Score]:
+        """Exact match."""
+        right = text.strip() == instance.data
+        return {"exact": Score(right, right, "" if right else f"not {instance.data!r}")}
+
+    def feedback(self, instance: Instance[str], text: str, scores: Mapping[str, Score]) -> str:
+        """Say it again."""
+        return f"That was wrong. Repeat this word: {instance.data}"
+
+    def gold(self, instance: Instance[str]) -> str | None:
+        """The word."""
+        return instance.data

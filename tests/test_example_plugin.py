@@ -1,0 +1,80 @@
+"""A third party's package, installed by pip, adds a part of each kind."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import harness
+
+PACKAGE = Path(__file__).parent / "example_plugin"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pip has installed the example."""
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--no-build-isolation", "--no-index", "--target", folder, PACKAGE],
+        check=True,
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def environment(site: Path, tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(site), "HARNESS_RUNS_DIR": str(tmp_path)}
+
+
+def run_file(folder: Path, text: str) -> Path:
+    path = folder / "run.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_run_on_its_task_and_backend(environment: dict[str, str], tmp_path: Path) -> None:
+    file = run_file(tmp_path, "task: {name: spelling}\nmodel: {backend: parrot}\n")
+    ended = harness("run", file, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "1.0000" in ended.stdout
+    wrong = harness("run", file, "-o", "model.times=2", "--name", "wrong", env=environment)
+    assert "0.0000" in wrong.stdout
+
+
+def test_its_options_are_checked_like_any(environment: dict[str, str], tmp_path: Path) -> None:
+    file = run_file(tmp_path, "task: {name: spelling, shuot: true}\nmodel: {backend: parrot}\n")
+    assert "Did you mean 'shout'?" in harness("run", file, env=environment).stderr
+    file = run_file(tmp_path, "task: {name: spelling}\nmodel: {backend: parot}\n")
+    assert "Did you mean 'parrot'?" in harness("run", file, env=environment).stderr
+
+
+def loaded(site: Path, script: str) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "probe"),
+    [
+        ("checkers", "shouting", "build('shouting', {'share': .5}).check('HEy', None).passed"),
+        ("judges", "politeness", "build('politeness', {})._model == 'judge'"),
+    ],
+)
+def test_its_checker_and_judge_come_in_by_the_same_door(
+    site: Path, kind: str, name: str, probe: str
+) -> None:
+    script = (
+        "from harness.plugins import kind\n"
+        f"assert {name!r} in kind({kind!r}).names()\nprint(kind({kind!r}).{probe})"
+    )
+    assert loaded(site, script).strip() == "True"
