@@ -16,12 +16,13 @@ From Python:
 >>> run = harness.load("configs/quickstart.yaml")[""]  # doctest: +SKIP
 >>> job = harness.prepare(run, "quickstart", harness.Settings())  # doctest: +SKIP
 >>> asyncio.run(harness.execute(job)).metrics.overall.pass_rate  # doctest: +SKIP
-0.55
+0.8326923076923077
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from harness.config.loading import load
     from harness.config.settings import Settings
 
-__all__ = ["Settings", "execute", "load", "measure", "prepare"]
+    __version__: str
+
+__all__ = ["Settings", "__version__", "execute", "load", "measure", "prepare"]
 
 _HOMES = {
     "load": "harness.config.loading",
@@ -42,6 +45,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: ``import harness`` stays instant."""
+    if name == "__version__":
+        return version("harness")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

@@ -22,7 +22,7 @@ from harness.analysis.summary import summarise
 from harness.config.run_file import ModelSection, RunFile, TaskSection
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError
+from harness.errors import ConfigError, HarnessError
 from harness.middleware.calls import Calls, FreeCalls, PaidCalls
 from harness.middleware.concurrency import Concurrency
 from harness.middleware.key import call_key
@@ -40,7 +40,7 @@ from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
 from harness.store.reader import read_columns
-from harness.store.run_folder import RunFolder, fresh_name, write_whole
+from harness.store.run_folder import RunFolder, write_whole
 
 Ending = Literal["finished", "interrupted", "failed"]
 
@@ -128,21 +128,18 @@ def prepare(
     name: str,
     settings: Settings,
     *,
-    fresh: bool = False,
     secret: Callable[[str], str] = secret,
 ) -> Job:
     """Check a run file against its plug-ins, data, secrets and an earlier run of its name.
 
-    fresh: begin anew beside an earlier run of that name.
-
     Raises: a `harness.errors.UserError`.
     """
-    folder = RunFolder(settings.runs_dir, fresh_name(settings.runs_dir, name) if fresh else name)
+    folder = RunFolder(settings.runs_dir, name)
     run = _resolved(run)
     task = build_task(run, settings)
     backend = build_backend(run, task, settings, secret=secret)
     refuse_unsupported(run, backend)
-    if folder.exists():
+    if folder.begun():
         folder.check_continues(run, task.fingerprint(), _resolved)
     return Job(run, folder, task, backend, settings)
 
@@ -156,6 +153,8 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
     Raises: ConfigError naming the key.
     """
     name = run.model.backend
+    if backend.cacheable and not run.model.name:
+        raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to ask.")
     refused = sorted(run.decoding.given().keys() - backend.features)
     if refused:
         keys = ", ".join(f"decoding.{key}" for key in refused)
@@ -219,25 +218,31 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
     """
     folder = job.folder
     with folder.hold():
-        if folder.exists():  # again, now that nobody else can begin it
+        if folder.begun():  # again, now that nobody else can begin it
             folder.check_continues(job.run, job.task.fingerprint(), _resolved)
         folder.write_config(job.run)
         manifest = Manifest(folder, job.run, job.task.fingerprint(), simulated=job.simulated)
         manifest.begin()
         ended: Ending = "failed"
         try:
-            ended = await _work(job, watch)
-        except asyncio.CancelledError:
-            ended = "interrupted"
+            ended = await _work(job, manifest, watch)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                ended = "interrupted"
+            with contextlib.suppress(HarnessError):  # the first error is the one to tell
+                _conclude(folder, manifest, ended)
             raise
-        finally:
-            metrics = measure(folder)
-            write_whole(folder.metrics, to_json(metrics))
-            manifest.end(ended)
-    return Result(metrics, ended)
+        return Result(_conclude(folder, manifest, ended), ended)
 
 
-async def _work(job: Job, watch: Watch | None) -> Ending:
+def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
+    manifest.end(ended)
+    metrics = measure(folder)
+    write_whole(folder.metrics, to_json(metrics))
+    return metrics
+
+
+async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
     run, folder = job.run, job.folder
     stop = Stop()
     try:
@@ -245,6 +250,7 @@ async def _work(job: Job, watch: Watch | None) -> Ending:
             ledger = Ledger(folder.attempts)
             plan = Plan(job.task, run, "seed" in job.backend.features)
             total, owed = plan.count(ledger)
+            manifest.plan(total)
             tally = Tally(owed, total - owed)
             cost = _unknown_cost if job.backend.cacheable else _no_cost
             runner = Runner(
@@ -293,4 +299,6 @@ def measure(folder: RunFolder) -> Metrics:
         task=manifest.get("task", ""),
         model=manifest.get("model"),
         simulated=manifest.get("simulated", False),
+        complete=all(s["ended"] == "finished" for s in manifest.get("sessions", [])[-1:]),
+        n_planned=manifest.get("samples"),
     )

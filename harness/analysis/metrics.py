@@ -82,6 +82,9 @@ class Group(Rate, frozen=True, kw_only=True):
 class Metrics(Struct, frozen=True, kw_only=True):
     """`metrics.json`.
 
+    complete: nothing was owed when the metrics were made; an interrupted or
+        killed run is not, and its figures are those of the part that is there.
+    n_planned: samples of the whole run, null where that is not known.
     outcomes: attempts by outcome, all six.
     groups: label, then group, to its figures.
     pass_at_k: mean over instances of the chance that one of k samples passes,
@@ -107,6 +110,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     task: str
     model: str | None
     simulated: bool
+    complete: bool = True
+    n_planned: int | None = None
     n_instances: int
     n_samples: int
     n_attempts: int

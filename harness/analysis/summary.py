@@ -34,11 +34,14 @@ def summarise(
     task: str,
     model: str | None = None,
     simulated: bool = False,
+    complete: bool = True,
+    n_planned: int | None = None,
 ) -> Metrics:
     """All figures of a run.
 
     run, task, model: names, for the tables.
     simulated: the answers are made up, and every table must say so.
+    complete, n_planned: see `Metrics`.
     """
     last = attempts.last_rounds()
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
@@ -51,6 +54,8 @@ def summarise(
         task=task,
         model=model,
         simulated=simulated,
+        complete=complete,
+        n_planned=n_planned,
         n_instances=len(np.unique(attempts.instance)),
         n_samples=len(last),
         n_attempts=len(attempts),

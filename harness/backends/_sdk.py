@@ -15,8 +15,9 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from harness.backends._sdk_errors import translated
-from harness.errors import ConfigError
+from harness.errors import ConfigError, MalformedReply
 
+OWN_HOSTS = ("api.openai.com", "api.anthropic.com")
 CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 
 
@@ -62,7 +63,7 @@ class SDKClient:
         from httpx2 import Limits, Timeout
 
         most = self._concurrency
-        return getattr(self._sdk, CLIENTS[self._vendor])(
+        client = getattr(self._sdk, CLIENTS[self._vendor])(
             api_key=self._key or "none",
             base_url=self.url,
             max_retries=0,
@@ -72,6 +73,11 @@ class SDKClient:
                 timeout=Timeout(self._timeout_s, connect=min(self._timeout_s, 30.0)),
             ),
         )
+        if urlsplit(self.url).hostname not in OWN_HOSTS:
+            # The SDKs add what they find in the environment: not for other hosts.
+            client._custom_headers = self._headers
+            client.organization = client.project = None
+        return client
 
     async def post(self, path: str, body: Mapping[str, Any], model: str) -> bytes:
         """The body of a successful answer.
@@ -86,6 +92,13 @@ class SDKClient:
             response = await self._client.post(path, body=body, cast_to=Response)
             content: bytes = response.content
         return content
+
+    def malformed(self, content: bytes, error: Exception) -> MalformedReply:
+        """What a body is that is not what the protocol promises; shows how it begins."""
+        begin = content.decode(errors="replace")
+        if self._key:
+            begin = begin.replace(self._key, "***")
+        return MalformedReply(f"The answer of {self.url} is malformed ({error}): {begin[:200]!r}")
 
     async def close(self) -> None:
         """Close the connections; nothing where none were made."""
@@ -103,9 +116,9 @@ def _checked(url: str) -> str:
         raise ConfigError(
             f"model.base_url: {url!r} is no URL.", "Write it like http://localhost:8000/v1."
         )
-    if parts.username or parts.password:
+    if parts.username or parts.password or parts.query or parts.fragment:
         raise ConfigError(
-            f"model.base_url: the URL of {parts.hostname} holds a user name or password.",
+            f"model.base_url: the URL of {parts.hostname} holds more than a host and a path.",
             "Secrets do not belong in run files: name a variable in model.api_key_env.",
         )
     return url.rstrip("/")

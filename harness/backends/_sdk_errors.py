@@ -55,8 +55,8 @@ def translated(
 
 
 def _without(key: str, text: str) -> str:
-    text = " ".join(text.split())[:500]
-    return text.replace(key, "***") if key else text
+    text = text.replace(key, "***") if key else text  # first: a cut would leave a part of it
+    return " ".join(text.split())[:500]
 
 
 def _detail(error: Any) -> dict[str, Any]:
@@ -118,7 +118,8 @@ def _connection(error: Exception, endpoint: str, *, timed_out: bool) -> CallErro
     refused = any(
         isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain
     )
-    if timed_out and not refused:
+    connecting = any(type(link).__name__ == "ConnectTimeout" for link in chain)
+    if timed_out and not refused and not connecting:
         return TimedOut(f"{endpoint}: no answer in time.")
     why = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
     return ConnectionFailed(

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.backends._bodies import UNREADABLE, Count, counted, read
 from harness.backends._sdk import SDKClient
-from harness.backends.openai import UNREADABLE, malformed
 from harness.records import Reply, Request, Usage
 
 URL = "https://api.anthropic.com"
@@ -37,10 +37,10 @@ class _Block(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Count
+    output_tokens: Count
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
 
 
 class _Message(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Message(msgspec.Struct):
     content: list[_Block]
     stop_reason: str | None = None
     model: str | None = None
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Message)
@@ -98,7 +98,11 @@ class AnthropicBackend:
 
         Raises: a `harness.errors.CallError`.
         """
-        return _reply(await self._client.post("/v1/messages", _body(request), request.model))
+        content = await self._client.post("/v1/messages", _body(request), request.model)
+        try:
+            return _reply(read(content, _decoder, _Message))
+        except UNREADABLE as error:
+            raise self._client.malformed(content, error) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -122,11 +126,7 @@ def _body(request: Request) -> dict[str, Any]:
     return {key: value for key, value in body.items() if value is not None} | dict(decoding.extra)
 
 
-def _reply(content: bytes) -> Reply:
-    try:
-        message = _decoder.decode(content)
-    except UNREADABLE as error:
-        raise malformed(content, error) from None
+def _reply(message: _Message) -> Reply:
     thoughts = [block.thinking for block in message.content if block.type == "thinking"]
     return Reply(
         "".join(block.text for block in message.content if block.type == "text"),
@@ -137,8 +137,9 @@ def _reply(content: bytes) -> Reply:
     )
 
 
-def _usage(usage: _Usage | None) -> Usage | None:
+def _usage(told: object) -> Usage | None:
     """Anthropic counts cached input beside the rest; here ``input_tokens`` is all of it."""
+    usage = counted(told, _Usage)
     if usage is None:
         return None
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0

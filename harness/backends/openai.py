@@ -12,18 +12,32 @@ from typing import Any
 
 import msgspec
 
+from harness.backends._bodies import UNREADABLE, Count, counted, read
 from harness.backends._presets import Preset, chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
-from harness.errors import MalformedReply
+from harness.errors import ServerFailed
 from harness.records import Reply, Request, Usage
 
 
+class _Part(msgspec.Struct):
+    """Some servers send the answer in parts."""
+
+    text: str = ""
+
+
 class _Message(msgspec.Struct):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole answer."""
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
 
 
 class _Choice(msgspec.Struct):
@@ -32,18 +46,18 @@ class _Choice(msgspec.Struct):
 
 
 class _InputDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class _OutputDetails(msgspec.Struct):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
 
 class OpenAIUsage(msgspec.Struct):
     """Token counts as OpenAI's protocol has them."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Count
+    completion_tokens: Count
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
 
@@ -63,13 +77,13 @@ class _Completion(msgspec.Struct):
 
     choices: list[_Choice]
     model: str | None = None
-    usage: OpenAIUsage | None = None
+    usage: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Completion)
 
-UNREADABLE = (msgspec.MsgspecError, IndexError, UnicodeDecodeError, RecursionError)
-"""What reading a hostile body may raise."""
+FAILED = frozenset({"error", "abort"})
+"""Finish reasons of compatible servers that mean: there is no answer."""
 
 
 class OpenAIBackend:
@@ -116,7 +130,11 @@ class OpenAIBackend:
             **parameters(request, self._preset),
         }
         content = await self._client.post("/chat/completions", body, request.model)
-        return _reply(content)
+        try:
+            completion = read(content, _decoder, _Completion)
+            return _reply(completion.choices[0], completion)
+        except UNREADABLE as error:
+            raise self._client.malformed(content, error) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -138,26 +156,23 @@ def parameters(request: Request, preset: Preset) -> dict[str, Any]:
     return {key: value for key, value in sent.items() if value is not None} | dict(decoding.extra)
 
 
-def malformed(content: bytes, error: Exception) -> MalformedReply:
-    """What a body is that is not a completion."""
-    begin = content[:200].decode(errors="replace")
-    return MalformedReply(f"The answer is no completion ({error}): {begin!r}")
+def usage_record(usage: object) -> Usage | None:
+    """Token counts of OpenAI's protocol as our record; None where they are odd."""
+    found = counted(usage, OpenAIUsage)
+    return found.record() if found else None
 
 
-def _reply(content: bytes) -> Reply:
-    try:
-        completion = _decoder.decode(content)
-        choice = completion.choices[0]
-    except UNREADABLE as error:
-        raise malformed(content, error) from None
-    message = choice.message
-    usage = completion.usage.record() if completion.usage else None
-    if message.refusal and not message.content:
+def _reply(choice: _Choice, completion: _Completion) -> Reply:
+    message, usage = choice.message, usage_record(completion.usage)
+    finish_reason = choice.finish_reason or "stop"
+    if finish_reason in FAILED:
+        raise ServerFailed(f"The server ended the answer with {finish_reason!r}.")
+    if message.refusal and not message.text:
         return Reply(message.refusal, "refusal", usage, completion.model)
-    text, thought = split_think(message.content or "")
+    text, thought = split_think(message.text)
     return Reply(
         text,
-        choice.finish_reason or "stop",
+        finish_reason,
         usage,
         completion.model,
         reasoning=message.reasoning_content or message.reasoning or thought,

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
+from harness.backends._bodies import UNREADABLE, read
 from harness.backends._presets import chosen
 from harness.backends._sdk import SDKClient
-from harness.backends.openai import UNREADABLE, OpenAIUsage, malformed, parameters
+from harness.backends.openai import parameters, usage_record
 from harness.records import Reply, Request
 
 
@@ -28,7 +30,7 @@ class _Choice(msgspec.Struct):
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
     model: str | None = None
-    usage: OpenAIUsage | None = None
+    usage: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Completion)
@@ -72,12 +74,16 @@ class OpenAICompletionsBackend:
         body = {"prompt": prompt, **parameters(request, self._preset)}
         content = await self._client.post("/completions", body, request.model)
         try:
-            completion = _decoder.decode(content)
+            completion = read(content, _decoder, _Completion)
             choice = completion.choices[0]
         except UNREADABLE as error:
-            raise malformed(content, error) from None
-        usage = completion.usage.record() if completion.usage else None
-        return Reply(choice.text, choice.finish_reason or "stop", usage, completion.model)
+            raise self._client.malformed(content, error) from None
+        return Reply(
+            choice.text,
+            choice.finish_reason or "stop",
+            usage_record(completion.usage),
+            completion.model,
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.cli.cache import cache
+from harness.cli.completion import run_files, run_names
+from harness.cli.data import data
 from harness.cli.mock import mock
 
 app = typer.Typer(
@@ -17,12 +23,30 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("harness"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command("run")
 def run(
-    file: Annotated[Path, typer.Argument(help="The run file (YAML).")],
+    file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
     option: Annotated[
         list[str] | None,
         typer.Option("-o", "--override", metavar="KEY.PATH=VALUE", help="Override a key."),
@@ -56,7 +80,9 @@ def ls() -> None:
 
 @app.command("show")
 def show(
-    run: Annotated[str, typer.Argument(help="A run's name, or its folder.")],
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
     instance: Annotated[
         str | None, typer.Option(help="Show the attempts of one instance in full.")
     ] = None,
@@ -70,13 +96,63 @@ def show(
         show_instance(run, instance)
 
 
+@app.command("score")
+def score(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show every verdict that has changed, not the first ten.")
+    ] = False,
+) -> None:
+    """Score a run anew, with no model call, and say what has changed.
+
+    Writes scores.jsonl beside the attempts. Ends with 0 where every verdict is the same, 3 where
+    some have changed, 1 where it failed.
+    """
+    from harness.cli.score import score_run
+
+    raise typer.Exit(score_run(run, show_all=show_all))
+
+
+@app.command("tasks")
+def tasks() -> None:
+    """List the tasks with their options and data sets."""
+    from harness.cli.tasks import list_tasks
+
+    list_tasks()
+
+
+@app.command("backends")
+def backends() -> None:
+    """List the backends with their options, and the presets."""
+    from harness.cli.backends import list_backends
+
+    list_backends()
+
+
+@app.command("doctor")
+def doctor(
+    no_network: Annotated[
+        bool, typer.Option("--no-network", help="Ask no server whether it answers.")
+    ] = False,
+) -> None:
+    """Check installation, keys, servers, data and folders."""
+    from harness.cli.doctor import check_up
+
+    raise typer.Exit(check_up(network=not no_network))
+
+
+app.add_typer(cache, name="cache")
 app.command("mock")(mock)
+app.add_typer(data, name="data")
 
 
 def main() -> None:
     """Entry point: a user's mistake is a message, never a traceback."""
     from harness.errors import HarnessError
 
+    _mend_streams()
     try:
         app()
     except HarnessError as error:
@@ -86,6 +162,24 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"harness: Cannot write the output: {error.strerror}.", file=sys.stderr)  # noqa: T201
+        sys.exit(1)
+
+
+def _mend_streams() -> None:
+    """Output must not fail for what it is written to.
+
+    A closed stream is opened on nothing: a file of ours would get its number
+    and be written to. A character that the terminal's encoding lacks is a ?.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -73,9 +73,7 @@ def _table(name: str, tally: Tally, stop: Stop) -> RenderableType:
         error.stylize("red")
         outer.add_row(error)
     if stop.requested:
-        outer.add_row(
-            Text("Stopping when the calls in flight are done; Ctrl-C stops now.", style="yellow")
-        )
+        outer.add_row(Text("Ctrl-C again stops at once.", style="yellow"))
     return outer
 
 
@@ -90,6 +88,6 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:
-        yield "stopping", "now"
+        yield "stopping", "after the calls in flight"
     elif tally.eta_s is not None:
         yield "left", str(timedelta(seconds=round(tally.eta_s)))

@@ -21,7 +21,9 @@ from harness.config.settings import Settings, secret
 from harness.errors import SecretMissing
 from harness.middleware.stopping import Stop
 from harness.report.tables import run_tables
+from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
+from harness.store.run_folder import fresh_base, run_name
 
 INTERRUPTED = 130
 
@@ -46,13 +48,14 @@ def run_file(
     settings = Settings()
     runs = load(file, overrides, {} if limit is None else {"limit": limit})
     base = name or file.stem
+    if fresh:
+        base = fresh_base(settings.runs_dir, base, list(runs))
     missing: list[str] = []
     jobs = [
         prepare(
             run,
-            _named(base, variant),
+            run_name(base, variant),
             settings,
-            fresh=fresh,
             secret=_without(missing) if dry_run else secret,
         )
         for variant, run in runs.items()
@@ -63,40 +66,37 @@ def run_file(
         return 0
     code = 0
     for job in jobs:
-        again = _again(file, overrides, limit, job.folder.name, variants=len(runs) > 1)
+        again = _again(file, overrides, limit, base)
         code = max(code, _run(job, again))
         if code == INTERRUPTED:
             break
     return code
 
 
-def _named(base: str, variant: str) -> str:
-    return f"{base}.{variant}" if variant else base
-
-
-def _again(
-    file: Path, overrides: Sequence[str], limit: int | None, name: str, *, variants: bool
-) -> str:
+def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str) -> str:
     """The command that continues a run."""
     words = ["harness", "run", str(file)]
     for text in overrides:
         words += ["-o", text]
     if limit is not None:
         words += ["--limit", str(limit)]
-    if name != file.stem and not variants:
+    if name != file.stem:
         words += ["--name", name]
     return shlex.join(words)
 
 
 def _run(job: Job, again: str) -> int:
+    tallies: list[Tally] = []
+
     @contextlib.contextmanager
     def watch(tally: Tally, stop: Stop) -> Iterator[None]:
+        tallies.append(tally)
         with interruptible(stop.request), progress(job.folder.name, tally, stop, messages):
             yield
 
     try:
         result: Result = _event_loop(execute(job, watch))
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
         return INTERRUPTED
     output.print(run_tables(result.metrics))
@@ -106,9 +106,10 @@ def _run(job: Job, again: str) -> int:
         return INTERRUPTED
     failed = result.metrics.outcomes["error"]
     if failed:
-        messages.print(
-            Text(f"{failed:,} attempts failed. To try them again: {again}"), soft_wrap=True
-        )
+        messages.print(Text(f"{failed:,} attempts failed:"), soft_wrap=True)
+        for error, count in tallies[0].errors.most_common(5):
+            messages.print(Text(f"  {count:,} x {inert_text(error).plain}"), soft_wrap=True)
+        messages.print(Text(f"To try them again: {again}"), soft_wrap=True)
         return 1
     return 0
 

@@ -146,7 +146,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def load(
-    path: Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
+    path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
     """The runs that a file asks for: variant name to run; ``""`` where it has no variants.
 
@@ -155,6 +155,7 @@ def load(
 
     Raises: ConfigError naming file, key and the nearest valid one.
     """
+    path = Path(path)
     raw = read(path)
     fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
     base = validate(_changed(raw, fixed, str(path)), str(path))

@@ -6,6 +6,7 @@ backend are checked later, by the plug-in they belong to.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Annotated, Any
@@ -163,6 +164,12 @@ class RunFile(Section):
             raise ValueError("max_tokens must be 1 or more (and below two thousand million)")
         if not all(decoding.stop):
             raise ValueError("stop holds an empty text")
+        if any(key.lower().replace("-", "_") in SECRETS for key in decoding.extra):
+            raise ValueError("extra would hold a secret: secrets go into environment variables")
+        try:
+            json.dumps(decoding.extra, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError("extra must be JSON: texts, numbers, lists and mappings") from None
         return decoding
 
     @field_validator("judges", mode="before")
@@ -214,7 +221,10 @@ def check_name(name: str) -> str:
 GROWING = ("samples", "rounds.max", "limit")
 """Keys that a continued run may raise, never lower."""
 
-MAY_CHANGE = ("limits", "budget", "variants", "model.path", "task.path")
+MAY_CHANGE = (
+    *("limits", "budget", "variants"),
+    *("model.path", "task.path", "model.api_key_env"),
+)
 """Keys (and all below them) that a continued run may change."""
 
 
@@ -243,6 +253,11 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
             continue
         differing.append(key)
     return differing
+
+
+def value(run: RunFile, key: str) -> Any:
+    """The value of a dotted key, None where the run file has no such key."""
+    return flatten(run.model_dump(mode="json")).get(key)
 
 
 def _grew(old: int | None, new: int | None) -> bool:

@@ -69,8 +69,9 @@ class PaidCalls:
             try:
                 call = await asyncio.shield(same)
             except asyncio.CancelledError:
-                if same.cancelled():  # the other one was cancelled, not this one: take over
-                    continue
+                here = asyncio.current_task()
+                if same.cancelled() and not (here and here.cancelling()):
+                    continue  # the other one was cancelled and not this one: take over
                 raise
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         now = self._clock()
@@ -97,13 +98,17 @@ class PaidCalls:
     async def _pay(self, key: str, request: Request) -> Call:
         started = self._clock()
         reply = await self._ask(request)
+        if not reply.text.strip():
+            # It may be an outage's and is never kept; so the next such call is
+            # paid again, and each has an id of its own.
+            own = call_key(self._backend, self._endpoint, request, by_instance=True)
+            return Call(own, reply, False, started, self._clock())
         call = Call(key, reply, False, started, self._clock())
-        if reply.text:  # an empty answer may be an outage's: never kept
-            saving = self._replies.put(key, reply, self._backend, request.model)
-            try:
-                await asyncio.shield(saving)  # paid for: not to be lost to a Ctrl-C
-            except StoreFailed as error:
-                raise ReplyUnsaved(error, call) from None
+        try:
+            # Paid for: not to be lost to a Ctrl-C.
+            await asyncio.shield(self._replies.put(key, reply, self._backend, request.model))
+        except StoreFailed as error:
+            raise ReplyUnsaved(error, call) from None
         return call
 
 

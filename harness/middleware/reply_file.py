@@ -15,6 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from harness.errors import StoreFailed
 from harness.records import Reply
@@ -25,6 +26,9 @@ NETWORK_FILE_SYSTEMS = {
 }
 """SQLite's WAL needs memory shared by all processes, which these cannot give
 (https://www.sqlite.org/wal.html, section 1)."""
+
+LOCKED_S = 15.0
+"""Seconds to wait for another process that holds the file."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS replies (
@@ -69,19 +73,9 @@ class ReplyFile:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            if shared_memory is None:
-                shared_memory = file_system(path.parent) not in NETWORK_FILE_SYSTEMS
-            self._writer = self._connect()
-            mode = "WAL" if shared_memory else "DELETE"
-            self.journal_mode: str = self._writer.execute(f"PRAGMA journal_mode={mode}").fetchone()[
-                0
-            ]
-            # WAL survives the death of the process with NORMAL; the safe mode needs FULL.
-            level = "NORMAL" if self.journal_mode == "wal" else "FULL"
-            self._writer.execute(f"PRAGMA synchronous={level}")
-            self._writer.execute(_SCHEMA)
-            self._writer.commit()
-            self._reader = self._connect()
+            # Two processes that both turn a new file to WAL would not wait for each other.
+            with FileLock(path.with_suffix(".lock"), timeout=LOCKED_S):
+                self._open(shared_memory)
         except (OSError, sqlite3.Error) as error:
             raise self._failed("open", error) from None
         self._decoder = msgspec.msgpack.Decoder(Reply)
@@ -90,8 +84,22 @@ class ReplyFile:
         self._thread = threading.Thread(target=self._write, name="replies", daemon=True)
         self._thread.start()
 
+    def _open(self, shared_memory: bool | None) -> None:
+        if shared_memory is None:
+            shared_memory = file_system(self.path.parent) not in NETWORK_FILE_SYSTEMS
+        self._writer = self._connect()
+        mode = "WAL" if shared_memory else "DELETE"
+        found = self._writer.execute(f"PRAGMA journal_mode={mode}").fetchone()
+        self.journal_mode: str = found[0]
+        # WAL survives the death of the process with NORMAL; the safe mode needs FULL.
+        level = "NORMAL" if self.journal_mode == "wal" else "FULL"
+        self._writer.execute(f"PRAGMA synchronous={level}")
+        self._writer.execute(_SCHEMA)
+        self._writer.commit()
+        self._reader = self._connect()
+
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=60, check_same_thread=False)
+        return sqlite3.connect(self.path, timeout=LOCKED_S, check_same_thread=False)
 
     def get(self, key: str) -> Reply | None:
         """The reply of a key, None where there is none.
@@ -103,9 +111,9 @@ class ReplyFile:
             row = self._reader.execute(
                 "SELECT reply FROM replies WHERE key = ?", (bytes.fromhex(key),)
             ).fetchone()
-        except sqlite3.Error as error:
+            return self._decoder.decode(row[0]) if row else None
+        except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise self._failed("read", error) from None
-        return self._decoder.decode(row[0]) if row else None
 
     async def put(self, key: str, reply: Reply, backend: str, model: str) -> None:
         """Commit a reply; on return it survives the death of this process.
@@ -130,7 +138,7 @@ class ReplyFile:
             try:
                 with self._writer:
                     self._writer.executemany(_INSERT, [row for row, _, _ in writes])
-            except sqlite3.Error as error:
+            except Exception as error:  # nobody else would hear of it, and all would wait
                 failure = self._failed("write", error)
             loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
             for _, done, loop in writes:
@@ -153,11 +161,18 @@ class ReplyFile:
         self._writer.close()
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
-        return StoreFailed(
-            f"Cannot {verb} the cache {self.path}: {error}.",
-            "Make room or mend the permissions, or set HARNESS_CACHE_DIR to another folder; "
-            "then run again.",
-        )
+        said = str(error)
+        if isinstance(error, Timeout) or "locked" in said:
+            said = "another process holds it"
+            remedy = "Run again when that one has ended."
+        elif isinstance(error, msgspec.MsgspecError) or "malformed" in said or "not a d" in said:
+            remedy = "It is damaged: move it away, or set HARNESS_CACHE_DIR to another folder."
+        else:
+            remedy = (
+                "Make room or mend the permissions, or set HARNESS_CACHE_DIR to another folder; "
+                "then run again."
+            )
+        return StoreFailed(f"Cannot {verb} the cache {self.path}: {said}.", remedy)
 
 
 def _settle(futures: list[asyncio.Future[None]], failure: StoreFailed | None) -> None:

@@ -19,12 +19,22 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from harness.errors import ConnectionFailed, ProviderDown, TransientError
+from harness.errors import (
+    ConnectionFailed,
+    ProviderDown,
+    RequestRejected,
+    TransientError,
+)
 from harness.middleware.calls import Ask
 from harness.records import Reply, Request
 
 FIRST_CONTACT_TRIES = 3
 """Tries to reach a provider that has never answered: a wrong address shows at once."""
+
+FAILURES_IN_A_ROW = 50
+"""So many calls failing one after the other, retries and all, end the run."""
+FIRST_FAILURES = 10
+"""So many do where no call was answered before: an outage shows soon."""
 
 _backoff = wait_random_exponential(multiplier=0.5, max=60)
 
@@ -54,6 +64,8 @@ class Retry:
     ) -> None:
         self._ask = ask
         self._reached = False
+        self._answered = False
+        self._failed_in_a_row = 0
         self._usual_end = stop_after_attempt(attempts) | stop_after_delay(total_s)
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(TransientError),
@@ -73,14 +85,29 @@ class Retry:
     async def __call__(self, request: Request) -> Reply:
         """Ask until there is a reply or no further try is due.
 
-        Raises: the last error; ProviderDown where the provider never answered anything.
+        Raises: the last error; ProviderDown where the provider was never
+            reached, or fails continually.
         """
         try:
             # A copy per call: tenacity keeps the state of a call in the object.
             reply: Reply = await self._retrying.copy()(self._ask, request)
-        except ConnectionFailed as error:
-            if self._reached:
-                raise
-            raise ProviderDown(error.message, error.remedy) from error
-        self._reached = True
+        except RequestRejected:  # an answer, if not a welcome one: the provider is well
+            self._reached = self._answered = True
+            self._failed_in_a_row = 0
+            raise
+        except TransientError as error:
+            if isinstance(error, ConnectionFailed) and not self._reached:
+                raise ProviderDown(error.message, error.remedy) from error
+            self._count_failure(error)
+            raise
+        self._reached = self._answered = True
+        self._failed_in_a_row = 0
         return reply
+
+    def _count_failure(self, error: TransientError) -> None:
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= (FAILURES_IN_A_ROW if self._answered else FIRST_FAILURES):
+            raise ProviderDown(
+                f"{self._failed_in_a_row} calls in a row have failed, at last: {error.message}",
+                "What was answered is kept; run again when the provider is well.",
+            ) from error

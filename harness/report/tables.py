@@ -95,7 +95,18 @@ def _headline(metrics: Metrics) -> Table:
         f"{metrics.n_attempts:,} of {metrics.n_samples:,} samples"
         f" of {metrics.n_instances:,} instances",
     )
+    if not metrics.complete:
+        facts.add_row(
+            Text("INCOMPLETE", style="bold yellow"),
+            Text(f"{_progress(metrics)}; the rest may differ", style="yellow"),
+        )
     return facts
+
+
+def _progress(metrics: Metrics) -> str:
+    if metrics.n_planned is None:
+        return f"{metrics.n_samples:,} samples so far"
+    return f"{metrics.n_samples:,} of {metrics.n_planned:,} samples"
 
 
 class _RunsTable:
@@ -130,11 +141,17 @@ class _RunsTable:
         return {
             "task": inert(metrics.task),
             "model": model,
-            "n": f"{rate.n:,}",
+            "n": f"{rate.n:,}" if metrics.complete else _part(metrics),
             "rate ± s.e.": _with_error(rate.pass_rate, rate.stderr),
             "not judged": f"{rate.not_judged:,}",
             "cost": _usd(metrics.cost_usd),
         }
+
+
+def _part(metrics: Metrics) -> Text:
+    """An incomplete run's samples: of how many."""
+    whole = "?" if metrics.n_planned is None else f"{metrics.n_planned:,}"
+    return Text(f"{metrics.n_samples:,} of {whole}", style="yellow")
 
 
 class _GroupTable:
@@ -258,7 +275,8 @@ def _cost(metrics: Metrics) -> Table:
         facts.add_row("tokens", "unknown")
     else:
         facts.add_row(
-            "tokens in", f"{usage.input_tokens:,} ({usage.cached_input_tokens:,} cached){missing}"
+            "tokens in",
+            f"{usage.input_tokens:,} ({usage.cached_input_tokens:,} cached by provider){missing}",
         )
         facts.add_row(
             "tokens out", f"{usage.output_tokens:,} ({usage.reasoning_tokens:,} reasoning){missing}"

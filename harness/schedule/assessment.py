@@ -19,6 +19,9 @@ FEEDBACK: Mapping[Outcome, str] = {
 """What the user's turn says where there is no answer that the task could speak about."""
 
 
+UNREADABLE = "Your answer could not be read. Please answer the task again."
+
+
 class Assessment(NamedTuple):
     """What is made of one reply.
 
@@ -57,4 +60,4 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment:
     """What the user's next turn says of a reply."""
     if assessment.scores:
         return task.feedback(instance, reply.text, assessment.scores)
-    return assessment.problem or FEEDBACK[assessment.outcome]
+    return assessment.problem or FEEDBACK.get(assessment.outcome, UNREADABLE)

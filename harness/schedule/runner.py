@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from harness.errors import CallError, FatalCallError, ProviderDown
+from harness.errors import CallError, FatalCallError
 from harness.middleware.calls import Calls, ReplyUnsaved
 from harness.middleware.key import messages_hash
 from harness.middleware.stopping import Stop, Stopping
@@ -22,9 +22,6 @@ from harness.schedule.plan import OwedSample, Plan
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
-
-FAILURES_IN_A_ROW = 50
-"""So many calls failing one after the other, retries and all, end the run."""
 
 
 class Turn(NamedTuple):
@@ -66,7 +63,6 @@ class Runner:
         self._stop = stop
         self._cost = cost
         self._clock = clock
-        self._failed_in_a_row = 0
         self._error: BaseException | None = None
 
     async def run(self, workers: int) -> None:
@@ -84,16 +80,18 @@ class Runner:
     async def _work(self, owed: Iterator[OwedSample]) -> None:
         try:
             while not self._stop.requested and (work := next(owed, None)) is not None:
-                await self._sample(work)
-                self._tally.finish_sample()
+                self._tally.finish_sample(await self._sample(work))
+                # A call that is cached or free never waits: signals, the display and
+                # the other workers must have their turn all the same.
+                await asyncio.sleep(0)
         except Stopping:
             return
         except Exception as error:
             self._error = self._error or error
             self._stop.request()
 
-    async def _sample(self, work: OwedSample) -> None:
-        """Do a sample's owed rounds, one after the other."""
+    async def _sample(self, work: OwedSample) -> bool | None:
+        """Do a sample's owed rounds, one after the other; whether the last one passed."""
         instance, sample, first = work
         messages = self._plan.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(messages)
@@ -121,12 +119,12 @@ class Runner:
                 raise
             except CallError as error:
                 self._write_failure(turn, error, started)
-                return
-            self._failed_in_a_row = 0
+                return None
             attempt = self._write(turn, call, last=number == rounds.max)
             if attempt.feedback is None:
-                return
+                break
             messages = _continued(messages, call.reply, attempt.feedback)
+        return attempt.passed
 
     def _write(self, turn: Turn, call: Call, *, last: bool) -> Attempt:
         """Score a reply and write its attempt; with feedback where a round follows."""
@@ -178,12 +176,6 @@ class Runner:
         )
         self._writer.append(attempt)
         self._tally.record(attempt)
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row >= FAILURES_IN_A_ROW:
-            raise ProviderDown(
-                f"{self._failed_in_a_row} calls in a row have failed, at last: {error.message}",
-                "What was answered is kept; run again when the provider is well.",
-            )
 
 
 def _continued(messages: tuple[Message, ...], reply: Reply, said: str) -> tuple[Message, ...]:

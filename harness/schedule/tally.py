@@ -8,6 +8,9 @@ from time import monotonic
 
 from harness.records import Attempt, Usage
 
+MOST_ERRORS = 20
+"""So many different messages are told apart."""
+
 
 class Tally:
     """Counts the attempts of this session as they are written.
@@ -28,6 +31,7 @@ class Tally:
         self.passed = 0
         self.judged = 0
         self.outcomes: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.usage = Usage()
         self.cost_usd = 0.0
         self.cost_known = True
@@ -39,11 +43,9 @@ class Tally:
         """Count one attempt."""
         self.attempts += 1
         self.outcomes[attempt.outcome] += 1
-        if attempt.passed is not None:
-            self.judged += 1
-            self.passed += attempt.passed
         if attempt.error:
             self.last_error = attempt.error
+            self._count_error(attempt.error)
         if attempt.cached:
             self.cached += 1
         elif attempt.call_id is not None:
@@ -55,13 +57,26 @@ class Tally:
             else:
                 self.cost_usd += attempt.cost_usd
 
-    def finish_sample(self) -> None:
-        """Count a sample that owes nothing more."""
+    def finish_sample(self, passed: bool | None) -> None:
+        """Count a sample that owes nothing more.
+
+        passed: the verdict on its last round.
+        """
         self.finished += 1
+        if passed is not None:
+            self.judged += 1
+            self.passed += passed
+
+    def _count_error(self, error: str) -> None:
+        """Count an error among at most so many different ones: messages may hold anything."""
+        if error in self.errors or len(self.errors) < MOST_ERRORS:
+            self.errors[error] += 1
+        else:
+            self.errors["other errors"] += 1
 
     @property
     def pass_rate(self) -> float | None:
-        """Of the attempts judged in this session."""
+        """Of the samples finished and judged in this session."""
         return self.passed / self.judged if self.judged else None
 
     @property

@@ -1,6 +1,6 @@
 """What a run has already: read from its attempts when it is continued.
 
-Holds a few bytes per finished attempt and no text: the texts of an unfinished
+Holds about 500 bytes per finished attempt and no text: the texts of an unfinished
 sample are read again when its next round is due.
 """
 

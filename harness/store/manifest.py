@@ -70,6 +70,11 @@ class Manifest:
         self._sessions.append({"started_at": self._clock(), "ended_at": None, "ended": "killed"})
         self._write()
 
+    def plan(self, samples: int) -> None:
+        """How many samples the whole run has."""
+        self._content["samples"] = samples
+        self._write()
+
     def end(self, how: str) -> None:
         """The session ends.
 

@@ -189,13 +189,19 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     Empty where the file has none. Raises: as `read_columns`.
     """
     latest: dict[tuple[int, int], Attempt] = {}
+    seen: set[tuple[int, int]] = set()
     decode = msgspec.json.Decoder(Attempt).decode
     for number, text, name in _decoded(path, _Name):
         if name.instance == instance:
+            anew = (name.sample, name.round) in seen
+            seen.add((name.sample, name.round))
             try:
                 latest[name.sample, name.round] = decode(text)
             except msgspec.MsgspecError as error:
                 raise _invalid(path, number, error) from None
+            for sample, later in list(latest):
+                if anew and sample == name.sample and later > name.round:
+                    del latest[sample, later]
     return [latest[key] for key in sorted(latest)]
 
 
@@ -273,13 +279,27 @@ def _invalid(path: Path, number: int, error: Exception) -> DataInvalid:
 
 
 def _latest(table: AttemptTable) -> AttemptTable:
-    """Sorted by key, the last of the lines of each key."""
+    """Sorted by key, the last of the lines of each key.
+
+    A round that was written anew ends its sample: later rounds in earlier
+    lines followed another answer (the ledger owes them again, too).
+    """
     # The sort is stable: lines of one key keep the order of the file.
-    table = table.take(np.lexsort((table.round, table.sample, table.instance)))
+    lines = np.lexsort((table.round, table.sample, table.instance))
+    table = table.take(lines)
     again = (
         (np.diff(table.instance) == 0) & (np.diff(table.sample) == 0) & (np.diff(table.round) == 0)
     )
-    return table.take(np.append(~again, True)[: len(table)])
+    last = np.append(~again, True)[: len(table)]
+    anew = np.append(False, again)[: len(table)][last]
+    table, lines = table.take(last), lines[last]
+    if not anew.any():
+        return table
+    # Each sample's lines are lifted above those of the samples before it, so that
+    # one running maximum tells the latest rewriting so far in every sample.
+    floor = np.cumsum(table.sample_starts()) * len(again) * 2
+    lifted = floor + lines
+    return table.take(lifted >= np.maximum.accumulate(np.where(anew, lifted, floor)))
 
 
 class _Instances:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from harness.config.loading import read, validate
-from harness.config.run_file import RunFile, check_name, conflicts
+from harness.config.run_file import RunFile, check_name, conflicts, value
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 
 
@@ -41,6 +41,10 @@ class RunFolder:
         """Whether a run has been begun here."""
         return _exists(self.config)
 
+    def begun(self) -> bool:
+        """Whether there is anything to continue: at least one attempt."""
+        return self.exists() and self.attempts.exists() and self.attempts.stat().st_size > 0
+
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         """Be the one process that works on this run; the lock dies with its owner.
@@ -49,7 +53,7 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock", timeout=0)
+            lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
             lock.acquire()
         except Timeout:
             raise RunConflict(
@@ -81,10 +85,13 @@ class RunFolder:
 
         Raises: RunConflict naming the differing keys.
         """
-        differing = conflicts(resolve(self.read_config()), run)
+        old = resolve(self.read_config())
+        differing = conflicts(old, run)
         if differing:
             raise RunConflict(
-                f"The run {self.name!r} was begun with other values of: {', '.join(differing)}.",
+                f"The run {self.name!r} was begun with other values of: "
+                + ", ".join(_change(key, value(old, key), value(run, key)) for key in differing)
+                + ".",
                 "Use --fresh to begin anew beside it, or --name for a run of another name.",
             )
         before = self.read_manifest().get("fingerprint", {})
@@ -94,7 +101,7 @@ class RunFolder:
         if changed:
             raise RunConflict(
                 f"The run {self.name!r} was scored with another "
-                + ", ".join(f"{key} ({before[key]}, now {fingerprint[key]})" for key in changed)
+                + ", ".join(_change(key, before[key], fingerprint[key]) for key in changed)
                 + ".",
                 "Bring back what it was begun with, or use --fresh to begin anew beside it.",
             )
@@ -116,6 +123,12 @@ class RunFolder:
     def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
         """Write one of the run's JSON files, whole or not at all."""
         write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def _change(key: str, old: object, new: object) -> str:
+    """A key with its values, where they are short enough to help."""
+    shown = [str(value) for value in (old, new)]
+    return key if max(map(len, shown)) > 40 else f"{key} ({shown[0]}, now {shown[1]})"
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -196,10 +209,15 @@ def find_run(root: Path, name: str) -> RunFolder:
     return folder
 
 
-def fresh_name(root: Path, name: str) -> str:
-    """``NAME``, or the first of ``NAME-2``, ``NAME-3``, … that is not taken."""
-    number, free = 1, name
-    while _exists(RunFolder(root, free).path):
+def run_name(base: str, variant: str) -> str:
+    """The name of a variant's run; ``""`` is the run of a file without variants."""
+    return f"{base}.{variant}" if variant else base
+
+
+def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
+    """``BASE``, or the first of ``BASE-2``, ``BASE-3``, … of which no variant's run is there."""
+    number, free = 1, base
+    while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
-        free = f"{name}-{number}"
+        free = f"{base}-{number}"
     return free

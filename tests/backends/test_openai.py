@@ -103,6 +103,49 @@ async def test_a_refusal_is_told_apart_from_an_answer() -> None:
     assert (reply.text, reply.finish_reason) == ("I will not.", "refusal")
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ('{"choices":[{"message":{"content":"half \\ud83d emoji"}}]}', "half ? emoji"),
+        ('{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"text":"b"}]}}]}', "ab"),
+        ('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":null}}', "a"),
+        ('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1e40}}', "a"),
+        ('{"choices":[{"message":{"content":"a"}}],"usage":"many"}', "a"),
+    ],
+)
+async def test_an_answer_that_was_paid_for_is_not_lost_to_a_detail(body: str, text: str) -> None:
+    with answering(body) as (url, received):
+        reply = await ask(url)
+    assert (reply.text, reply.usage) == (text, None)
+    assert len(received) == 1
+
+
+async def test_a_server_that_gives_up_has_not_answered() -> None:
+    body = '{"choices":[{"message":{"content":"a"},"finish_reason":"error"}]}'
+    with answering(body) as (url, _), pytest.raises(ServerFailed):
+        await ask(url)
+
+
+async def test_a_key_that_a_body_echoes_is_not_shown() -> None:
+    with (
+        answering("your key is sk-secret" * 20) as (url, _),
+        pytest.raises(MalformedReply) as caught,
+    ):
+        await ask(url)
+    assert "sk-s" not in str(caught.value)
+
+
+async def test_another_host_gets_nothing_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "x-custom: tok-secret")
+    with answering(completion(content="Hallo")) as (url, received):
+        await ask(url, key="sk-1")
+    assert b"-secret" not in received[0]
+
+
 async def test_null_content_is_an_empty_answer() -> None:
     with answering(completion(content=None)) as (url, _):
         assert (await ask(url)).text == ""

@@ -116,7 +116,15 @@ def test_failed_calls_are_shown_and_tried_again_by_the_next_run(runs: Path) -> N
         assert ended.returncode == 1
         failed = metrics(runs, "gpt4_collie")["outcomes"]["error"]
         assert f"{failed} attempts failed" in ended.stderr
+        assert f"{failed} x RequestRejected: " in ended.stderr
         assert metrics(runs, "gpt4_collie")["overall"]["not_judged"] == failed > 0
+        answered = server.stats().answered
+        server.change(faults={})
+        assert harness(*command).returncode == 0
+        assert server.stats().answered == answered + failed
+        assert metrics(runs, "gpt4_collie")["outcomes"] == {
+            "ok": 130, "truncated": 0, "refused": 0, "empty": 0, "unparseable": 0, "error": 0,
+        }  # fmt: skip
     with MockServer() as server:
         changed = (*GPT4, "-o", f"model.base_url={server.base_url}", "-o", "samples=1")
         assert "model.base_url" in harness(*changed).stderr  # another server is another model
@@ -139,6 +147,29 @@ def test_ctrl_c_finishes_what_is_in_flight_and_says_how_to_go_on(runs: Path) -> 
         manifest = msgspec.json.decode((runs / "gpt4_collie" / "manifest.json").read_bytes())
         assert manifest["sessions"][-1]["ended"] == "interrupted"
         assert metrics(runs, "gpt4_collie")["n_calls"] == seen.answered
+
+
+def test_ctrl_c_stops_a_run_that_never_waits(runs: Path) -> None:
+    """A simulated run is all computing: signals must have their turn all the same."""
+    process = begun("run", "configs/quickstart.yaml", "-o", "samples=500")
+    wait_for_lines(runs / "quickstart" / "attempts.jsonl", 100)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = metrics(runs, "quickstart")
+    assert found["n_samples"] < 130 * 500
+    assert found["complete"] is False
+    assert found["n_planned"] == 130 * 500
+    assert "INCOMPLETE" in harness("show", "quickstart").stdout
+    assert "of 65,000" in harness("ls").stdout
+
+
+def test_a_corrected_mistake_is_no_other_run(runs: Path) -> None:
+    with MockServer(models=["gpt-4"]) as server:
+        command = (*GPT4, "--limit", "13", "-o", "samples=1", "-o")
+        url = f"model.base_url={server.base_url}"
+        assert harness(*command, url, "-o", "model.name=gtp-4").returncode == 1
+        assert harness(*command, url).returncode == 0
 
 
 def test_ctrl_c_twice_stops_now(runs: Path) -> None:
@@ -180,22 +211,23 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
             "-o", "samples=8", "-o", "limits.concurrency=25",
         )  # fmt: skip
         file = runs / "gpt4_collie" / "attempts.jsonl"
+        recorded: dict[str, int] = {}
         for kill in range(10):
             process = begun(*command)
             wait_for_lines(file, 180 * kill + chance.randrange(1, 180))
             time.sleep(chance.random() / 20)
             process.kill()
             process.communicate()
-            asked_before = server.bodies()
-            recorded_before = digests()
+            asked = server.bodies()
+            for digest, count in recorded.items():
+                assert asked[digest].requests == count, "asked for again"
+            recorded = {digest: asked[digest].requests for digest in digests()}
             assert harness("show", "gpt4_collie").returncode == 0
-            if kill == 9:
-                break
         assert harness(*command).returncode == 0
         asked = server.bodies()
-        assert len(recorded_before) > 1000
-        for digest in recorded_before:
-            assert asked[digest].requests == asked_before[digest].requests, "asked for again"
+        assert len(recorded) > 1000
+        for digest, count in recorded.items():
+            assert asked[digest].requests == count, "asked for again"
         # Lost with each kill: what was on the way, and what had come but was not committed yet.
         lost = sum(count.requests - 1 for count in asked.values())
         assert lost <= 10 * (25 + 25)

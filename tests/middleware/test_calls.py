@@ -63,8 +63,9 @@ async def test_an_error_reaches_all_who_wait_and_is_not_kept(replies: ReplyFile)
 async def test_an_empty_answer_is_not_kept(replies: ReplyFile) -> None:
     backend = Scripted(lambda _: Reply("", "stop"))
     calls = paid(backend, replies)
-    await calls(request())
-    assert not (await calls(request())).cached
+    first, second = await calls(request()), await calls(request(instance="b"))
+    assert not second.cached
+    assert first.id != second.id, "paid twice, counted twice"
     assert len(backend.requests) == 2
 
 
@@ -85,6 +86,19 @@ async def test_when_the_one_that_pays_is_cancelled_another_takes_over(replies: R
     payer.cancel()
     assert (await waiter).reply.text == "2"
     assert payer.cancelled()
+
+
+async def test_payer_and_waiter_cancelled_together_both_end(replies: ReplyFile) -> None:
+    """As a task group cancels them: none takes over."""
+    backend = Scripted(delay=0.05)
+    calls = paid(backend, replies)
+    tasks = [asyncio.create_task(calls(request())) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=1)
+    assert all(task.cancelled() for task in tasks)
+    assert len(backend.requests) == 1
 
 
 async def test_a_cancelled_waiter_leaves_the_call_to_the_one_that_pays(replies: ReplyFile) -> None:

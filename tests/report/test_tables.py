@@ -102,7 +102,7 @@ def test_one_run() -> None:
     assert row(lines, "para01") == "para01 20 0.250 ± 0.100 0.050-0.450"
     assert row(lines, "all") == "all 1,000 0.512 ± 0.023 0.468-0.557"
     assert row(lines, "calls") == "calls 900"
-    assert row(lines, "tokens in") == "tokens in 123,456 (0 cached)"
+    assert row(lines, "tokens in") == "tokens in 123,456 (0 cached by provider)"
     assert row(lines, "tokens out") == "tokens out 7,890 (0 reasoning)"
     assert row(lines, "cost") == "cost $12.35"
     assert not any(line.startswith(("k ", "round", "SIMULATED")) for line in lines)
@@ -145,7 +145,8 @@ def test_partly_unknown_cost() -> None:
         )
     )
     assert row(lines, "cost") == "cost unknown ($0.0125 and 4 calls of unknown cost)"
-    assert row(lines, "tokens in") == "tokens in 123,456 (0 cached), 4 calls not counted"
+    told = "tokens in 123,456 (0 cached by provider), 4 calls not counted"
+    assert row(lines, "tokens in") == told
 
 
 def test_rounds() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from harness.errors import (
     AuthenticationFailed,
-    ProviderDown,
     RequestRejected,
     StoreFailed,
 )
@@ -17,7 +16,7 @@ from harness.middleware.reply_file import ReplyFile
 from harness.middleware.stopping import Stop
 from harness.records import Attempt, Call, Reply, Request
 from harness.schedule.plan import Plan
-from harness.schedule.runner import FAILURES_IN_A_ROW, Runner
+from harness.schedule.runner import Runner
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter, lines
 from harness.store.ledger import Ledger
@@ -168,13 +167,6 @@ async def test_a_reply_that_cannot_be_cached_is_still_written(tmp_path: Path) ->
     with pytest.raises(StoreFailed, match="disk full"):
         await setting.run(Scripted(), calls=unsaved)
     assert setting.attempts()["sum/0", 0, 1].passed
-
-
-async def test_a_provider_that_fails_continually_ends_the_run(tmp_path: Path) -> None:
-    setting = Setting(tmp_path, Sums(FAILURES_IN_A_ROW * 3))
-    with pytest.raises(ProviderDown, match="busy"):
-        await setting.run(Scripted(lambda _: RequestRejected("busy")), workers=2)
-    assert FAILURES_IN_A_ROW <= len(setting.attempts()) <= FAILURES_IN_A_ROW + 2
 
 
 async def test_instances_that_share_a_prompt_share_the_call(tmp_path: Path) -> None:

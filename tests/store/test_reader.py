@@ -107,7 +107,16 @@ def test_last_line_of_a_key_counts(
 ) -> None:
     made = [attempt(name, sample, number, passed=passed) for name, sample, number, passed in rows]
     table, _ = read(file, *made)
-    expected = {(name, sample, number): passed for name, sample, number, passed in rows}
+    expected: dict[tuple[str, int, int], bool | None] = {}
+    seen = set()
+    for name, sample, number, passed in rows:
+        key = (name, sample, number)
+        if key in seen:  # written anew: later rounds followed another answer
+            later = [k for k in expected if k[:2] == key[:2] and k[2] > number]
+            for stale in later:
+                del expected[stale]
+        seen.add(key)
+        expected[key] = passed
     verdicts = [{1: True, 0: False, NOT_JUDGED: None}[code] for code in table.passed.tolist()]
     assert dict(zip(keys(table), verdicts, strict=True)) == expected
     assert keys(table) == sorted(expected)
@@ -213,3 +222,19 @@ def test_other_version_is_named(file: Path, line: object) -> None:
 def test_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="Cannot read"):
         read_columns(tmp_path)
+
+
+def test_a_round_written_anew_ends_its_sample(tmp_path: Path) -> None:
+    """As the ledger has it: what followed the earlier answer is owed again."""
+    written = [("a", 0, 1), ("a", 0, 2), ("b", 0, 1), ("a", 0, 3), ("b", 0, 2), ("a", 0, 1)]
+    path = tmp_path / "attempts.jsonl"
+    with AttemptWriter(path) as writer:
+        for instance, sample, number in written:
+            writer.append(
+                Attempt(1, instance, sample, number, {}, instance, {}, "ok", 0.0, 1.0, passed=True)
+            )
+    attempts, _ = read_columns(path)
+    assert list(attempts.round) == [1, 1, 2]
+    assert attempts.instance[0] != attempts.instance[1] == attempts.instance[2]
+    assert [a.round for a in read_instance(path, "a")] == [1]
+    assert [a.round for a in read_instance(path, "b")] == [1, 2]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed
-from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_name, write_whole
+from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_base, write_whole
 
 
 def run(**changes: Any) -> RunFile:
@@ -48,14 +48,14 @@ def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, name: str) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fresh_name_is_the_first_that_is_not_taken(tmp_path: Path) -> None:
-    assert fresh_name(tmp_path / "gone", "a") == "a"
+def test_a_fresh_base_is_the_first_that_is_not_taken(tmp_path: Path) -> None:
+    assert fresh_base(tmp_path / "gone", "a") == "a"
     (tmp_path / "a").mkdir()
-    assert fresh_name(tmp_path, "a") == "a-2"
+    assert fresh_base(tmp_path, "a") == "a-2"
     (tmp_path / "a-2").touch()
     (tmp_path / "a-4").mkdir()
-    assert fresh_name(tmp_path, "a") == "a-3"
-    assert fresh_name(tmp_path, "b") == "b"
+    assert fresh_base(tmp_path, "a") == "a-3"
+    assert fresh_base(tmp_path, "b") == "b"
 
 
 def test_all_runs_are_the_folders_with_a_config_by_name(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_folder_without_permission_is_a_message(tmp_path: Path) -> None:
     ):
         pytest.fail("held")
     tmp_path.chmod(0o000)
-    for look in (lambda: RunFolder(tmp_path, "mine").exists(), lambda: fresh_name(tmp_path, "x")):
+    for look in (lambda: RunFolder(tmp_path, "mine").exists(), lambda: fresh_base(tmp_path, "x")):
         with pytest.raises(StoreFailed, match="Cannot read"):
             look()
     tmp_path.chmod(0o700)
@@ -227,7 +227,7 @@ def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run(samples=2))
     with pytest.raises(
-        RunConflict, match=r"'mine' was begun with other values of: samples, seed\."
+        RunConflict, match=r"begun with other values of: samples \(2, now 1\), seed \(0, now 9\)\."
     ) as caught:
         folder.check_continues(run(samples=1, seed=9), {})
     assert "--fresh" in caught.value.remedy

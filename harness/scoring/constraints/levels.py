@@ -13,6 +13,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Protocol
 
 from harness.scoring.constraints.grammar import Unit
@@ -85,8 +86,11 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 
 @cache
-def splitter() -> Splitter:
-    """The splitter with NLTK's English parameters, or the next best (see `punkt`)."""
+def splitter(nltk_data: Path | None = None) -> Splitter:
+    """The splitter with NLTK's English parameters, or the next best (see `punkt`).
+
+    nltk_data: a folder where they may be besides the places where NLTK looks.
+    """
     from harness.scoring.constraints import punkt  # takes two seconds
 
-    return Splitter(punkt.best(), punkt.word_tokens)
+    return Splitter(punkt.best(nltk_data), punkt.word_tokens)

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-from nltk import redos
-from nltk.data import find
+from nltk import data, redos
 from nltk.tokenize.destructive import NLTKWordTokenizer
 from nltk.tokenize.punkt import (
     PunktLanguageVars,
@@ -77,13 +77,17 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 
 @cache
-def english() -> Punkt | None:
-    """The splitter that COLLIE used, None where NLTK does not find its parameters.
+def english(folder: Path | None = None) -> Punkt | None:
+    """The splitter that COLLIE used, None where its parameters are not found.
+
+    folder: where they are looked for after the places where NLTK looks.
 
     Raises: DataInvalid where they are there and cannot be read.
     """
+    if folder and str(folder) not in data.path:
+        data.path.append(str(folder))  # NLTK opens no file elsewhere
     try:
-        parameters = load_punkt_params(find("tokenizers/punkt_tab/english/"))
+        parameters = load_punkt_params(data.find("tokenizers/punkt_tab/english/"))
     except LookupError:
         return None
     except (OSError, ValueError) as error:
@@ -103,13 +107,14 @@ def own() -> Punkt:
 
 
 @cache
-def best() -> Punkt:
+def best(folder: Path | None = None) -> Punkt:
     """The official splitter where it can be had, else our own: said once, in the log."""
-    found = english()
+    found = english(folder)
     if found is None:
         logger.warning(
             "NLTK's English sentence parameters (punkt_tab) were not found; a list of common "
             "abbreviations stands in, which changes about 0.2% of COLLIE's verdicts. For the "
-            "official ones set NLTK_DATA to a folder with tokenizers/punkt_tab/english."
+            "official ones run 'harness data fetch punkt', or set NLTK_DATA to a folder with "
+            "tokenizers/punkt_tab/english."
         )
     return found or own()

@@ -51,6 +51,7 @@ class CollieTask:
         self.path = (
             BUILTIN if dataset == "builtin" else data.file(V1 if dataset == "v1" else dataset)
         )
+        self._nltk_data = data.root / "nltk_data"
         self._word_list = data.file(word_list) if word_list else None
         self._words = Words.read(self._word_list) if self._word_list else None
 
@@ -71,7 +72,7 @@ class CollieTask:
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
-            "splitter": splitter().name,
+            "splitter": splitter(self._nltk_data).name,
         }
         if self._word_list:
             found["word_list_sha256"] = sha256(self._word_list)
@@ -104,7 +105,7 @@ class CollieTask:
         return instance.data.example
 
     def _verdict(self, instance: Instance[Item], text: str) -> Verdict:
-        return check(instance.data.specification, text)
+        return check(instance.data.specification, text, splitter(self._nltk_data))
 
 
 plugin = CollieTask

@@ -1,0 +1,97 @@
+"""`harness data`: the data sets that can be fetched, and where they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+data = typer.Typer(
+    help="Fetch public data sets, list them, and say where they are.", no_args_is_help=True
+)
+
+
+@data.command("fetch")
+def fetch_one(
+    name: Annotated[str, typer.Argument(help="The data set; 'harness data ls' lists them.")],
+    mirror: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="Take the originals from URL/NAME/FILE."),
+    ] = None,
+) -> None:
+    """Download a data set and convert it; an interrupted download goes on where it stopped."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+    from rich.text import Text
+
+    from harness.cli.console import messages, output
+    from harness.config.settings import Settings
+    from harness.datasets import download, fetch
+    from harness.datasets.catalogue import Original, data_set
+
+    root = Settings().data_dir
+    found = data_set(name)
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
+    with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
+
+        def shown(original: Original) -> download.Progress:
+            bar = bars.add_task(original.name, total=original.size)
+            return lambda there, total: bars.update(bar, completed=there, total=total)
+
+        fetched = fetch.fetch(found, root, mirror, shown)
+    for original, seen in fetched.seen.items():
+        said = f"{original}: {seen.size:,} bytes, sha256 {seen.sha256} (not known beforehand)"
+        messages.print(Text(said), soft_wrap=True)
+    if not fetched.made:
+        messages.print(Text(f"{name} is there already."), soft_wrap=True)
+    for product in found.products:
+        output.print(Text(str(root / product.path)), soft_wrap=True)
+
+
+@data.command("ls")
+def list_all() -> None:
+    """List what is there and what could be fetched."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.cli.console import messages, output
+    from harness.config.settings import Settings
+    from harness.datasets.catalogue import CATALOGUE
+    from harness.datasets.fetch import summary
+
+    root = Settings().data_dir
+    table = Table("name", "there", "download", "what, licence, home", box=SIMPLE)
+    for found in CATALOGUE.values():
+        sizes = [original.size for original in found.originals]
+        size = "" if None in sizes else f"{sum(filter(None, sizes)) / 1e6:.1f} MB"
+        about = f"{found.about}\n{found.licence}\n{found.home}"
+        table.add_row(*map(Text, (found.name, summary(found, root), size, about)))
+    output.print(table)
+    messages.print(Text(f"The data folder is {root}."), soft_wrap=True)
+
+
+@data.command("path")
+def print_path(
+    name: Annotated[
+        str | None, typer.Argument(help="A data set; without one, all of them.")
+    ] = None,
+) -> None:
+    """Print the data folder, or that of a data set that is there."""
+    from rich.text import Text
+
+    from harness.cli.console import output
+    from harness.config.settings import Settings
+    from harness.datasets.catalogue import data_set
+    from harness.datasets.fetch import summary
+    from harness.errors import DataMissing
+
+    folder = Settings().data_dir
+    if name is not None:
+        found = data_set(name)
+        if (state := summary(found, folder)) != "yes":
+            raise DataMissing(
+                f"The data set {name!r} is not, or not as published, in {folder} ({state}).",
+                f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is.",
+            )
+        folder /= found.folder
+    output.print(Text(str(folder)), soft_wrap=True)

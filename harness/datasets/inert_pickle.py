@@ -1,0 +1,309 @@
+"""Reading a pickle as data, with a machine that can neither import nor call anything.
+
+A pickle is a program, and Python's unpickler runs it. Refusing names in `find_class` is not
+enough: before a name is asked for, a memo index or a bytearray's length can claim all memory,
+and a deep tuple as a dictionary's key can crash the interpreter. So nothing of `pickle` is used.
+Here is a machine of its own for the few operations of protocol 4 that make plain values.
+An object becomes a `Record`, a class's name with its fields; which names there are, a
+`Vocabulary` says. Every other operation or name is refused with its name, and so is what is
+out of proportion. What is returned has no cycle, is `MAX_DEPTH` deep at most, and is
+`MAX_PARTS` large at most also when shared parts are written out.
+
+>>> read_pickle(path, Vocabulary({"zoo.Cat": frozenset({"age"})}))  # doctest: +SKIP
+{'felix': Record(name='zoo.Cat', fields={'age': 3})}
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from types import EllipsisType
+from typing import TypeAlias
+
+from harness.errors import DataInvalid, DataMissing
+
+MAX_BYTES = 8 * 2**20
+MAX_OPERATIONS = 500_000
+"""COLLIE's file has 242,090; each makes at most one small object besides its own bytes."""
+MAX_DEPTH = 64
+MAX_PARTS = 1_000_000
+MAX_CHARACTERS = 64 * 2**20
+"""Of all texts, counted as often as they would be written."""
+
+Value: TypeAlias = (
+    "int | str | EllipsisType | list[Value] | tuple[Value, ...] | dict[str, Value] | Record | None"
+)
+
+
+@dataclass(slots=True)
+class Record:
+    """What stands for an object: it has no behaviour."""
+
+    name: str
+    fields: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a pickle may name.
+
+    classes: full name of a class to the fields that its objects may have.
+    calls: a function's full name and its only argument to the value that the call stands
+        for. The function itself is never looked for.
+    """
+
+    classes: Mapping[str, frozenset[str]]
+    calls: Mapping[tuple[str, str], Value] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.classes or any(name == function for function, _ in self.calls)
+
+
+def read_pickle(path: Path, vocabulary: Vocabulary) -> Value:
+    """The value that a pickle makes.
+
+    Raises: DataInvalid, naming the byte and what was refused there; DataMissing where the
+        file cannot be read.
+    """
+    machine = _Machine(vocabulary)
+    data = _read(path)
+    position = number = 0
+    try:
+        for operation, argument, at in pickletools.genops(data):
+            position, number = at or 0, number + 1
+            if number > MAX_OPERATIONS:
+                raise _Refused(f"there are more than {MAX_OPERATIONS:,} operations")
+            machine.step(operation.name, argument)
+        if position + 1 != len(data):
+            raise _Refused("the pickle ends here, the file does not")
+        return _proportionate(machine.result)
+    except _Refused as refused:
+        said = f"refused: {refused}"
+    except (ValueError, OverflowError) as error:  # from pickletools: torn or no pickle at all
+        said = f"no pickle: {str(error)[:200]}"
+    raise DataInvalid(
+        f"{path}, byte {position}: {said}.",
+        "Do not load this file by other means: a pickle can run any command.",
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DataMissing(
+            f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
+    return data
+
+
+class _Refused(Exception):
+    """What the pickle wants and must not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name of the vocabulary on the stack: a word, not the thing."""
+
+    full: str
+
+
+class _Machine:
+    """A stack, the stacks below its marks, and a memo.
+
+    result: what the pickle made, once it has stopped.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.result: object = None
+        self._vocabulary = vocabulary
+        self._stack: list[object] = []
+        self._below: list[list[object]] = []
+        self._memo: list[object] = []
+        self._operations: Mapping[str, Callable[[object], None]] = {
+            "PROTO": self._ignore,
+            "FRAME": self._ignore,  # says how to read ahead, which nothing here does
+            "MARK": self._mark,
+            "STOP": self._stop,
+            "NONE": self._push,
+            "BININT": self._push,
+            "BININT1": self._push,
+            "BININT2": self._push,
+            "SHORT_BINUNICODE": self._text,
+            "BINUNICODE": self._text,
+            "EMPTY_TUPLE": lambda _: self._push(()),
+            "TUPLE1": lambda _: self._tuple(1),
+            "TUPLE2": lambda _: self._tuple(2),
+            "TUPLE3": lambda _: self._tuple(3),
+            "TUPLE": lambda _: self._push(tuple(self._marked())),
+            "EMPTY_LIST": lambda _: self._push([]),
+            "APPEND": lambda _: self._append([self._pop()]),
+            "APPENDS": lambda _: self._append(self._marked()),
+            "EMPTY_DICT": lambda _: self._push({}),
+            "SETITEM": lambda _: self._set([self._pop(), self._pop()][::-1]),
+            "SETITEMS": lambda _: self._set(self._marked()),
+            "MEMOIZE": lambda _: self._memo.append(self._top()),
+            "BINGET": self._get,
+            "LONG_BINGET": self._get,
+            "STACK_GLOBAL": self._name,
+            "NEWOBJ": self._new,
+            "BUILD": self._build,
+            "REDUCE": self._call,
+        }
+
+    def step(self, operation: str, argument: object) -> None:
+        """Do one operation.
+
+        Raises: _Refused.
+        """
+        do = self._operations.get(operation)
+        if do is None:
+            what = f" ({argument[:60]!r})" if isinstance(argument, str) else ""
+            raise _Refused(f"the operation {operation}{what}")
+        do(argument)
+
+    def _ignore(self, argument: object) -> None:
+        pass
+
+    def _push(self, value: object) -> None:
+        self._stack.append(value)
+
+    def _pop(self) -> object:
+        if not self._stack:
+            raise _Refused("it takes from an empty stack")
+        return self._stack.pop()
+
+    def _top(self) -> object:
+        if not self._stack:
+            raise _Refused("it looks at an empty stack")
+        return self._stack[-1]
+
+    def _mark(self, argument: object) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
+    def _marked(self) -> list[object]:
+        if not self._below:
+            raise _Refused("it goes back to a mark that is not there")
+        marked, self._stack = self._stack, self._below.pop()
+        return marked
+
+    def _stop(self, argument: object) -> None:
+        self.result = self._pop()
+        if self._stack or self._below:
+            raise _Refused("it stops with values left over")
+
+    def _text(self, argument: object) -> None:
+        try:
+            str(argument).encode()
+        except UnicodeEncodeError:
+            raise _Refused("a text that is not Unicode") from None
+        self._push(argument)
+
+    def _tuple(self, size: int) -> None:
+        self._push(tuple([self._pop() for _ in range(size)][::-1]))
+
+    def _append(self, values: list[object]) -> None:
+        found = self._top()
+        if type(found) is not list:
+            raise _Refused(f"it appends to {_kind(found)}")
+        found += values
+
+    def _set(self, pairs: list[object]) -> None:
+        found = self._top()
+        if type(found) is not dict:
+            raise _Refused(f"it sets items of {_kind(found)}")
+        if len(pairs) % 2:
+            raise _Refused("a key without a value")
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            if not isinstance(key, str):  # nothing else is ever hashed
+                raise _Refused(f"{_kind(key)} as a key")
+            found[key] = value
+
+    def _get(self, argument: object) -> None:
+        if not (isinstance(argument, int) and argument < len(self._memo)):
+            raise _Refused("it recalls what it did not memorise")
+        self._push(self._memo[argument])
+
+    def _name(self, argument: object) -> None:
+        name, module = self._pop(), self._pop()
+        if not (isinstance(name, str) and isinstance(module, str)):
+            raise _Refused(f"a name made of {_kind(module)} and {_kind(name)}")
+        full = f"{module}.{name}"
+        if full not in self._vocabulary:
+            raise _Refused(f"the name {full[:120]!r}")
+        self._push(_Name(full))
+
+    def _new(self, argument: object) -> None:
+        arguments, named = self._pop(), self._pop()
+        if not (isinstance(named, _Name) and named.full in self._vocabulary.classes):
+            raise _Refused(f"a new object of {_kind(named)}")
+        if arguments != ():
+            raise _Refused(f"a new {named.full} with arguments")
+        self._push(Record(named.full))
+
+    def _build(self, argument: object) -> None:
+        state, built = self._pop(), self._top()
+        if not isinstance(built, Record):
+            raise _Refused(f"a state for {_kind(built)}")
+        if type(state) is not dict or built.fields:
+            raise _Refused(f"a second state, or one that is {_kind(state)}, for a {built.name}")
+        for key in state.keys() - self._vocabulary.classes[built.name]:
+            raise _Refused(f"the field {key[:60]!r} of a {built.name}")
+        built.fields.update(state)  # a copy: the pickle still has hold of the state
+
+    def _call(self, argument: object) -> None:
+        arguments, named = self._pop(), self._pop()
+        match named, arguments:
+            case _Name(full), (str(only),) if (full, only) in self._vocabulary.calls:
+                self._push(self._vocabulary.calls[full, only])
+            case _Name(full), _:
+                raise _Refused(f"a call of {full} with other than its known argument")
+            case _:
+                raise _Refused(f"a call of {_kind(named)}")
+
+
+def _kind(value: object) -> str:
+    return f"the name {value.full}" if isinstance(value, _Name) else f"a {type(value).__name__}"
+
+
+def _proportionate(value: object) -> Value:
+    """The value, once all of it has been walked as a writer will walk it.
+
+    The stack of iterators is as long as the value is deep, so neither cycles nor shared
+    parts that share parts ("a billion laughs") take memory or more than bounded time.
+    """
+    stack: list[Iterator[object]] = [iter((value,))]
+    parts = characters = 0
+    while stack:
+        part = next(stack[-1], _END)
+        if part is _END:
+            stack.pop()
+            continue
+        parts += 1
+        if parts > MAX_PARTS:
+            raise _Refused(f"more than {MAX_PARTS:,} parts when written out")
+        if isinstance(part, str):
+            characters += len(part)
+            if characters > MAX_CHARACTERS:
+                raise _Refused(f"more than {MAX_CHARACTERS:,} characters when written out")
+        elif isinstance(part, list | tuple):
+            stack.append(iter(part))
+        elif isinstance(part, dict):
+            stack.append(chain(part, part.values()))
+        elif isinstance(part, Record):
+            stack.append(iter(part.fields.values()))
+        elif not (part is None or isinstance(part, int | EllipsisType)):
+            raise _Refused(f"{_kind(part)} as a value")
+        if len(stack) > MAX_DEPTH:
+            raise _Refused(f"values nested more than {MAX_DEPTH} deep, or in themselves")
+    return value  # type: ignore[return-value]  # just walked
+
+
+_END = object()

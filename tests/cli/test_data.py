@@ -1,0 +1,133 @@
+"""`harness data` as a user has it: fetch, killed and run again; ls; path."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.datasets.catalogue import COLLIE
+from tests.cli.command import begun, harness, mistake
+from tests.datasets import originals
+from tests.datasets.file_server import FileServer
+
+LOG = "gpt-4-multi-round-generation-1trial.json"
+
+
+@pytest.fixture
+def public(data_dir: Path) -> Iterator[FileServer]:
+    files = {f"/collie/{name}": body for name, body in originals.collie(data_dir).items()}
+    with FileServer(files) as server:
+        yield server
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> dict[str, str]:
+    """An environment with a data folder that is not there yet."""
+    return os.environ | {"HARNESS_DATA_DIR": str(tmp_path / "data")}
+
+
+def test_a_fetch_that_is_killed_goes_on_and_ends_with_what_the_replay_needs(
+    public: FileServer, data_dir: Path, tmp_path: Path, elsewhere: dict[str, str]
+) -> None:
+    public.pace = 0.004  # about 2 MB a second
+    process = begun("data", "fetch", "collie", "--from", public.url, env=elsewhere)
+    part = tmp_path / "data" / "downloads" / "collie" / f"{LOG}.part"
+    deadline = time.monotonic() + 60
+    while not (part.is_file() and part.stat().st_size > 200_000):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    arrived = part.stat().st_size
+    assert not (tmp_path / "data" / "collie").exists()
+
+    public.pace = 0.0
+    public.requests.clear()
+    ended = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
+    assert ended.returncode == 0, ended.stderr
+    assert public.requests == [
+        (f"/collie/{LOG}", f"bytes={arrived}-"),
+        ("/collie/vicuna-7b-1trial-no1-prompt.json", None),
+    ]
+    for product in COLLIE.products:
+        fetched = tmp_path / "data" / product.path
+        assert fetched.read_bytes() == (data_dir / product.path).read_bytes()
+        assert str(fetched) in ended.stdout
+
+    replay = ["run", "configs/replay_gpt4_collie.yaml", "--limit", "13"]
+    runs = elsewhere | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")}
+    assert harness(*replay, env=runs).returncode == 0
+    lines = (tmp_path / "runs/replay_gpt4_collie/attempts.jsonl").read_bytes().splitlines()
+    assert len(lines) == 13 * 4
+
+    public.requests.clear()
+    again = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
+    assert "collie is there already" in again.stderr
+    assert again.stdout == ended.stdout
+    assert public.requests == []
+
+
+def test_a_wrong_hash_is_refused(
+    public: FileServer, tmp_path: Path, elsewhere: dict[str, str]
+) -> None:
+    dill = public.files["/collie/all_data.dill"]
+    public.files["/collie/all_data.dill"] = dill.replace(b"generate", b"Generate", 1)
+    said = mistake(harness("data", "fetch", "collie", "--from", public.url, env=elsewhere))
+    assert "all_data.dill has the sha256" in said
+    assert not (tmp_path / "data" / "collie").exists()
+    public.files["/collie/all_data.dill"] = dill
+    log = public.files[f"/collie/{LOG}"]
+    public.files[f"/collie/{LOG}"] = log.replace(b"The history", b"Das history", 1)
+    said = mistake(harness("data", "fetch", "collie", "--from", public.url, env=elsewhere))
+    assert "gives for collie/generations/gpt-4.jsonl has the sha256" in said
+    assert not (tmp_path / "data" / "collie" / "generations" / "gpt-4.jsonl").exists()
+    public.files[f"/collie/{LOG}"] = log
+    ended = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_offline_says_what_to_do(elsewhere: dict[str, str], tmp_path: Path) -> None:
+    said = mistake(
+        harness("data", "fetch", "collie", "--from", "http://127.0.0.1:9/", env=elsewhere)
+    )
+    assert "Connection refused" in said
+    assert f"by hand to {tmp_path}/data/downloads/collie/all_data.dill" in said
+
+
+def test_a_mistyped_name(elsewhere: dict[str, str]) -> None:
+    assert "Did you mean 'collie'?" in mistake(harness("data", "fetch", "colie", env=elsewhere))
+    assert "no data set 'nope'" in mistake(harness("data", "path", "nope", env=elsewhere))
+
+
+def test_ls_shows_what_is_there_and_what_could_be(
+    elsewhere: dict[str, str], tmp_path: Path
+) -> None:
+    ended = harness("data", "ls", env=elsewhere | {"COLUMNS": "200"})
+    assert ended.returncode == 0, ended.stderr
+    rows = {line.split()[0]: line for line in ended.stdout.splitlines() if line.strip()}
+    assert {"collie", "punkt"} <= rows.keys()
+    assert "6.8 MB" in rows["collie"]
+    assert "https://github.com/princeton-nlp/Collie" in ended.stdout
+    assert rows["collie"].split()[1] == "no"
+    assert str(tmp_path / "data") in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_ls_and_path_of_what_is_there(data_dir: Path) -> None:
+    there = os.environ | {"HARNESS_DATA_DIR": str(data_dir), "COLUMNS": "200"}
+    rows = harness("data", "ls", env=there).stdout.splitlines()
+    assert any(row.split()[:2] == ["collie", "yes"] for row in rows)
+    assert harness("data", "path", "collie", env=there).stdout == f"{data_dir}/collie\n"
+    ended = harness("data", "fetch", "collie", env=there)  # it reads, and writes nothing
+    assert "collie is there already" in ended.stderr
+    assert ended.returncode == 0
+
+
+def test_path_prints_the_folder(elsewhere: dict[str, str], tmp_path: Path) -> None:
+    assert harness("data", "path", env=elsewhere).stdout == f"{tmp_path}/data\n"
+    said = mistake(harness("data", "path", "collie", env=elsewhere))
+    assert "harness data fetch collie" in said

@@ -1,0 +1,248 @@
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from harness.datasets.archive import member
+from harness.datasets.catalogue import PUNKT, DataSet, Original, Product
+from harness.datasets.collie_dill import write_instances
+from harness.datasets.fetch import fetch, states, summary
+from harness.errors import DataInvalid, DataMissing, UserError
+from tests.datasets.file_server import FileServer
+from tests.datasets.pickles import called, official, pickled
+
+ZIP = io.BytesIO()
+with zipfile.ZipFile(ZIP, "w") as opened:
+    opened.writestr("toy/one.txt", "one")
+    opened.writestr("../evil.txt", "evil")
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+TOY = DataSet(
+    name="toy",
+    about="A toy",
+    licence="none",
+    home="https://example.invalid",
+    folder="toys",
+    originals=(
+        Original("toy.dill", "https://x.invalid/toy.dill", None, digest(official()), 10_000),
+        Original("toy.zip", "https://x.invalid/toy.zip", len(ZIP.getvalue()), None, 10_000),
+    ),
+    products=(
+        Product("toys/instances.jsonl", "toy.dill", write_instances, None),
+        Product("toys/a/one.txt", "toy.zip", partial(member, name="toy/one.txt"), digest(b"one")),
+    ),
+)
+PATHS = [product.path for product in TOY.products]
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    files = {"/toy/toy.dill": official(), "/toy/toy.zip": ZIP.getvalue()}
+    with FileServer(files) as server:
+        yield server
+
+
+def files(root: Path) -> set[str]:
+    found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    return {str(path) for path in found if path.name != ".lock"}
+
+
+def test_a_data_set_is_fetched_and_converted(server: FileServer, tmp_path: Path) -> None:
+    assert summary(TOY, tmp_path) == "no"
+    fetched = fetch(TOY, tmp_path, server.url)
+    assert fetched.made == PATHS
+    assert summary(TOY, tmp_path) == "yes"
+    assert json.loads((tmp_path / PATHS[0]).read_text())["id"] == "wiki_c04/0"
+    assert (tmp_path / PATHS[1]).read_text() == "one"
+    downloads = {f"downloads/toy/{name}" for name in ("toy.dill", "toy.zip", "seen.json")}
+    assert files(tmp_path) == {*PATHS, *downloads}
+
+
+def test_what_was_not_known_beforehand_is_said_and_recorded(
+    server: FileServer, tmp_path: Path
+) -> None:
+    fetched = fetch(TOY, tmp_path, server.url + "/")
+    assert {name: seen.sha256 for name, seen in fetched.seen.items()} == {
+        "toy.zip": digest(ZIP.getvalue())
+    }
+    recorded = json.loads((tmp_path / "downloads/toy/seen.json").read_text())
+    assert recorded["toy.zip"]["sha256"] == digest(ZIP.getvalue())
+    assert recorded["toy.zip"]["url"] == f"{server.url}/toy/toy.zip"
+    assert recorded[PATHS[0]]["sha256"] == digest((tmp_path / PATHS[0]).read_bytes())
+
+
+def test_a_second_fetch_asks_nobody(server: FileServer, tmp_path: Path) -> None:
+    fetch(TOY, tmp_path, server.url)
+    server.requests.clear()
+    before = (tmp_path / PATHS[0]).stat().st_mtime_ns
+    assert fetch(TOY, tmp_path, server.url).made == []
+    assert (tmp_path / PATHS[0]).stat().st_mtime_ns == before
+    assert server.requests == []
+
+
+def test_only_what_is_missing_is_made_again(server: FileServer, tmp_path: Path) -> None:
+    fetch(TOY, tmp_path, server.url)
+    (tmp_path / PATHS[1]).unlink()
+    assert summary(TOY, tmp_path) == "in part"
+    server.requests.clear()
+    assert fetch(TOY, tmp_path, server.url).made == [PATHS[1]]
+    assert server.requests == []  # the original is still there
+
+
+def test_originals_may_be_put_there_by_hand(tmp_path: Path) -> None:
+    downloads = tmp_path / "downloads" / "toy"
+    downloads.mkdir(parents=True)
+    (downloads / "toy.dill").write_bytes(official())
+    (downloads / "toy.zip").write_bytes(ZIP.getvalue())
+    assert fetch(TOY, tmp_path, "http://127.0.0.1:9").made == PATHS
+
+
+def test_wrong_originals_put_there_by_hand_stay_and_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "downloads" / "toy" / "toy.dill"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(official(prompt="Another"))
+    with pytest.raises(DataInvalid, match=r"toy\.dill has the sha256") as caught:
+        fetch(TOY, tmp_path)
+    assert caught.value.remedy.startswith("Remove it")
+    assert file.exists()
+    assert summary(TOY, tmp_path) == "no"
+
+
+def test_a_wrong_hash_is_refused_and_the_right_one_then_taken(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.files["/toy/toy.dill"] = official(prompt="Another")
+    with pytest.raises(DataInvalid, match="sha256"):
+        fetch(TOY, tmp_path, server.url)
+    assert files(tmp_path) == set()
+    server.files["/toy/toy.dill"] = official()
+    assert fetch(TOY, tmp_path, server.url).made == PATHS
+
+
+def test_a_wrong_product_is_refused_and_the_right_one_then_taken(
+    server: FileServer, tmp_path: Path
+) -> None:
+    right = server.files["/toy/toy.zip"]
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("toy/one.txt", "two")
+        archive.writestr("../evil.txt", "evil")
+    server.files["/toy/toy.zip"] = other.getvalue()
+    with pytest.raises(DataInvalid, match=r"gives for toys/a/one\.txt has the sha256"):
+        fetch(TOY, tmp_path, server.url)
+    assert "toys/a/one.txt" not in files(tmp_path)
+    assert "toys/a/.one.txt.new" not in files(tmp_path)
+    server.files["/toy/toy.zip"] = right
+    fetch(TOY, tmp_path, server.url)
+    assert summary(TOY, tmp_path) == "yes"
+
+
+def test_a_hostile_original_makes_nothing(server: FileServer, tmp_path: Path) -> None:
+    server.files["/toy/toy.dill"] = data = pickled(called("os", "system", "echo > canary"))
+    hostile = replace(TOY.originals[0], sha256=digest(data))
+    toy = replace(TOY, originals=(hostile, TOY.originals[1]))
+    with pytest.raises(DataInvalid, match=r"the name 'os\.system'"):
+        fetch(toy, tmp_path, server.url)
+    assert not {"canary", *PATHS} & files(tmp_path)
+
+
+def test_what_was_trusted_first_holds(server: FileServer, tmp_path: Path) -> None:
+    fetch(TOY, tmp_path, server.url)
+    (tmp_path / PATHS[0]).unlink()
+    (tmp_path / "downloads/toy/toy.dill").unlink()
+    server.files["/toy/toy.dill"] = data = official(prompt="Another")
+    changed = replace(TOY.originals[0], sha256=digest(data))
+    toy = replace(TOY, originals=(changed, TOY.originals[1]))
+    with pytest.raises(DataInvalid, match=r"for toys/instances\.jsonl has the sha256") as caught:
+        fetch(toy, tmp_path, server.url)
+    assert "If you trust the new one, remove" in caught.value.remedy
+    (tmp_path / "downloads/toy/seen.json").unlink()
+    assert fetch(toy, tmp_path, server.url).made == [PATHS[0]]
+
+
+def test_what_is_there_with_other_content_is_never_written_over(
+    server: FileServer, tmp_path: Path
+) -> None:
+    own = tmp_path / PATHS[1]
+    own.parent.mkdir(parents=True)
+    own.write_text("my own")
+    assert summary(TOY, tmp_path) == "other content"
+    with pytest.raises(DataInvalid, match=PATHS[1]) as caught:
+        fetch(TOY, tmp_path, server.url)
+    assert "Move it away" in caught.value.remedy
+    assert own.read_text() == "my own"
+    assert server.requests == []
+
+
+def test_two_fetches_do_not_meet(server: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "downloads" / "toy").mkdir(parents=True)
+    with (
+        FileLock(tmp_path / "downloads" / "toy" / ".lock"),
+        pytest.raises(UserError, match="Another process is fetching 'toy'"),
+    ):
+        fetch(TOY, tmp_path, server.url)
+
+
+def test_a_folder_that_cannot_be_made(server: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    with pytest.raises(DataMissing, match="Cannot write") as caught:
+        fetch(TOY, tmp_path / "data", server.url)
+    assert "HARNESS_DATA_DIR" in caught.value.remedy
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "downloads" / "toy").mkdir(parents=True)
+    (tmp_path / "downloads" / "toy" / "seen.json").write_text("{")
+    with pytest.raises(DataInvalid, match=r"seen\.json cannot be read"):
+        states(TOY, tmp_path)
+
+
+@pytest.fixture
+def english(data_dir: Path) -> dict[str, bytes]:
+    default = data_dir.parent / "nltk_data"
+    folder = Path(os.environ.get("NLTK_DATA") or default) / "tokenizers" / "punkt_tab" / "english"
+    if not folder.is_dir():
+        pytest.skip("no English Punkt parameters: set NLTK_DATA")
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Path) -> None:
+    """Also under a umask that lets the group write: NLTK refuses what others may change."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in english.items():
+            opened.writestr(f"punkt_tab/english/{name}", content)
+            opened.writestr(f"punkt_tab/german/{name}", b"nichts")
+    with FileServer({"/punkt/punkt_tab.zip": archive.getvalue()}) as server:
+        umask = os.umask(0o002)
+        try:
+            fetched = fetch(PUNKT, tmp_path / "data", server.url)
+        finally:
+            os.umask(umask)
+    assert len(fetched.made) == 4
+    script = (
+        "import sys; from pathlib import Path; from harness.scoring.constraints import punkt;"
+        "print(punkt.english(Path(sys.argv[1])).name)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", script, tmp_path / "data/nltk_data"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "NLTK_DATA"},
+    )
+    assert said.stdout.endswith("punkt_tab english\n"), said.stderr

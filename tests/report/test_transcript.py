@@ -1,0 +1,64 @@
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from harness.records import Attempt, Score, Usage
+from harness.report.transcript import inert_text, transcript
+
+ATTEMPT = Attempt(
+    1,
+    "sent01/3",
+    0,
+    1,
+    {"structure": "sent01"},
+    "c",
+    {"messages": [{"role": "user", "content": "Write a sentence."}]},
+    "ok",
+    0.0,
+    1.0,
+    text="Snow fell.",
+    reasoning="Something short.",
+    passed=False,
+    scores={"constraints": Score(False, False, "10 of 12 characters")},
+    feedback="You wrote 10 characters.",
+    call_id="ab12",
+    usage=Usage(7, 3),
+    latency_s=0.5,
+    cached=True,
+)
+
+
+def shown(*attempts: Attempt) -> str:
+    file = io.StringIO()
+    Console(file=file, width=80, force_terminal=True).print(transcript(attempts))
+    return file.getvalue()
+
+
+def test_an_attempt_is_shown_with_all_that_was_said() -> None:
+    text = shown(ATTEMPT)
+    for part in (
+        "sent01/3", "sample 0", "round 1", "failed", "structure=sent01", "Write a sentence.",
+        "Something short.", "Snow fell.", "10 of 12 characters", "You wrote 10 characters.",
+        "ab12", "7+3", "0.50",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["\x1b[2J", "\x1b]0;title\x07", "\x00", "\x9b31m", "\u202e", "\u2066", "\r", "[bold]x[/bold]",
+     "[link=http://x]y[/link]"],
+)  # fmt: skip
+def test_nothing_that_a_model_says_is_obeyed(hostile: str) -> None:
+    plain = inert_text(f"a{hostile}b").plain
+    assert all(letter.isprintable() or letter in "\n\t" for letter in plain)
+    if hostile.isprintable():
+        assert hostile in plain, "shown as it stands, not taken for markup"
+
+
+@given(st.text())
+def test_any_text_is_inert(text: str) -> None:
+    assert all(letter.isprintable() or letter in "\n\t" for letter in inert_text(text).plain)
