@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import os
 import re
@@ -22,7 +23,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from harness.mock import MockServer
 
@@ -36,14 +37,21 @@ class Case:
 
     name: str
     concurrency: int
+    path: str = "/v1/chat/completions"
     latency: float = 0.0
     faults: dict[str, float] = field(default_factory=dict)
     tokens_per_minute: int | None = None
+    reasoning: str | None = None
 
 
 CASES = (
-    Case("plain", 100),
-    Case("plain", 500),
+    Case("chat", 100),
+    Case("chat", 500),
+    Case("completions", 100, "/v1/completions"),
+    Case("messages", 100, "/v1/messages"),
+    Case("chat, reasoning", 100, reasoning="field"),
+    Case("messages, reasoning", 100, "/v1/messages", reasoning="blocks"),
+    Case("messages, rate limit", 100, "/v1/messages", tokens_per_minute=10**9),
     Case("rate limit", 100, tokens_per_minute=10**9),
     Case("14% faults", 100, faults={"429": 0.1, "500": 0.03, "empty": 0.01}),
     Case("50 ms", 500, latency=0.05),
@@ -59,28 +67,42 @@ def serve(case: Case, core: int, pipe: Connection) -> None:
     """The server's process: serves until it hears from the pipe, then tells its CPU seconds."""
     pin(core)
     with MockServer(
-        latency=case.latency, faults=case.faults, tokens_per_minute=case.tokens_per_minute
+        latency=case.latency,
+        faults=case.faults,
+        tokens_per_minute=case.tokens_per_minute,
+        reasoning=case.reasoning,
     ) as server:
         pipe.send(server.base_url)
         pipe.recv()
         before = time.process_time()
         pipe.send(None)
         pipe.recv()
-        pipe.send((time.process_time() - before, server.stats().requests))
+        stats = server.stats()
+        pipe.send((time.process_time() - before, stats.requests, stats.by_status))
 
 
-def requests(count: int, host: str) -> Iterator[bytes]:
+PROMPT = (
+    "Please generate a sentence of exactly 12 words in which the third word is water and the last "
+    "word is again. This is number %d."
+)
+MESSAGES = [{"role": "user", "content": PROMPT}]
+BODIES: dict[str, dict[str, object]] = {
+    "/v1/chat/completions": {"temperature": 0.7, "stop": ["END"], "messages": MESSAGES},
+    "/v1/completions": {"temperature": 0.7, "stop": ["END"], "prompt": PROMPT},
+    "/v1/messages": {"stop_sequences": ["END"], "messages": MESSAGES},
+}
+
+
+def requests(count: int, host: str, path: str) -> Iterator[bytes]:
     """Distinct requests of a usual size."""
-    for seed in range(count):
-        body = (
-            b'{"model":"gpt-4","temperature":0.7,"max_tokens":1000,"seed":%d,"messages":'
-            b'[{"role":"user","content":"Please generate a sentence of exactly 12 words in which '
-            b'the third word is water and the last word is again."}]}' % seed
-        )
+    template = json.dumps({"model": "m", "max_tokens": 1000} | BODIES[path])
+    for number in range(count):
+        body = (template % number).encode()
         yield (
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
-            b"Authorization: Bearer sk-mock\r\nUser-Agent: bench\r\nContent-Length: %d\r\n\r\n%s"
-            % (host.encode(), len(body), body)
+            b"POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
+            b"Authorization: Bearer sk-mock\r\nanthropic-version: 2026-10-21\r\n"
+            b"User-Agent: bench\r\nContent-Length: %d\r\n\r\n%s"
+            % (path.encode(), host.encode(), len(body), body)
         )
 
 
@@ -121,10 +143,10 @@ class Client(asyncio.Protocol):
         self._transport.write(request)
 
 
-async def load(url: str, count: int, concurrency: int) -> tuple[float, list[float]]:
+async def load(url: str, path: str, count: int, concurrency: int) -> tuple[float, list[float]]:
     """Seconds for all requests, and the seconds of each."""
     host, _, port = urlsplit(url).netloc.partition(":")
-    work = iter(list(requests(count, host)))
+    work = iter(list(requests(count, host, path)))
     times: list[float] = []
     loop = asyncio.get_running_loop()
     clients = []
@@ -147,15 +169,16 @@ def measure(case: Case, count: int, server_core: int) -> list[str]:
     url = here.recv()
     here.send(None)
     here.recv()
-    seconds, times = uvloop.run(load(url, count, case.concurrency))
+    seconds, times = uvloop.run(load(url, case.path, count, case.concurrency))
     here.send(None)
-    cpu, served = here.recv()
+    cpu, served, by_status = here.recv()
     process.join()
     times.sort()
     return [
         case.name,
         str(case.concurrency),
         f"{served:,}",
+        f"{100 * by_status.get(200, 0) / served:.0f}%",
         f"{served / seconds:,.0f}",
         f"{1e6 * cpu / served:.0f}",
         f"{100 * cpu / seconds:.0f}%",
@@ -172,8 +195,8 @@ def main() -> None:
     count = parser.parse_args().requests
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
     pin(cores[-1])
-    table = Table("case")
-    for name in ("conns", "requests", "req/s", "CPU µs", "CPU", "p50 ms", "p99 ms"):
+    table = Table(Column("case", no_wrap=True), padding=(0, 0))
+    for name in ("conns", "requests", "200", "req/s", "CPU µs", "CPU", "p50 ms", "p99 ms"):
         table.add_column(name, justify="right", no_wrap=True)
     for case in CASES:
         table.add_row(*measure(case, count, cores[0]))

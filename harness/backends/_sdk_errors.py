@@ -25,9 +25,16 @@ from harness.errors import (
     TimedOut,
 )
 
-SPENT = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached"})
+SPENT = frozenset(
+    {
+        *("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
+        *("enforced_spend_limit_reached", "contract_spend_limit_reached"),
+    }
+)
 """Codes that say the account has no money left: waiting does not help."""
 UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
+UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
+"""Anthropic has no code for it."""
 
 
 @contextmanager
@@ -70,7 +77,9 @@ def _detail(error: Any) -> dict[str, Any]:
 def _status(error: Any, endpoint: str, model: str, key_variable: str | None, key: str) -> CallError:
     status: int = error.status_code
     detail = _detail(error)
-    code = str(detail.get("code") or detail.get("type") or "")
+    more = detail.get("details")
+    exact = more.get("error_code") if isinstance(more, dict) else None
+    code = str(exact or detail.get("code") or detail.get("type") or "")
     said = _without(key, str(detail.get("message") or error.message))
     message = f"{endpoint} answered {status}: {said}"
     if code in SPENT or status == 402:
@@ -90,7 +99,7 @@ def _status(error: Any, endpoint: str, model: str, key_variable: str | None, key
         return RateLimited(message, retry_after=_retry_after(error))
     if status in (408, 409, 499) or status >= 500:
         return ServerFailed(message, retry_after=_retry_after(error))
-    if status == 400 and code in UNSUPPORTED:
+    if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
         return ParameterRefused(message, "Remove it from decoding in the run file.")
     return RequestRejected(message)
 

@@ -36,11 +36,16 @@ class _Block(msgspec.Struct):
     thinking: str = ""
 
 
+class _OutputDetails(msgspec.Struct):
+    thinking_tokens: Count | None = None
+
+
 class _Usage(msgspec.Struct):
     input_tokens: Count
     output_tokens: Count
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
+    output_tokens_details: _OutputDetails | None = None
 
 
 class _Message(msgspec.Struct):
@@ -127,7 +132,8 @@ def _body(request: Request) -> dict[str, Any]:
 
 
 def _reply(message: _Message) -> Reply:
-    thoughts = [block.thinking for block in message.content if block.type == "thinking"]
+    # Models that think without telling leave an empty block.
+    thoughts = [block.thinking for block in message.content if block.thinking]
     return Reply(
         "".join(block.text for block in message.content if block.type == "text"),
         FINISH_REASONS.get(message.stop_reason or "end_turn", message.stop_reason or ""),
@@ -147,6 +153,7 @@ def _usage(told: object) -> Usage | None:
         input_tokens=usage.input_tokens + read + written,
         output_tokens=usage.output_tokens,
         cached_input_tokens=read,
+        reasoning_tokens=(usage.output_tokens_details or _OutputDetails()).thinking_tokens or 0,
     )
 
 

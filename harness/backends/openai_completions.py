@@ -17,6 +17,7 @@ import msgspec
 
 from harness.backends._bodies import UNREADABLE, read
 from harness.backends._presets import chosen
+from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
 from harness.backends.openai import parameters, usage_record
 from harness.records import Reply, Request
@@ -37,7 +38,13 @@ _decoder = msgspec.json.Decoder(_Completion)
 
 
 class OpenAICompletionsBackend:
-    """Text completions; options as in `harness.backends.openai.OpenAIBackend`."""
+    """Text completions.
+
+    preset: a provider or local server by name; sets base URL, key and dialect.
+    base_url: of a server; OpenAI's own where neither this nor a preset is given.
+    api_key_env: the environment variable that holds the key, where it is not
+        the preset's.
+    """
 
     cacheable = True
 
@@ -78,11 +85,13 @@ class OpenAICompletionsBackend:
             choice = completion.choices[0]
         except UNREADABLE as error:
             raise self._client.malformed(content, error) from None
+        text, reasoning = split_think(choice.text)
         return Reply(
-            choice.text,
+            text,
             choice.finish_reason or "stop",
             usage_record(completion.usage),
             completion.model,
+            reasoning=reasoning,
         )
 
     async def aclose(self) -> None:

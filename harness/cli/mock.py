@@ -28,8 +28,8 @@ def mock(
         typer.Option(
             metavar="NAME=PROBABILITY",
             help="Make a share of the requests fail; repeatable. Names: 400, 429, 500, 503, 529, "
-            "reset, stall, stall_body, truncated_body, invalid_json, empty, refusal, "
-            "content_filter. A retried request draws anew.",
+            "reset, stall, stall_body, truncated_body, invalid_json, empty, reasoning_only, "
+            "refusal, content_filter. A retried request draws anew.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of faults and latencies.")] = 0,
@@ -53,13 +53,35 @@ def mock(
     tpm: Annotated[
         int | None, typer.Option(help="Tokens let through in any 60 seconds.", min=1)
     ] = None,
+    input_tpm: Annotated[
+        int | None, typer.Option(help="Input tokens let through in any 60 seconds.", min=1)
+    ] = None,
+    output_tpm: Annotated[
+        int | None, typer.Option(help="Output tokens let through in any 60 seconds.", min=1)
+    ] = None,
     retry_after: Annotated[
         float, typer.Option(help="Seconds told with a drawn 429; 0 tells nothing.", min=0)
     ] = 1.0,
+    reasoning: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORM",
+            help="Reason before answering, and tell it as: think (<think>…</think> in the text), "
+            "field (reasoning_content and reasoning of a chat message) or blocks (Anthropic's).",
+        ),
+    ] = None,
+    refuse: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PARAMETER",
+            help="A parameter the model does not take, as it is sent; repeatable. It gets a 400.",
+        ),
+    ] = None,
 ) -> None:
-    """Serve a make-believe provider that speaks OpenAI chat completions, at no cost.
+    """Serve a make-believe provider at no cost: OpenAI chat and completions, Anthropic messages.
 
-    Prints its base URL once it listens: put it in a run file as model.base_url.
+    Prints its base URL once it listens: put it in a run file as model.base_url
+    (for the backend anthropic without its /v1).
     Counters are at /stats; POST /faults changes faults and latency. Ctrl-C ends it.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.
@@ -81,7 +103,11 @@ def mock(
             models=model or (),
             requests_per_minute=rpm,
             tokens_per_minute=tpm,
+            input_tokens_per_minute=input_tpm,
+            output_tokens_per_minute=output_tpm,
             retry_after=retry_after or None,
+            reasoning=reasoning,
+            refuse=refuse or (),
         )
         with server:
             typer.echo(server.base_url)

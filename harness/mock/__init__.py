@@ -8,8 +8,9 @@ here imports the rest of the harness.
 ...     client = openai.OpenAI(base_url=server.base_url, api_key="any")
 
 In the order of a request: `server` listens, `connection` carries, `app`
-decides, a `wire` (`openai_chat`) reads and words, `limits` refuse, `faults`
-break, `latency` delays, `answers` speak, `stats` count.
+decides, a `wire` (`openai_chat`, `openai_completions`, `anthropic_messages`)
+reads and words with its vendor (`openai`, `anthropic`), `answers` speak after
+some `reasoning`, `limits` refuse, `latency` delays, `faults` break, `stats` count.
 """
 
 from harness.mock.answers import Answerer

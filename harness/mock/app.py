@@ -1,19 +1,22 @@
 """The provider as an ASGI application: what happens to a request, in order.
 
-Key, model and body are checked, rate limits are asked, luck is drawn, the
+Luck is drawn, key, body and model are checked, rate limits are asked, the
 latency passes, and then the answer is sent or the drawn fault happens. What is
-refused at the door (a wrong key, an unknown model, a body that makes no sense,
-a rate limit) is refused at once.
+refused at the door (a wrong key, a body that makes no sense, an unknown model,
+a parameter that the model does not take, a rate limit) is refused at once.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
 
+import msgspec
+
 from harness.mock.answers import Answerer, invented
+from harness.mock.anthropic import Anthropic
+from harness.mock.anthropic_messages import AnthropicMessages
 from harness.mock.connection import Connection, Receive, Scope, Send
 from harness.mock.control import Control
 from harness.mock.draws import draw
@@ -21,12 +24,12 @@ from harness.mock.errors import NoAnswer
 from harness.mock.faults import Fault, FaultMix
 from harness.mock.latency import Latency
 from harness.mock.limits import RateLimits
+from harness.mock.openai import OpenAI
 from harness.mock.openai_chat import OpenAIChat
+from harness.mock.openai_completions import OpenAICompletions
+from harness.mock.reasoning import Reasoning, endless, thought
 from harness.mock.stats import BodyCount, Stats
-from harness.mock.wire import Ask, Choice, Headers, Problem, Wire, cut
-
-WIRES: tuple[type[Wire], ...] = (OpenAIChat,)
-"""The wire formats that are spoken."""
+from harness.mock.wire import Ask, Choice, Headers, Problem, Wire, cut, header
 
 DEFAULT_MODEL = "mock-model"
 """What is listed where the server takes any model."""
@@ -38,6 +41,16 @@ _INSTEAD = {
     Fault.REFUSAL: Choice(_REFUSAL, "refusal"),
     Fault.CONTENT_FILTER: Choice("", "content_filter"),
 }
+
+
+def wires(reasoning: Reasoning | None) -> tuple[Wire, ...]:
+    """The wire formats that are spoken."""
+    openai = OpenAI()
+    return (
+        OpenAIChat(openai, reasoning),
+        OpenAICompletions(openai, reasoning),
+        AnthropicMessages(Anthropic(), reasoning),
+    )
 
 
 class Provider:
@@ -54,6 +67,8 @@ class Provider:
         api_key: str | None = None,
         models: Collection[str] = (),
         retry_after: float | None = 1.0,
+        reasoning: Reasoning | None = None,
+        refuse: Collection[str] = (),
     ) -> None:
         self.faults = faults
         self.latency = latency
@@ -64,7 +79,9 @@ class Provider:
         self._limits = limits or RateLimits()
         self._api_key = api_key
         self._retry_after = retry_after
-        self._wires: dict[str, Wire] = {wire.path: wire for wire in (kind() for kind in WIRES)}
+        self._reasoning = reasoning
+        self._refuse = refuse
+        self._wires = {wire.path: wire for wire in wires(reasoning)}
         self._control = Control(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,69 +102,88 @@ class Provider:
         self, wire: Wire, headers: Headers, body: bytes, connection: Connection
     ) -> None:
         digest = blake2b(body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest)
+        count = self.stats.arrive(digest, wire.path)
+        request_id = f"req_{digest}{count.requests:04d}"
+        luck = draw(self._seed, digest, count.requests)
+        fault = self.faults.pick(luck.fault)
         try:
             ask = self._admit(wire, headers, body, digest)
-            choices = self._choices(wire, ask)
+            choices = self._choices(wire, ask, fault)
             self._limit(wire, ask, choices)
         except Problem as problem:
-            await self._refuse(wire, problem, connection)
+            await self._refuse_with(wire, problem, request_id, connection)
             return
-        luck = draw(self._seed, digest, count.requests)
         seconds = self.latency.seconds(luck.latency)
         if seconds > 0 and await connection.left_within(seconds):
             self.stats.abandon()
             return
-        fault = self.faults.pick(luck.fault)
-        if fault is None:
-            await self._answer(wire, ask, choices, count, connection)
-        else:
+        if fault is not None:
             self.stats.by_fault[fault.value] += 1
-            await self._fail(fault, wire, ask, choices, count, connection)
+        if fault is not None and fault.status is not None:
+            await self._refuse_with(wire, self._problem(fault, wire, ask), request_id, connection)
+            return
+        reply = wire.answer(ask, choices, int(time.time()))
+        told = wire.vendor.headers(request_id, self._limits.levels())
+        if fault is None or fault.is_answer:
+            self._count_answer(ask, choices, count)
+            await connection.answer(200, reply, told)
+        else:
+            await self._break(fault, reply, told, connection)
 
     def _admit(self, wire: Wire, headers: Headers, body: bytes, digest: str) -> Ask:
         self._authorise(wire, headers)
-        ask = wire.read(body, digest)
+        ask = wire.read(body, digest, headers)
         if self._models and ask.model not in self._models:
-            raise wire.unknown_model(ask.model)
+            raise wire.vendor.unknown_model(ask.model)
+        if self._refuse:
+            self._check_parameters(wire, body)
         return ask
 
     def _authorise(self, wire: Wire, headers: Headers) -> None:
-        if self._api_key is not None:
-            credential = wire.credential(headers)
-            if credential != self._api_key:
-                raise wire.unauthorised(credential)
+        if self._api_key is not None and wire.vendor.credential(headers) != self._api_key:
+            raise wire.vendor.unauthorised(headers)
 
-    def _choices(self, wire: Wire, ask: Ask) -> list[Choice]:
+    def _check_parameters(self, wire: Wire, body: bytes) -> None:
+        sent = msgspec.json.decode(body, type=dict[str, object])
+        for name in self._refuse:
+            value = sent.get(name)
+            problem = None if value is None else wire.vendor.refused(name, value)
+            if problem is not None:
+                raise problem
+
+    def _choices(self, wire: Wire, ask: Ask, fault: Fault | None) -> list[Choice]:
         try:
-            return [cut(self._answerer(ask, index), ask.max_tokens) for index in range(ask.n)]
+            texts = [self._answerer(ask, index) for index in range(ask.n)]
         except NoAnswer as missing:
             # Not a 404: clients read that as a missing model and give up altogether.
-            raise wire.invalid(str(missing), "no_recorded_answer") from None
+            raise wire.vendor.invalid(str(missing), "no_recorded_answer") from None
+        if fault in _INSTEAD:
+            return [_INSTEAD[fault]] * ask.n
+        if fault is Fault.REASONING_ONLY:
+            return [endless(ask)] * ask.n
+        if self._reasoning is None or not ask.reasons:
+            return [cut(text, ask.max_tokens, ask.stop) for text in texts]
+        return [
+            cut(text, ask.max_tokens, ask.stop, thought(ask, index))
+            for index, text in enumerate(texts)
+        ]
 
     def _limit(self, wire: Wire, ask: Ask, choices: Sequence[Choice]) -> None:
-        broken = self._limits.admit(ask.prompt_tokens + sum(c.tokens for c in choices))
+        broken = self._limits.admit(ask.prompt_tokens, sum(c.tokens for c in choices))
         if broken is not None:
-            raise wire.rate_limited(ask.model, broken, broken.wait_s)
+            raise wire.vendor.rate_limited(ask.model, broken, broken.wait_s)
 
-    async def _fail(
-        self,
-        fault: Fault,
-        wire: Wire,
-        ask: Ask,
-        choices: Sequence[Choice],
-        count: BodyCount,
-        connection: Connection,
+    def _count_answer(self, ask: Ask, choices: Sequence[Choice], count: BodyCount) -> None:
+        self.stats.leave(200)
+        self.stats.prompt_tokens += ask.prompt_tokens
+        self.stats.completion_tokens += sum(choice.tokens for choice in choices)
+        if any(choice.text or choice.finish == "content_filter" for choice in choices):
+            count.answered += 1
+            self.stats.answered += 1
+
+    async def _break(
+        self, fault: Fault, reply: bytes, headers: Headers, connection: Connection
     ) -> None:
-        if fault.status is not None:
-            await self._refuse(wire, self._problem(fault, wire, ask), connection)
-            return
-        if fault in _INSTEAD:
-            instead = [_INSTEAD[fault]] * ask.n
-            await self._answer(wire, ask, instead, count, connection)
-            return
-        headers = wire.limit_headers(self._limits.levels())
-        body = wire.answer(ask, choices, _now())
         match fault:
             case Fault.RESET:
                 self.stats.leave()
@@ -156,66 +192,44 @@ class Provider:
                 await connection.gone()
                 self.stats.leave()
             case Fault.STALL_BODY:
-                await connection.answer_half(body, headers)
+                await connection.answer_half(reply, headers)
                 await connection.gone()
                 self.stats.leave(200)
             case Fault.TRUNCATED_BODY:
                 self.stats.leave(200)
-                await connection.answer_half(body, headers)
+                await connection.answer_half(reply, headers)
                 await connection.cut()
             case Fault.INVALID_JSON:
                 self.stats.leave(200)
-                await connection.answer(200, body[: len(body) // 2], headers)
+                await connection.answer(200, reply[: len(reply) // 2], headers)
 
     def _problem(self, fault: Fault, wire: Wire, ask: Ask) -> Problem:
         match fault:
             case Fault.BAD_REQUEST:
-                return wire.invalid("The mock provider was told to reject this request.")
+                return wire.vendor.invalid("The mock provider was told to reject this request.")
             case Fault.RATE_LIMITED:
-                return wire.rate_limited(ask.model, None, self._retry_after)
+                return wire.vendor.rate_limited(ask.model, None, self._retry_after)
         assert fault.status is not None
-        return wire.failed(fault.status)
+        return wire.vendor.failed(fault.status)
 
-    async def _answer(
-        self,
-        wire: Wire,
-        ask: Ask,
-        choices: Sequence[Choice],
-        count: BodyCount,
-        connection: Connection,
+    async def _refuse_with(
+        self, wire: Wire, problem: Problem, request_id: str, connection: Connection
     ) -> None:
-        self.stats.leave(200)
-        self.stats.prompt_tokens += ask.prompt_tokens
-        self.stats.completion_tokens += sum(choice.tokens for choice in choices)
-        if any(choice.text or choice.finish == "content_filter" for choice in choices):
-            count.answered += 1
-            self.stats.answered += 1
-        body = wire.answer(ask, choices, _now())
-        await connection.answer(200, body, wire.limit_headers(self._limits.levels()))
-
-    async def _refuse(self, wire: Wire, problem: Problem, connection: Connection) -> None:
-        headers = wire.limit_headers(self._limits.levels())
-        if problem.retry_after:
-            headers.append(_retry_after(problem.retry_after))
+        vendor = wire.vendor
+        headers = vendor.headers(request_id, self._limits.levels(), problem.retry_after)
         self.stats.leave(problem.status)
-        await connection.answer(problem.status, problem.body, headers)
+        await connection.answer(problem.status, vendor.error(problem, request_id), headers)
 
     async def _list_models(self, headers: Headers, connection: Connection) -> None:
-        wire = self._wires[OpenAIChat.path]
+        # Both vendors list at the same path; only one has this header.
+        anthropic = header(headers, b"anthropic-version") is not None
+        wire = self._wires[AnthropicMessages.path if anthropic else OpenAIChat.path]
+        told = wire.vendor.headers("req_models", [])
         try:
             self._authorise(wire, headers)
         except Problem as problem:
-            await connection.answer(problem.status, problem.body, [])
+            body = wire.vendor.error(problem, "req_models")
+            await connection.answer(problem.status, body, told)
         else:
-            await connection.answer(200, wire.models(self._models or [DEFAULT_MODEL]), [])
-
-
-def _now() -> int:
-    return int(time.time())
-
-
-def _retry_after(seconds: float) -> tuple[bytes, bytes]:
-    # The standard header knows whole seconds only; OpenAI has one for the rest.
-    if seconds == int(seconds):
-        return b"retry-after", b"%d" % seconds
-    return b"retry-after-ms", b"%d" % math.ceil(seconds * 1000)
+            body = wire.vendor.models(self._models or [DEFAULT_MODEL])
+            await connection.answer(200, body, told)

@@ -27,7 +27,8 @@ class Fault(StrEnum):
     stall: nothing is ever sent. stall_body: half the body, then nothing more.
     truncated_body: half the body, then the connection is closed.
     invalid_json: half the body, complete as HTTP.
-    empty: an answer without text.
+    empty: an answer without text. reasoning_only: the same, because reasoning
+        took all the tokens.
     refusal, content_filter: the model, or the provider's filter, declines.
     """
 
@@ -42,6 +43,7 @@ class Fault(StrEnum):
     TRUNCATED_BODY = "truncated_body"
     INVALID_JSON = "invalid_json"
     EMPTY = "empty"
+    REASONING_ONLY = "reasoning_only"
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
 
@@ -49,6 +51,14 @@ class Fault(StrEnum):
     def status(self) -> int | None:
         """The HTTP status, where the fault is one."""
         return int(self.value) if self.value.isdigit() else None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is a well-formed answer, which is paid for like any other."""
+        return self in _ANSWERS
+
+
+_ANSWERS = frozenset({Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CONTENT_FILTER})
 
 
 class FaultMix:

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 WINDOW_S = 60.0
 
-Unit = Literal["requests", "tokens"]
+Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
+"""What is limited; `tokens` are those of input and output together."""
 
 
 class Level(Struct, frozen=True):
@@ -80,20 +81,31 @@ class RateLimits:
         self,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
+        input_tokens_per_minute: int | None = None,
+        output_tokens_per_minute: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         limits: list[tuple[Unit, int | None]] = [
             ("requests", requests_per_minute),
             ("tokens", tokens_per_minute),
+            ("input tokens", input_tokens_per_minute),
+            ("output tokens", output_tokens_per_minute),
         ]
         self._windows = [SlidingWindow(unit, n, clock) for unit, n in limits if n is not None]
 
-    def admit(self, tokens: int) -> Level | None:
-        """Count a request that uses so many tokens, or say which limit it breaks.
+    def admit(self, read: int, written: int) -> Level | None:
+        """Count a request with so many tokens of input and output, or say which limit it breaks.
 
         A refused request uses nothing up.
         """
-        amounts = {"requests": 1, "tokens": tokens}
+        if not self._windows:
+            return None
+        amounts = {
+            "requests": 1,
+            "tokens": read + written,
+            "input tokens": read,
+            "output tokens": written,
+        }
         for window in self._windows:
             level = window.level(amounts[window.unit])
             if level.wait_s > 0:

@@ -30,6 +30,7 @@ from harness.mock.errors import MockError
 from harness.mock.faults import FaultMix
 from harness.mock.latency import Latency
 from harness.mock.limits import RateLimits
+from harness.mock.reasoning import Reasoning
 from harness.mock.stats import BodyCount, Snapshot
 
 _BACKLOG = 4096
@@ -54,8 +55,12 @@ class MockServer:
         default sentences that depend on the body.
     api_key: the one key that is let in; None lets all in.
     models: the models that there are; none given means any.
-    requests_per_minute, tokens_per_minute: rate limits over any 60 seconds.
+    requests_per_minute, tokens_per_minute, input_tokens_per_minute,
+    output_tokens_per_minute: rate limits over any 60 seconds.
     retry_after: seconds told with a drawn 429; None tells nothing.
+    reasoning: the form in which answers carry reasoning: think, field or blocks
+        (see `reasoning.Reasoning`); None for a model that does not reason.
+    refuse: parameters that the model does not take, by the names they are sent under.
 
     Raises: MockError for an option that makes no sense.
     """
@@ -73,7 +78,11 @@ class MockServer:
         models: Collection[str] = (),
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
+        input_tokens_per_minute: int | None = None,
+        output_tokens_per_minute: int | None = None,
         retry_after: float | None = 1.0,
+        reasoning: str | None = None,
+        refuse: Collection[str] = (),
     ) -> None:
         self._host = host
         self._port = port
@@ -82,10 +91,17 @@ class MockServer:
             latency=Latency.of(latency),
             seed=seed,
             answerer=_answerer(answers),
-            limits=RateLimits(requests_per_minute, tokens_per_minute),
+            limits=RateLimits(
+                requests_per_minute,
+                tokens_per_minute,
+                input_tokens_per_minute,
+                output_tokens_per_minute,
+            ),
             api_key=api_key,
             models=models,
             retry_after=retry_after,
+            reasoning=Reasoning.of(reasoning),
+            refuse=tuple(refuse),
         )
         self._running: _Running | None = None
 
@@ -118,7 +134,7 @@ class MockServer:
 
     @property
     def url(self) -> str:
-        """The server's root, below which ``/stats`` is."""
+        """The server's root: what an Anthropic client takes as its ``base_url``."""
         if self._running is None:
             raise MockError("The mock server is not running.")
         return self._running.url

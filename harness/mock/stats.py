@@ -19,11 +19,13 @@ class Snapshot(Struct, frozen=True):
 
     requests: posts to a wire's path, also those that were refused.
     answered: usable replies, the ones a client must keep: complete, well formed,
-        with text, a refusal or a filter's verdict. `empty` and broken ones are not.
+        with text, a refusal or a filter's verdict. `empty`, `reasoning_only` and
+        broken ones are not.
     repeated: requests for a body that had been answered usably before. Where
         samples are told apart by nothing in the body, these are legitimate.
     abandoned: requests whose client had left before the answer was ready.
-    by_status: HTTP statuses sent. by_fault: faults drawn.
+    by_status: HTTP statuses sent. by_fault: faults drawn. by_path: requests by
+        the wire's path.
     prompt_tokens, completion_tokens: as told in complete, well-formed replies.
     """
 
@@ -38,6 +40,7 @@ class Snapshot(Struct, frozen=True):
     completion_tokens: int
     by_status: dict[int, int]
     by_fault: dict[str, int]
+    by_path: dict[str, int]
 
 
 class Stats:
@@ -65,11 +68,13 @@ class Stats:
         self.completion_tokens = 0
         self.by_status: Counter[int] = Counter()
         self.by_fault: Counter[str] = Counter()
+        self.by_path: Counter[str] = Counter()
         self.bodies: dict[str, BodyCount] = {}
 
-    def arrive(self, digest: str) -> BodyCount:
+    def arrive(self, digest: str, path: str) -> BodyCount:
         """A request has come; its body's counts, this request included."""
         self.requests += 1
+        self.by_path[path] += 1
         self.in_flight += 1
         if self.in_flight > self.max_in_flight:
             self.max_in_flight = self.in_flight
@@ -106,6 +111,7 @@ class Stats:
             completion_tokens=self.completion_tokens,
             by_status=dict(self.by_status),
             by_fault=dict(self.by_fault),
+            by_path=dict(self.by_path),
         )
 
     def by_body(self) -> dict[str, BodyCount]:

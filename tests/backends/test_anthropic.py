@@ -7,7 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends.anthropic import AnthropicBackend
-from harness.errors import AuthenticationFailed, MalformedReply, RateLimited, ServerFailed
+from harness.errors import (
+    AuthenticationFailed,
+    MalformedReply,
+    ParameterRefused,
+    RateLimited,
+    ServerFailed,
+)
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 from tests.backends.answering import answering
 
@@ -93,6 +99,34 @@ async def test_stop_reasons(stop_reason: str, finish_reason: str) -> None:
 async def test_a_body_that_is_no_message_is_malformed(body: str) -> None:
     with answering(body) as (url, _), pytest.raises(MalformedReply):
         await ask(url.removesuffix("/v1"))
+
+
+async def test_a_parameter_that_the_model_refuses_ends_the_run() -> None:
+    for said in (
+        "temperature: Extra inputs are not permitted",
+        "`x` is deprecated for this model.",
+    ):
+        error = {"type": "invalid_request_error", "message": said}
+        body = json.dumps({"type": "error", "error": error})
+        with answering(body, 400) as (url, _), pytest.raises(ParameterRefused):
+            await ask(url.removesuffix("/v1"))
+
+
+async def test_a_spend_limit_is_not_waited_for() -> None:
+    details = {"error_code": "enforced_spend_limit_reached"}
+    error = {"type": "rate_limit_error", "message": "limit", "details": details}
+    body = json.dumps({"type": "error", "error": error})
+    with answering(body, 429) as (url, _), pytest.raises(AuthenticationFailed, match="credit"):
+        await ask(url.removesuffix("/v1"))
+
+
+async def test_thinking_that_is_not_told_is_none() -> None:
+    blocks = [{"type": "thinking", "thinking": ""}, {"type": "text", "text": "Yes."}]
+    usage = {"input_tokens": 1, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 7}}
+    with answering(message(*blocks, usage=usage)) as (url, _):
+        reply = await ask(url.removesuffix("/v1"))
+    assert reply.reasoning is None
+    assert reply.usage == Usage(1, 9, 0, 7)
 
 
 @pytest.mark.parametrize(

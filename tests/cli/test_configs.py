@@ -13,7 +13,7 @@ from harness.mock import MockServer
 from tests.cli.command import ROOT, harness
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
-HOSTED = {"openai"}
+HOSTED = {"openai", "anthropic"}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -27,7 +27,8 @@ def test_a_config_runs(
         data = request.getfixturevalue("data_dir")
         environment["HARNESS_DATA_DIR"] = str(data)
     if backend in HOSTED:
-        options += ["-o", f"model.base_url={mock_server.base_url}", "-o", "task.dataset=builtin"]
+        url = mock_server.url if backend == "anthropic" else mock_server.base_url
+        options += ["-o", f"model.base_url={url}", "-o", "task.dataset=builtin"]
     ended = harness("run", path, *options, env=environment)
     assert ended.returncode == 0, ended.stderr
     found = msgspec.json.decode((tmp_path / path.stem / "metrics.json").read_bytes())

@@ -68,3 +68,25 @@ def test_cut_text_has_just_the_tokens_allowed() -> None:
     assert cut("one", 1).finish == "stop"
     assert cut("one", None).finish == "stop"
     assert tokens("") == 0
+
+
+def test_stop_string_that_is_complete_first_ends_the_text() -> None:
+    def stopped(*stop: str) -> tuple[str, str | None]:
+        choice = cut("one two three", None, stop)
+        return choice.text, choice.stop
+
+    assert stopped("three", "two") == ("one ", "two")
+    assert stopped("four", "") == ("one two three", None)
+    # The longer one begins earlier, but the shorter one is written first.
+    assert stopped("two three", "wo") == ("one t", "wo")
+    assert stopped("one") == ("", "one")
+
+
+def test_length_counts_after_the_stop_string_and_the_reasoning() -> None:
+    assert cut("one two three", 2, ["three"]).finish == "stop"
+    choice = cut("one two three", 4, ["three"], reasoning="hm" * 6)
+    assert (choice.text, choice.finish, choice.stop) == ("one ", "length", None)
+    assert (choice.tokens, choice.reasoning_tokens) == (4, 3)
+    choice = cut("one", 2, reasoning="hm" * 6)
+    assert (choice.text, choice.finish, choice.reasoning) == ("", "length", "hmhmhmhm")
+    assert choice.tokens == 2

@@ -62,6 +62,28 @@ def test_says_where_it_is_and_ends_on_a_signal(start: Start, number: signal.Sign
     assert (output, errors) == ("", "")
 
 
+def test_every_option_reaches_the_server(start: Start) -> None:
+    process = start(
+        *("--port", "0", "--reasoning", "field", "--refuse", "temperature", "--refuse", "top_p"),
+        *("--input-tpm", "1000", "--output-tpm", "2000"),
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    body = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+    reply = httpx2.post(f"{url}/chat/completions", json=body)
+    assert reply.json()["choices"][0]["message"]["reasoning"]
+    assert httpx2.post(f"{url}/chat/completions", json=body | {"top_p": 1}).status_code == 400
+    message = httpx2.post(
+        f"{url}/messages",
+        json=body | {"max_tokens": 9},
+        headers={"anthropic-version": "2026-10-21"},
+    )
+    told = [
+        message.headers[f"anthropic-ratelimit-{unit}-tokens-limit"] for unit in ("input", "output")
+    ]
+    assert told == ["1000", "2000"]
+
+
 def test_bad_options_are_told_in_two_lines(start: Start, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text("{")
@@ -72,6 +94,7 @@ def test_bad_options_are_told_in_two_lines(start: Start, tmp_path: Path) -> None
             ("--fault", "rest=0.1"): "Did you mean 'reset'?",
             ("--fault", "reset=2"): "must be in 0..1",
             ("--latency", "slow"): "Not a latency: 'slow'",
+            ("--reasoning", "loud"): "Forms: think, field, blocks",
             ("--answers", str(tmp_path / "absent.jsonl")): "No such file",
             ("--answers", str(broken)): "line 1",
         }

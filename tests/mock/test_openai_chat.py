@@ -20,7 +20,9 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 
     @asynccontextmanager
     async def client(server: MockServer, api_key: str = "any") -> AsyncIterator[openai.AsyncOpenAI]:
-        transport = openai.DefaultAioHttpClient() if request.param == "aiohttp" else None
+        # Loopback has no TLS, and loading certificates is what takes the time.
+        kinds = {"httpx2": openai.DefaultAsyncHttpxClient, "aiohttp": openai.DefaultAioHttpClient}
+        transport = kinds[request.param](verify=False)
         async with openai.AsyncOpenAI(
             base_url=server.base_url, api_key=api_key, max_retries=0, http_client=transport
         ) as sdk:
@@ -84,6 +86,42 @@ async def test_length_is_obeyed(connect: Connect, name: str) -> None:
     assert reply.usage.completion_tokens == 5
 
 
+@pytest.mark.parametrize("stop", [";", [";"], ["three", ";"]])
+async def test_stop_is_obeyed(connect: Connect, stop: object) -> None:
+    with MockServer(answers={"Count.": "One, two; three."}) as server:
+        async with connect(server) as sdk:
+            reply = await say(sdk, "Count.", stop=stop)
+    assert reply.choices[0].message.content == "One, two"
+    assert reply.choices[0].finish_reason == "stop"
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens == 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "message"),
+    [
+        (
+            {"temperature": 0.7},
+            "unsupported_value",
+            "'temperature' does not support 0.7 with this model. Only the default (1) value is",
+        ),
+        ({"max_tokens": 5}, "unsupported_parameter", "Use 'max_completion_tokens' instead."),
+        ({"top_p": 0.9}, "unsupported_parameter", "'top_p' is not supported with this model."),
+    ],
+)
+async def test_refused_parameters(
+    connect: Connect, sent: dict[str, object], code: str, message: str
+) -> None:
+    with MockServer(refuse=["temperature", "max_tokens", "top_p"]) as server:
+        async with connect(server) as sdk:
+            with pytest.raises(openai.BadRequestError) as raised:
+                await say(sdk, **sent)  # type: ignore[arg-type]
+            await say(sdk, temperature=1, max_completion_tokens=5, top_p=None)
+        assert server.stats().by_status == {400: 1, 200: 1}
+    assert (raised.value.code, raised.value.param) == (code, next(iter(sent)))
+    assert message in str(raised.value)
+
+
 async def test_wrong_key(connect: Connect) -> None:
     with MockServer(api_key="sk-right-right-right") as server:
         async with connect(server, api_key="sk-wrong-wrong-wrong") as sdk:
@@ -100,7 +138,7 @@ async def test_wrong_key(connect: Connect) -> None:
 
 async def test_missing_key() -> None:
     with MockServer(api_key="right") as server:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=False) as client:
             reply = await client.post(f"{server.base_url}/chat/completions", content=b"{}")
     assert reply.status_code == 401
     assert reply.json()["error"]["message"].startswith("You didn't provide an API key.")
@@ -129,7 +167,7 @@ async def test_unknown_model(connect: Connect) -> None:
 )
 async def test_senseless_request(body: bytes, message: str) -> None:
     with MockServer() as server:
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(verify=False) as client:
             reply = await client.post(f"{server.base_url}/chat/completions", content=body)
         assert server.stats().by_status == {400: 1}
     assert reply.status_code == 400

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -19,7 +20,7 @@ TIMEOUT_S = 0.3
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(timeout=TIMEOUT_S) as client:
+    async with httpx2.AsyncClient(timeout=TIMEOUT_S, verify=False) as client:
         yield client
 
 
@@ -30,6 +31,12 @@ async def post(client: httpx2.AsyncClient, server: MockServer, text: str = "Hell
     reply.raise_for_status()
     content: str = reply.json()["choices"][0]["message"]["content"]
     return content
+
+
+async def answer(client: httpx2.AsyncClient, url: str, body: object) -> Any:
+    """The answer's body, whatever the wire; fails as the server makes it fail."""
+    reply = await client.post(url, json=body)
+    return reply.raise_for_status().json()
 
 
 async def until(server: MockServer, in_flight: int) -> None:
@@ -78,6 +85,34 @@ async def test_broken_answers(
         await post(client, server)
         assert server.stats().repeated == 0
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/messages"])
+async def test_every_wire_fails_and_counts_alike(client: httpx2.AsyncClient, path: str) -> None:
+    body = {"model": "m", "max_tokens": 99}
+    if path == "/v1/completions":
+        body |= {"prompt": "Hello."}
+    else:
+        body |= {"messages": [{"role": "user", "content": "Hello."}]}
+    faults = {"reset": httpx2.ReadError, "stall": httpx2.ReadTimeout, "invalid_json": ValueError}
+    faults |= {"truncated_body": httpx2.RemoteProtocolError, "529": httpx2.HTTPStatusError}
+    client.headers["anthropic-version"] = "2026-10-21"
+    with MockServer() as server:
+        for fault, error in faults.items():
+            server.change(faults={fault: 1})
+            with pytest.raises(error):
+                await answer(client, server.url + path, body)
+        server.change(faults={})
+        first, again = [await answer(client, server.url + path, body) for _ in range(2)]
+        await until(server, in_flight=0)
+        stats = server.stats()
+    assert stats.by_fault == dict.fromkeys(faults, 1)
+    assert stats.by_path == {path: len(faults) + 2}
+    assert (stats.answered, stats.repeated, stats.unique_bodies) == (2, 1, 1)
+    assert stats.by_status == {200: 4, 529: 1}
+    written = "output_tokens" if path == "/v1/messages" else "completion_tokens"
+    assert stats.completion_tokens == 2 * first["usage"][written]
+    assert first["usage"] == again["usage"]
 
 
 async def test_answers_that_say_nothing(client: httpx2.AsyncClient) -> None:

@@ -1,0 +1,78 @@
+"""`harness backends`: the backends there are, what they take, and the presets with their keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.text import Text
+
+from harness.backends._presets import PRESETS
+from harness.cli.console import output
+from harness.config.settings import secret
+from harness.errors import ConfigError, HarnessError, SecretMissing
+from harness.plugins import kind
+from harness.ports import PARAMETERS
+from harness.report.plugin_list import Card, Option, describe, plugin_list, preset_list
+
+
+def list_backends() -> None:
+    """Print every backend, then the presets; keys by name and never by value."""
+    output.print(plugin_list({name: _card(name) for name in kind("backends").names()}))
+    output.print(Text("Presets of openai and openai_completions", style="bold"))
+    presets = [
+        (
+            name,
+            preset.title,
+            preset.url or f"yours, like {preset.hint}",
+            f"{preset.key} {key_state(preset.key)}" if preset.key else "takes no key",
+        )
+        for name, preset in PRESETS.items()
+    ]
+    output.print(preset_list(presets))
+
+
+def key_state(variable: str) -> str:
+    """Whether a key is set; what it is stays here."""
+    try:
+        secret(variable)
+    except SecretMissing:
+        return "is not set"
+    except ConfigError:
+        return "is set to what can be no key"
+    return "is set"
+
+
+def _card(name: str) -> Card:
+    try:
+        card = describe(kind("backends").load(name))
+    except HarnessError as error:
+        return Card(f"cannot be used: {error}")
+    except (TypeError, ValueError, NameError) as error:  # no signature to be read
+        return Card(f"cannot be used: its constructor cannot be read ({error})")
+    return replace(card, facts=(*card.facts, *_features(name, card.options)))
+
+
+def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
+    """What a backend declares when it is made, with its defaults; nothing is asked of anyone."""
+    needed = {option.name: option.name for option in options if option.default is None}
+    try:
+        features: frozenset[str] = (
+            kind("backends")
+            .build(
+                name,
+                needed,
+                secret=lambda variable: "",
+                read=lambda path: iter(()),
+                gold=lambda instance: None,
+                concurrency=1,
+                timeout_s=1.0,
+            )
+            .features
+        )
+    except Exception:  # whatever a third party's constructor does
+        return (("features", "depend on its options"),)
+    taken, others = sorted(PARAMETERS & features), sorted(features - PARAMETERS)
+    return (
+        ("takes", ", ".join(taken) or "no decoding parameter"),
+        ("features", ", ".join(others) or "none"),
+    )

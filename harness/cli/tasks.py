@@ -1,0 +1,44 @@
+"""`harness tasks`: the tasks there are, their options, and which data sets are here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.cli.console import output
+from harness.config.settings import Settings
+from harness.datasets.folder import DataFolder
+from harness.errors import DataMissing, HarnessError
+from harness.plugins import kind
+from harness.report.plugin_list import Card, describe, plugin_list
+
+
+def list_tasks() -> None:
+    """Print every task; one that cannot be loaded is said and hides no other."""
+    data = DataFolder(Settings().data_dir)
+    tasks = kind("tasks")
+    output.print(plugin_list({name: _card(name, data) for name in tasks.names()}))
+
+
+def _card(name: str, data: DataFolder) -> Card:
+    try:
+        card = describe(kind("tasks").load(name))
+    except HarnessError as error:
+        return Card(f"cannot be used: {error}")
+    except (TypeError, ValueError, NameError) as error:  # no signature to be read
+        return Card(f"cannot be used: its constructor cannot be read ({error})")
+    found = next((option for option in card.options if option.name == "dataset"), None)
+    if found is None:
+        return card
+    facts = [(f"dataset={value}", _state(name, value, data)) for value in found.values]
+    return replace(card, facts=(*card.facts, *facts))
+
+
+def _state(name: str, dataset: str, data: DataFolder) -> str:
+    """Whether a data set is here. A task looks for its files when it is made, and reads later."""
+    try:
+        kind("tasks").build(name, {"dataset": dataset}, data=data)
+    except DataMissing as error:
+        return f"missing. {error.remedy}"
+    except Exception as error:  # whatever a third party's constructor does
+        return f"cannot be told ({type(error).__name__}: {error})"
+    return "here"

@@ -1,0 +1,68 @@
+"""`harness backends`, and the page that has the same table."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.backends._presets import PRESETS, table
+from harness.plugins import kind
+from tests.cli.command import ROOT, harness
+from tests.cli.test_tasks import third_party, words
+
+CANARY = "sk-canary-1234567890"
+
+
+def test_every_backend_says_what_it_takes() -> None:
+    ended = harness("backends")
+    assert ended.returncode == 0, ended.stderr
+    said = words(ended.stdout)
+    assert all(name in said for name in kind("backends").names())
+    assert "path text; must be given" in said
+    assert "takes extra, max_tokens, stop features conversation, max_tokens_required" in said
+    assert "features by_instance, conversation, simulated" in said
+
+
+def test_presets_say_whether_their_key_is_set_and_never_what_it_is(tmp_path: Path) -> None:
+    keys = {preset.key: CANARY for preset in PRESETS.values() if preset.key}
+    del keys["GROQ_API_KEY"]
+    keys["XAI_API_KEY"] = f"{CANARY}\n2"
+    ended = harness("backends", env=os.environ | keys, cwd=tmp_path)
+    said = words(ended.stdout)
+    assert "OpenAI: OPENAI_API_KEY is set https://api.openai.com/v1" in said
+    assert "Groq: GROQ_API_KEY is not set" in said
+    assert "xAI: XAI_API_KEY is set to what can be no key" in said
+    assert "Ollama: takes no key" in said
+    assert CANARY not in ended.stdout + ended.stderr
+    (tmp_path / ".env").write_text(f"GROQ_API_KEY={CANARY}\n")
+    ended = harness("backends", cwd=tmp_path)
+    assert "Groq: GROQ_API_KEY is set" in words(ended.stdout)
+    assert CANARY not in ended.stdout + ended.stderr
+
+
+def test_a_backend_that_cannot_be_made_is_still_shown(tmp_path: Path) -> None:
+    code = '''
+    class plugin:
+        """A model in this process."""
+
+        def __init__(self, device: str = "gpu", *, secret) -> None:
+            raise RuntimeError("no GPU")
+    '''
+    third_party(tmp_path, code, "backends", "inside")
+    ended = harness("backends", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert "inside A model in this process." in words(ended.stdout)
+    assert "features depend on its options" in words(ended.stdout)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_lines_fit(width: int) -> None:
+    ended = harness("backends", env=os.environ | {"COLUMNS": f"{width}"})
+    assert all(len(line) <= width for line in ended.stdout.splitlines())
+    shown = "".join(ended.stdout.split())
+    assert all(preset.url in shown for preset in PRESETS.values() if preset.url)
+
+
+def test_the_page_on_providers_has_the_same_presets() -> None:
+    page = (ROOT / "docs" / "providers.md").read_text()
+    _, _, rest = page.partition("<!-- presets -->\n")
+    assert rest.partition("\n<!-- /presets -->")[0] == table()

@@ -1,0 +1,92 @@
+"""What a TAB offers, and that neither it nor --help makes anyone wait."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import ROOT, harness
+
+SCRIPT = Path(sys.executable).with_name("harness")
+
+
+def offered(line: str, cwd: Path = ROOT, **environment: str) -> list[str]:
+    words = line.split(" ")
+    ended = subprocess.run(
+        [SCRIPT],
+        env=os.environ
+        | {"_HARNESS_COMPLETE": "complete_bash", "COMP_WORDS": line}
+        | {"COMP_CWORD": f"{len(words) - 1}"}
+        | environment,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    )
+    assert not ended.stderr
+    return ended.stdout.split()
+
+
+def test_the_shell_gets_its_script() -> None:
+    ended = harness("--show-completion", "bash")
+    assert ended.returncode == 0, ended.stderr
+    assert "complete -o default -F" in ended.stdout
+
+
+def test_commands() -> None:
+    assert offered("harness do") == ["doctor"]
+    assert {"stats", "prune"} == set(offered("harness cache "))
+
+
+@pytest.mark.parametrize("command", ["show", "score"])
+def test_run_names(command: str, tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.yaml").touch()
+    (tmp_path / "runs" / "other").mkdir()
+    runs = str(tmp_path / "runs")
+    assert offered(f"harness {command} ", HARNESS_RUNS_DIR=runs) == ["first", "second", "third"]
+    assert offered(f"harness {command} s", HARNESS_RUNS_DIR=runs) == ["second"]
+    assert offered(f"harness {command} s", cwd=tmp_path, HARNESS_RUNS_DIR="") == ["second"]
+    assert not offered(f"harness {command} s", HARNESS_RUNS_DIR=str(tmp_path / "none"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ".env").write_text(f"HARNESS_RUNS_DIR={runs}\n")
+    elsewhere = tmp_path / "elsewhere"
+    assert offered(f"harness {command} t", cwd=elsewhere, HARNESS_RUNS_DIR="") == ["third"]
+
+
+def test_run_files(tmp_path: Path) -> None:
+    assert "configs/quickstart.yaml" in offered("harness run ")
+    assert offered("harness run configs/qui") == ["configs/quickstart.yaml"]
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "one.yml").touch()
+    assert offered("harness run deep/er/", cwd=tmp_path) == ["deep/er/one.yml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--help"], {}),
+        (
+            [],
+            {
+                "_HARNESS_COMPLETE": "complete_bash",
+                "COMP_WORDS": "harness show ",
+                "COMP_CWORD": "2",
+            },
+        ),
+    ],
+    ids=["help", "completion"],
+)
+def test_nobody_waits(arguments: list[str], environment: dict[str, str]) -> None:
+    def taken() -> float:
+        start = time.monotonic()
+        subprocess.run(
+            [SCRIPT, *arguments], env=os.environ | environment, capture_output=True, check=False
+        )
+        return time.monotonic() - start
+
+    assert min(taken() for _ in range(5)) < 0.3

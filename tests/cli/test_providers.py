@@ -1,0 +1,93 @@
+"""One run file with only ``model:`` changed, through every protocol and some presets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.mock import MockServer
+from tests.cli.command import harness, mistake
+
+FILE = """
+task: {name: collie, dataset: builtin}
+decoding: {max_tokens: 100}
+limit: 26
+seed: null
+"""
+MODELS = {
+    "openai": "{backend: openai, base_url: URL/v1, name: m}",
+    "completions": "{backend: openai_completions, base_url: URL/v1, name: m}",
+    "anthropic": "{backend: anthropic, base_url: URL, name: m}",
+    "groq": "{backend: openai, preset: groq, base_url: URL/v1, name: m}",
+    "mistral": "{backend: openai, preset: mistral, base_url: URL/v1, name: m}",
+    "vllm": "{backend: openai, preset: vllm, base_url: URL/v1, name: m}",
+}
+VOLATILE = {"started_at", "ended_at", "latency_s", "call_id", "usage"}
+
+
+def attempts(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "attempts.jsonl").read_bytes().splitlines()
+    found = [msgspec.json.decode(line) for line in lines]
+    kept = [{k: v for k, v in attempt.items() if k not in VOLATILE} for attempt in found]
+    return sorted(kept, key=lambda attempt: attempt["instance"])
+
+
+def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
+    # The same text whatever the protocol: an answer by the prompt, not by the body.
+    with MockServer(answers=lambda ask, index: "Snow fell on the quiet town.") as server:
+        runs = {}
+        for name, model in MODELS.items():
+            file = tmp_path / f"{name}.yaml"
+            file.write_text(f"model: {model.replace('URL', server.url)}{FILE}")
+            environment = os.environ | {
+                "HARNESS_RUNS_DIR": str(tmp_path / "runs"),
+                # The presets name one server here: they would share its replies.
+                "HARNESS_CACHE_DIR": str(tmp_path / "cache" / name),
+            }
+            ended = harness("run", file, env=environment)
+            assert ended.returncode == 0, ended.stderr
+            runs[name] = attempts(tmp_path / "runs" / name)
+        assert server.stats().requests == 26 * len(MODELS)
+    assert len(runs["openai"]) == 26
+    for name, found in runs.items():
+        assert found == runs["openai"], name
+
+
+@pytest.mark.parametrize(
+    ("model", "option", "said"),
+    [
+        ("{backend: anthropic, name: m}", "decoding.temperature=0.7", "decoding.temperature"),
+        ("{backend: anthropic, name: m}", "decoding.max_tokens=null", "decoding.max_tokens"),
+        ("{backend: openai_completions, name: m}", "rounds.max=2", "rounds.max"),
+        ("{backend: openai, preset: grok, name: m}", "seed=1", "preset"),
+        ("{backend: openai}", "seed=1", "model.name"),
+    ],
+)
+def test_what_a_provider_does_not_take_is_refused_by_name_before_any_work(
+    tmp_path: Path, model: str, option: str, said: str
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(f"model: {model}{FILE}")
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    ended = harness("run", file, "-o", option, env=os.environ | keys)
+    assert said in mistake(ended)
+
+
+def test_reasoning_is_kept_apart_by_every_protocol(tmp_path: Path) -> None:
+    for name, form in {"openai": "think", "completions": "think", "anthropic": "blocks"}.items():
+        with MockServer(reasoning=form) as server:
+            file = tmp_path / f"{name}.yaml"
+            file.write_text(f"model: {MODELS[name].replace('URL', server.url)}{FILE}")
+            environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")}
+            assert (
+                harness("run", file, "-o", "decoding.max_tokens=500", env=environment).returncode
+                == 0
+            )
+        for attempt in attempts(tmp_path / "runs" / name):
+            assert attempt["reasoning"]
+            assert "think>" not in attempt["text"]
+            assert attempt["reasoning"] not in attempt["text"]

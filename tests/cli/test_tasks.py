@@ -1,0 +1,65 @@
+"""`harness tasks`: the tasks, their options and data sets."""
+
+import os
+import textwrap
+from pathlib import Path
+
+from tests.cli.command import harness
+
+
+def third_party(site: Path, code: str, group: str, name: str, package: str = "third") -> None:
+    """An installed package that adds a plug-in, seen by processes with this PYTHONPATH."""
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{package}.py").write_text(textwrap.dedent(code))
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[harness.{group}]\n{name} = {package}:plugin\n")
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_task_is_shown_with_its_options_and_data_sets(tmp_path: Path) -> None:
+    environment = os.environ | {"HARNESS_DATA_DIR": str(tmp_path)}
+    ended = harness("tasks", env=environment)
+    assert ended.returncode == 0, ended.stderr
+    said = words(ended.stdout)
+    assert "collie The COLLIE benchmark" in said
+    assert "dataset text; default builtin builtin, v1, or a path." in said
+    assert "dataset=builtin here" in said
+    assert "dataset=v1 missing. Run 'harness data fetch collie'" in said
+    (tmp_path / "collie").mkdir()
+    (tmp_path / "collie" / "instances.jsonl").touch()
+    assert "dataset=v1 here" in words(harness("tasks", env=environment).stdout)
+
+
+def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:
+    code = '''
+    from typing import Literal
+
+    class plugin:
+        """Riddles [bold]\\x1b[2J.
+
+        kind, hint: what is asked,
+            and how.
+        """
+
+        def __init__(self, kind: Literal["easy", "hard"], hint: bool | None = None, *, data):
+            pass
+    '''
+    third_party(tmp_path / "1", code, "tasks", "riddles")
+    third_party(tmp_path / "2", "raise RuntimeError('no GPU')", "tasks", "broken", "other")
+    path = os.pathsep.join([str(tmp_path / "1"), str(tmp_path / "2")])
+    for width in (60, 80):
+        ended = harness("tasks", env=os.environ | {"PYTHONPATH": path, "COLUMNS": f"{width}"})
+        assert ended.returncode == 0, ended.stderr
+        said = words(ended.stdout)
+        assert "riddles Riddles [bold]\\x1b[2J." in said
+        assert "kind easy or hard; must be given what is asked, and how." in said
+        assert "hint true or false or null; default null what is asked, and how." in said
+        assert "broken cannot be used: " in said
+        assert "no GPU" in said
+        assert "collie" in said
+        assert "\x1b" not in ended.stdout
+        assert all(len(line) <= width for line in ended.stdout.splitlines())
