@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from harness.errors import CallError, FatalCallError
@@ -35,6 +36,38 @@ class Turn(NamedTuple):
     cluster: str
     prompt: str
     request: Request
+
+    def attempt(self) -> partial[Attempt]:
+        """The attempt, but for how the call ends."""
+        return partial(
+            Attempt,
+            v=SCHEMA_VERSION,
+            instance=self.instance.id,
+            sample=self.request.sample,
+            round=self.request.origin.round,
+            groups=self.instance.groups,
+            cluster=self.cluster,
+            request=self._recorded(),
+        )
+
+    def _recorded(self) -> dict[str, Any]:
+        """What the line keeps of the request.
+
+        A later round's messages are the first round's, and then the text and
+        feedback of each line between: they are not written again.
+        """
+        request, number = self.request, self.request.origin.round
+        kept: dict[str, Any] = {
+            "model": request.model,
+            "decoding": request.decoding.given(),
+            "seed": request.seed,
+            "messages_hash": self.prompt,
+        }
+        if number == 1:
+            kept["messages"] = request.messages
+        else:
+            kept["follows"] = number - 1
+        return kept
 
 
 class Runner:
@@ -131,14 +164,7 @@ class Runner:
         task, instance, reply = self._plan.task, turn.instance, call.reply
         found: Assessment = assess(task, instance, reply)
         ends = last or (found.passed is True and self._plan.run.rounds.stop_on_pass)
-        attempt = Attempt(
-            v=SCHEMA_VERSION,
-            instance=instance.id,
-            sample=turn.request.sample,
-            round=turn.request.origin.round,
-            groups=instance.groups,
-            cluster=turn.cluster,
-            request=_recorded(turn),
+        attempt = turn.attempt()(
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
@@ -155,25 +181,20 @@ class Runner:
             ended_at=call.ended_at,
             error=found.problem or None,
         )
-        self._writer.append(attempt)
-        self._tally.record(attempt)
+        self._record(attempt)
         return attempt
 
     def _write_failure(self, turn: Turn, error: CallError, started: float) -> None:
-        instance = turn.instance
-        attempt = Attempt(
-            v=SCHEMA_VERSION,
-            instance=instance.id,
-            sample=turn.request.sample,
-            round=turn.request.origin.round,
-            groups=instance.groups,
-            cluster=turn.cluster,
-            request=_recorded(turn),
-            outcome="error",
-            started_at=started,
-            ended_at=self._clock(),
-            error=f"{type(error).__name__}: {error}",
+        self._record(
+            turn.attempt()(
+                outcome="error",
+                started_at=started,
+                ended_at=self._clock(),
+                error=f"{type(error).__name__}: {error}",
+            )
         )
+
+    def _record(self, attempt: Attempt) -> None:
         self._writer.append(attempt)
         self._tally.record(attempt)
 
@@ -186,23 +207,3 @@ def _continued(messages: tuple[Message, ...], reply: Reply, said: str) -> tuple[
     if not reply.text.strip():
         return (*messages, Message("user", said))
     return (*messages, Message("assistant", reply.text), Message("user", said))
-
-
-def _recorded(turn: Turn) -> dict[str, Any]:
-    """What an attempt's line keeps of its request.
-
-    A later round's messages are the first round's, and then the text and
-    feedback of each line between: they are not written again.
-    """
-    request, number = turn.request, turn.request.origin.round
-    kept: dict[str, Any] = {
-        "model": request.model,
-        "decoding": request.decoding.given(),
-        "seed": request.seed,
-        "messages_hash": turn.prompt,
-    }
-    if number == 1:
-        kept["messages"] = request.messages
-    else:
-        kept["follows"] = number - 1
-    return kept
