@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -22,8 +22,11 @@ from harness.scoring.constraints.grammar import (
     Base,
     Combination,
     Constraint,
+    Reduction,
+    Relation,
     Specification,
     Target,
+    Unit,
 )
 from harness.scoring.constraints.shapes import refuse_misfits
 
@@ -33,6 +36,15 @@ MAX_PARTS = 10_000
 """Most mappings, lists and values in it: a few lines of YAML aliases can name billions."""
 
 KEYS = ("level", "constraint", "targets")
+
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "op": ("count", "position", "for_each", "max", "min", "identity"),
+    "relation": get_args(Relation),
+    "target_level": get_args(Unit),
+    "input_level": get_args(Unit),
+    "reduction": get_args(Reduction),
+}
+"""Key -> the words that it may hold."""
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
@@ -97,7 +109,7 @@ def _constraint(raw: object, where: str) -> Constraint:
         try:
             return msgspec.convert(raw, Base)
         except msgspec.ValidationError as error:
-            raise DataInvalid(f"{where}: {error}.") from None
+            raise _misfit(raw, where, str(error)) from None
     fields = _mapping(raw, where, ("logic", "constraints"))
     logic, parts = fields["logic"], fields.get("constraints")
     if logic not in ("and", "or", "all"):
@@ -108,6 +120,23 @@ def _constraint(raw: object, where: str) -> Constraint:
         logic,
         tuple(_constraint(part, f"{where}.{number}") for number, part in enumerate(parts, 1)),
     )
+
+
+def _misfit(raw: object, where: str, said: str) -> DataInvalid:
+    """What is wrong with a base constraint; a mistyped word gets the nearest valid one.
+
+    said: msgspec's message, which ends in the place: ``… - at `$.transformation.op` ``.
+    """
+    path = said.partition("`$.")[2].rstrip("`").split(".")
+    value = raw
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if path[-1] in WORDS and value is not None:
+        place = f"{where}.{'.'.join(path)}"
+        return DataInvalid(
+            f"{place}: there is no {value!r:.40} here.", nearest(str(value), WORDS[path[-1]])
+        )
+    return DataInvalid(f"{where}: {said[:1].lower()}{said[1:]}.", "docs/collie.md has the grammar.")
 
 
 def _targets(raw: object, where: str) -> Target:
