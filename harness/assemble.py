@@ -31,9 +31,10 @@ from harness.middleware.retry import Retry
 from harness.middleware.stopping import Stop
 from harness.plugins import kind
 from harness.ports import Backend, Task
-from harness.records import Call, Request
+from harness.records import Call, Decoding, Request
 from harness.schedule.outlook import Outlook, foresee
 from harness.schedule.plan import Plan
+from harness.schedule.polish import Polisher
 from harness.schedule.runner import Runner
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
@@ -51,6 +52,9 @@ A worker that backs off, or waits for the same call of another, holds no slot:
 there must be others to use it.
 """
 
+POLISH_TOKENS = 2000
+"""Most tokens of a polished text."""
+
 Watch = Callable[[Tally, Stop], AbstractContextManager[Any]]
 """Shows a run's progress while it is entered, and may stop the run."""
 
@@ -64,6 +68,7 @@ class Job:
     task: Task[Any]
     backend: Backend
     settings: Settings
+    polish: Backend | None = None
 
     @property
     def simulated(self) -> bool:
@@ -91,16 +96,21 @@ def build_task(run: RunFile, settings: Settings) -> Task[Any]:
 
 
 def build_backend(
-    run: RunFile, task: Task[Any], settings: Settings, *, secret: Callable[[str], str] = secret
+    model: ModelSection,
+    run: RunFile,
+    task: Task[Any],
+    settings: Settings,
+    *,
+    secret: Callable[[str], str] = secret,
 ) -> Backend:
-    """The backend of a run file.
+    """The backend of a model that a run file names.
 
     Raises: ConfigError; SecretMissing; DataMissing.
     """
     data = DataFolder(settings.data_dir)
     backend: Backend = kind("backends").build(
-        run.model.backend,
-        run.model.options,
+        model.backend,
+        model.options,
         secret=secret,
         read=lambda name: read_jsonl(data.file(name)),
         gold=_Golds(task),
@@ -137,11 +147,21 @@ def prepare(
     folder = RunFolder(settings.runs_dir, name)
     run = _resolved(run)
     task = build_task(run, settings)
-    backend = build_backend(run, task, settings, secret=secret)
+    backend = build_backend(run.model, run, task, settings, secret=secret)
     refuse_unsupported(run, backend)
+    polish = None
+    if run.polish is not None:
+        if not hasattr(task, "kept"):
+            raise ConfigError(
+                f"The task {run.task.name!r} does not say what a polishing must keep.",
+                "Remove polish from the run file.",
+            )
+        if not run.polish.name:
+            raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
+        polish = build_backend(run.polish, run, task, settings, secret=secret)
     if folder.begun():
         folder.check_continues(run, task.fingerprint(), _resolved)
-    return Job(run, folder, task, backend, settings)
+    return Job(run, folder, task, backend, settings, polish)
 
 
 def refuse_unsupported(run: RunFile, backend: Backend) -> None:
@@ -173,13 +193,18 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
 def _resolved(run: RunFile) -> RunFile:
     """The run file with the defaults of its plug-ins' options filled in."""
     task = _options("tasks", run.task.name, run.task.options)
-    model = _options("backends", run.model.backend, run.model.options)
     return run.model_copy(
         update={
             "task": TaskSection(name=run.task.name, shots=run.task.shots, **task),
-            "model": ModelSection(backend=run.model.backend, name=run.model.name, **model),
+            "model": _resolved_model(run.model),
+            "polish": _resolved_model(run.polish) if run.polish else None,
         }
     )
+
+
+def _resolved_model(model: ModelSection) -> ModelSection:
+    options = _options("backends", model.backend, model.options)
+    return ModelSection(backend=model.backend, name=model.name, **options)
 
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -188,18 +213,35 @@ def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, An
 
 
 @contextlib.contextmanager
-def _calls(job: Job, stop: Stop) -> Iterator[Calls]:
-    """The call stack of a run's model."""
+def _calls(job: Job, backend: Backend, name: str, stop: Stop) -> Iterator[Calls]:
+    """The call stack of a model, with slots of its own.
+
+    name: the backend's.
+    """
     limits = job.run.limits
-    slots = Concurrency(job.backend, stop, most=limits.concurrency, timeout_s=limits.timeout_s)
+    slots = Concurrency(backend, stop, most=limits.concurrency, timeout_s=limits.timeout_s)
     ask = Retry(slots, attempts=limits.attempts, sleep=stop.sleep)
-    backend, endpoint = job.run.model.backend, job.backend.endpoint
-    if not job.backend.cacheable:
-        by_instance = "by_instance" in job.backend.features
-        yield FreeCalls(ask, backend=backend, endpoint=endpoint, by_instance=by_instance)
+    if not backend.cacheable:
+        by_instance = "by_instance" in backend.features
+        yield FreeCalls(ask, backend=name, endpoint=backend.endpoint, by_instance=by_instance)
         return
     with ReplyFile(replies_path(job.settings)) as replies:
-        yield PaidCalls(ask, backend=backend, endpoint=endpoint, replies=replies)
+        yield PaidCalls(ask, backend=name, endpoint=backend.endpoint, replies=replies)
+
+
+@contextlib.contextmanager
+def _polisher(job: Job, stop: Stop) -> Iterator[Polisher | None]:
+    """The polisher of a run, None where it has none."""
+    section, backend = job.run.polish, job.polish
+    if section is None or backend is None:
+        yield None
+        return
+    decoding = Decoding(
+        temperature=0.0 if "temperature" in backend.features else None,
+        max_tokens=POLISH_TOKENS if "max_tokens" in backend.features else None,
+    )
+    with _calls(job, backend, section.backend, stop) as calls:
+        yield Polisher(calls, section.name, decoding, _cost(backend))
 
 
 def replies_path(settings: Settings) -> Path:
@@ -246,29 +288,39 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
     run, folder = job.run, job.folder
     stop = Stop()
     try:
-        with AttemptWriter(folder.attempts) as writer, _calls(job, stop) as calls:
+        with (
+            AttemptWriter(folder.attempts) as writer,
+            _calls(job, job.backend, run.model.backend, stop) as calls,
+            _polisher(job, stop) as polish,
+        ):
             ledger = Ledger(folder.attempts)
             plan = Plan(job.task, run, "seed" in job.backend.features)
             total, owed = plan.count(ledger)
             manifest.plan(total)
             tally = Tally(owed, total - owed)
-            cost = _unknown_cost if job.backend.cacheable else _no_cost
             runner = Runner(
-                plan, calls, ledger=ledger, writer=writer, tally=tally, stop=stop, cost=cost
+                plan,
+                calls,
+                ledger=ledger,
+                writer=writer,
+                tally=tally,
+                stop=stop,
+                cost=_cost(job.backend),
+                polish=polish,
             )
             with watch(tally, stop) if watch else nullcontext():
                 await runner.run(workers=WORKERS_PER_SLOT * run.limits.concurrency)
     finally:
         await job.backend.aclose()
+        if job.polish is not None:
+            await job.polish.aclose()
     return "interrupted" if stop.requested else "finished"
 
 
-def _no_cost(call: Call) -> float | None:
-    return 0.0
-
-
-def _unknown_cost(call: Call) -> float | None:
-    return None
+def _cost(backend: Backend) -> Callable[[Call], float | None]:
+    """What a call of a backend costs: nothing, or not known (there are no prices yet)."""
+    cost = None if backend.cacheable else 0.0
+    return lambda call: cost
 
 
 def foresee_job(job: Job) -> Outlook:

@@ -94,6 +94,14 @@ class Task(Protocol[D]):
         ...
 
 
+class Polishable(Protocol[D]):
+    """A task whose instruction and feedback a second model may rewrite."""
+
+    def kept(self, instance: Instance[D]) -> Sequence[str]:
+        """The values that a rewriting must keep, as they are written."""
+        ...
+
+
 class Checker(Protocol):
     """A rule that scores a text."""
 

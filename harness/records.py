@@ -165,6 +165,22 @@ class Score(Struct, frozen=True):
     details: Mapping[str, Any] = {}
 
 
+class Rewriting(Struct, frozen=True):
+    """A second model's polishing of an instruction or a feedback.
+
+    used: whether it kept all that it must; else the text stayed as it was.
+    call_id, usage, cost_usd, cached: of its call; none where that failed.
+    """
+
+    of: Literal["instruction", "feedback"]
+    used: bool
+    call_id: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    cached: bool = False
+    error: str | None = None
+
+
 class Attempt(Struct, frozen=True):
     """One line of ``attempts.jsonl``: a reply with its scores.
 
@@ -173,6 +189,7 @@ class Attempt(Struct, frozen=True):
     ``follows``, the round whose line they continue.
     cluster: hash of the round-1 messages, or the instance's coarser label.
     started_at, ended_at: seconds since the epoch.
+    polish: what a second model made of the instruction (round 1) and of the feedback.
     """
 
     v: int
@@ -197,6 +214,7 @@ class Attempt(Struct, frozen=True):
     latency_s: float | None = None
     cached: bool = False
     error: str | None = None
+    polish: tuple[Rewriting, ...] = ()
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:

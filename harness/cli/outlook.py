@@ -30,6 +30,8 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         "calls at most": f"{outlook.most_calls:,} with {run.rounds.max} round(s)",
         "input tokens": f"about {outlook.input_tokens:,} in round 1 (4 characters a token)",
     }
+    if run.polish:
+        rows["polished by"] = f"{run.polish.name}: a call more for each prompt and feedback"
     failed = outlook.golds_failed
     rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
         f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""

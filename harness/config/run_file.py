@@ -129,6 +129,7 @@ class RunFile(Section):
     samples: independent answers per instance (k).
     seed: of the order, the provider seeds and the simulation; null sends no seed.
     limit: how many instances, taken from a seeded order round the groups; null for all.
+    polish: a second model that rewrites instruction and feedback; null for none.
     variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
     """
 
@@ -142,6 +143,7 @@ class RunFile(Section):
     limits: LimitsSection = Field(default_factory=LimitsSection)
     budget: BudgetSection = Field(default_factory=BudgetSection)
     judges: tuple[()] = ()
+    polish: ModelSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @field_validator("decoding", mode="before")

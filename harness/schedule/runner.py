@@ -11,15 +11,30 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
+
+from msgspec import convert
+from msgspec.structs import replace
 
 from harness.errors import CallError, FatalCallError
 from harness.middleware.calls import Calls, ReplyUnsaved
 from harness.middleware.key import messages_hash
 from harness.middleware.stopping import Stop, Stopping
-from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Message, Reply, Request
+from harness.ports import Polishable
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Call,
+    Instance,
+    Message,
+    Origin,
+    Reply,
+    Request,
+    Rewriting,
+)
 from harness.schedule.assessment import Assessment, assess, feedback
 from harness.schedule.plan import OwedSample, Plan
+from harness.schedule.polish import Polisher
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
@@ -30,12 +45,14 @@ class Turn(NamedTuple):
 
     cluster: see `harness.records.Attempt`.
     prompt: hash of the request's messages.
+    polish: of the request's texts, since the attempt before.
     """
 
     instance: Instance[Any]
     cluster: str
     prompt: str
     request: Request
+    polish: tuple[Rewriting, ...] = ()
 
     def attempt(self) -> partial[Attempt]:
         """The attempt, but for how the call ends."""
@@ -48,6 +65,7 @@ class Turn(NamedTuple):
             groups=self.instance.groups,
             cluster=self.cluster,
             request=self._recorded(),
+            polish=self.polish,
         )
 
     def _recorded(self) -> dict[str, Any]:
@@ -74,6 +92,7 @@ class Runner:
     """Works a plan off.
 
     cost: what a call cost in US dollars, None where that is not known.
+    polish: rewrites instruction and feedback by a second model; None for none.
     """
 
     def __init__(
@@ -86,6 +105,7 @@ class Runner:
         tally: Tally,
         stop: Stop,
         cost: Callable[[Call], float | None],
+        polish: Polisher | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
@@ -95,6 +115,7 @@ class Runner:
         self._tally = tally
         self._stop = stop
         self._cost = cost
+        self._polish = polish
         self._clock = clock
         self._error: BaseException | None = None
 
@@ -128,12 +149,22 @@ class Runner:
         instance, sample, first = work
         messages = self._plan.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(messages)
-        for done in self._ledger.rounds(instance.id, sample, before=first):
+        done_rounds = self._ledger.rounds(instance.id, sample, before=first)
+        polished: list[Rewriting] = []
+        if done_rounds:  # what was sent, which a second model may have polished
+            messages = convert(done_rounds[0].request["messages"], tuple[Message, ...])
+        else:
+            said, polished = await self._polished(messages[-1].content, "instruction", work, 1)
+            messages = (*messages[:-1], Message("user", said))
+        for done in done_rounds:
             reply = Reply(done.text or "", done.finish_reason or "")
-            said = done.feedback
-            if said is None:  # the run had fewer rounds then
+            if done.feedback is not None:
+                said = done.feedback
+            else:  # the run had fewer rounds then, or ended before the polishing
                 assessment = assess(self._plan.task, instance, reply)
                 said = feedback(self._plan.task, instance, reply, assessment)
+                said, rewriting = await self._polished(said, "feedback", work, done.round)
+                polished += rewriting
             messages = _continued(messages, reply, said)
         rounds = self._plan.run.rounds
         for number in range(first, rounds.max + 1):
@@ -141,30 +172,32 @@ class Runner:
                 raise Stopping
             prompt = messages_hash(messages)
             request = self._plan.request(instance, sample, number, messages, prompt)
-            turn = Turn(instance, cluster, prompt, request)
+            turn = Turn(instance, cluster, prompt, request, tuple(polished))
+            polished = []
             started = self._clock()
             try:
                 call = await self._calls(request)
             except ReplyUnsaved as error:
-                self._write(turn, error.call, last=True)
+                self._record(self._scored(turn, error.call, last=True))
                 raise
             except FatalCallError:
                 raise
             except CallError as error:
                 self._write_failure(turn, error, started)
                 return None
-            attempt = self._write(turn, call, last=number == rounds.max)
+            attempt = self._scored(turn, call, last=number == rounds.max)
+            attempt = await self._with_polished_feedback(attempt, work)
             if attempt.feedback is None:
                 break
             messages = _continued(messages, call.reply, attempt.feedback)
         return attempt.passed
 
-    def _write(self, turn: Turn, call: Call, *, last: bool) -> Attempt:
-        """Score a reply and write its attempt; with feedback where a round follows."""
+    def _scored(self, turn: Turn, call: Call, *, last: bool) -> Attempt:
+        """The attempt of a reply; with feedback where a round follows."""
         task, instance, reply = self._plan.task, turn.instance, call.reply
         found: Assessment = assess(task, instance, reply)
         ends = last or (found.passed is True and self._plan.run.rounds.stop_on_pass)
-        attempt = turn.attempt()(
+        return turn.attempt()(
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
@@ -181,8 +214,29 @@ class Runner:
             ended_at=call.ended_at,
             error=found.problem or None,
         )
+
+    async def _with_polished_feedback(self, attempt: Attempt, work: OwedSample) -> Attempt:
+        """Polish an attempt's feedback where that is wanted, and write the attempt."""
+        try:
+            if attempt.feedback is not None:
+                said, more = await self._polished(attempt.feedback, "feedback", work, attempt.round)
+                attempt = replace(attempt, feedback=said, polish=(*attempt.polish, *more))
+        except (Stopping, FatalCallError):  # the next session polishes it
+            self._record(replace(attempt, feedback=None))
+            raise
         self._record(attempt)
         return attempt
+
+    async def _polished(
+        self, text: str, of: Literal["instruction", "feedback"], work: OwedSample, number: int
+    ) -> tuple[str, list[Rewriting]]:
+        """A text by the second model, with the record of its call; as it is where there is none."""
+        if self._polish is None:
+            return text, []
+        task = cast("Polishable[Any]", self._plan.task)
+        origin = Origin(work.instance.id, work.sample, number)
+        said, rewriting = await self._polish(text, task.kept(work.instance), of, origin)
+        return said, [rewriting]
 
     def _write_failure(self, turn: Turn, error: CallError, started: float) -> None:
         self._record(

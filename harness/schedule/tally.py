@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from time import monotonic
 
-from harness.records import Attempt, Usage
+from harness.records import Attempt, Rewriting, Usage
 
 MOST_ERRORS = 20
 """So many different messages are told apart."""
@@ -46,16 +46,21 @@ class Tally:
         if attempt.error:
             self.last_error = attempt.error
             self._count_error(attempt.error)
-        if attempt.cached:
+        self._count_call(attempt)
+        for rewriting in attempt.polish:
+            self._count_call(rewriting)
+
+    def _count_call(self, call: Attempt | Rewriting) -> None:
+        if call.cached:
             self.cached += 1
-        elif attempt.call_id is not None:
+        elif call.call_id is not None:
             self.calls += 1
-            if attempt.usage is not None:
-                self.usage += attempt.usage
-            if attempt.cost_usd is None:
+            if call.usage is not None:
+                self.usage += call.usage
+            if call.cost_usd is None:
                 self.cost_known = False
             else:
-                self.cost_usd += attempt.cost_usd
+                self.cost_usd += call.cost_usd
 
     def finish_sample(self, passed: bool | None) -> None:
         """Count a sample that owes nothing more.

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid, StoreFailed
-from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome, Usage
+from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
 
 Ints = NDArray[np.int32]
@@ -171,6 +171,9 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
         passed.append(NOT_JUDGED if line.passed is None else line.passed)
         if line.call_id is not None:
             calls.add(line.call_id, line.usage, line.cost_usd)
+        for rewriting in line.polish:
+            if rewriting.call_id is not None:
+                calls.add(rewriting.call_id, rewriting.usage, rewriting.cost_usd)
     instance_table, row_of = instances.table()
     table = AttemptTable(
         row_of[_column(instance, np.int32)],
@@ -232,6 +235,7 @@ class _Line(_Name, gc=False):
     call_id: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    polish: tuple[Rewriting, ...] = ()
 
 
 def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, bytes, L]]:

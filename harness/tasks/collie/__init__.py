@@ -25,6 +25,7 @@ from harness.errors import ConfigError
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import Verdict, check
 from harness.scoring.constraints.feedback import feedback
+from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.scores import score
 from harness.tasks.collie.items import BUILTIN, Item, read_items
@@ -100,12 +101,24 @@ class CollieTask:
             said += f"\n{text.strip()!r} is not in the word list."
         return said
 
+    def kept(self, instance: Instance[Item]) -> tuple[str, ...]:
+        """Every target value: numbers, words and sentences."""
+        return tuple(_values(instance.data.specification.targets))
+
     def gold(self, instance: Instance[Item]) -> str | None:
         """The example; 20 of the published 2,080 do not pass with today's NLTK."""
         return instance.data.example
 
     def _verdict(self, instance: Instance[Item], text: str) -> Verdict:
         return check(instance.data.specification, text, splitter(self._nltk_data))
+
+
+def _values(targets: Target) -> Iterator[str]:
+    if isinstance(targets, tuple):
+        for target in targets:
+            yield from _values(target)
+    else:
+        yield str(targets)
 
 
 plugin = CollieTask

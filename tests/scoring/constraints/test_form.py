@@ -75,7 +75,10 @@ def test_bases_come_from_left_to_right_with_their_targets() -> None:
         (spec(WORDS | {1: 2}, 5), "constraint"),
         (spec(WORDS | {"relation": "~"}, 5), "relation: there is no '~' here"),
         (spec(WORDS | {"target_level": "phrase"}, 5), "there is no 'phrase' here"),
-        (spec(WORDS | {"transformation": {"op": "sum"}}, 5), "transformation.op: there is no 'sum' here"),
+        (
+            spec(WORDS | {"transformation": {"op": "sum"}}, 5),
+            "transformation.op: there is no 'sum' here",
+        ),
         (spec(WORDS | {"transformation": {}}, 5), "missing required field `op`"),
         (spec(WORDS | {"transformation": {"op": "count", "off": "a"}}, 5), "`off`"),
         (spec(WORDS | {"transformation": {"op": "position", "index": 1.5}}, 5), "got `float`"),
