@@ -116,6 +116,7 @@ def build_backend(
         gold=_Golds(task),
         concurrency=run.limits.concurrency,
         timeout_s=run.limits.timeout_s,
+        model=model.name,
     )
     return backend
 

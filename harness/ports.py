@@ -4,7 +4,8 @@ Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
 with ``plugin = TheClass``; the constructor's parameters are the options that a
 run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
-``gold``, ``concurrency`` and ``timeout_s`` to backends (see `harness.plugins`).
+``gold``, ``concurrency``, ``timeout_s`` and ``model`` (its name) to backends
+(see `harness.plugins`).
 """
 
 from __future__ import annotations

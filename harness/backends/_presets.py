@@ -7,6 +7,7 @@ Sources: each provider's API reference, as of 2026-11.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from harness.errors import ConfigError, nearest
@@ -20,6 +21,7 @@ class Preset:
     url: its base URL; None where it is the user's own (`hint` shows its form).
     key: the environment variable of its key, None where it takes none.
     max_tokens, seed: what it calls these parameters; None where it has no such one.
+    fixed_sampling: pattern of the models that take no temperature and top_p.
     """
 
     title: str
@@ -28,11 +30,14 @@ class Preset:
     max_tokens: str = "max_tokens"
     seed: str | None = "seed"
     hint: str = ""
+    fixed_sampling: str = ""
 
-    @property
-    def parameters(self) -> frozenset[str]:
-        """Decoding parameters it takes."""
-        return PARAMETERS if self.seed else PARAMETERS - {"seed"}
+    def parameters(self, model: str) -> frozenset[str]:
+        """Decoding parameters that one of its models takes."""
+        refused = set() if self.seed else {"seed"}
+        if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
+            refused |= {"temperature", "top_p"}
+        return PARAMETERS - refused
 
 
 PRESETS = {
@@ -41,6 +46,7 @@ PRESETS = {
         "https://api.openai.com/v1",
         "OPENAI_API_KEY",
         max_tokens="max_completion_tokens",
+        fixed_sampling=r"(o1|o3|o4-mini|gpt-5)(-mini|-nano|-pro)?(-\d{4}-\d{2}-\d{2})?",
     ),
     "azure": Preset(
         "Azure OpenAI (v1 API)",

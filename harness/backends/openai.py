@@ -107,6 +107,7 @@ class OpenAIBackend:
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
+        model: str = "",
     ) -> None:
         self._preset, url, key = chosen(preset, base_url, api_key_env)
         self._client = SDKClient(
@@ -118,7 +119,7 @@ class OpenAIBackend:
             timeout_s=timeout_s,
         )
         self.endpoint = self._client.url
-        self.features = self._preset.parameters | {"conversation"}
+        self.features = self._preset.parameters(model) | {"conversation"}
 
     async def generate(self, request: Request) -> Reply:
         """Answer one request.

@@ -57,6 +57,7 @@ class OpenAICompletionsBackend:
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
+        model: str = "",
     ) -> None:
         found, url, key = chosen(preset, base_url, api_key_env)
         # The legacy endpoint knows no newer name, whatever the chat endpoint calls it.
@@ -70,7 +71,7 @@ class OpenAICompletionsBackend:
             timeout_s=timeout_s,
         )
         self.endpoint = self._client.url
-        self.features = self._preset.parameters
+        self.features = self._preset.parameters(model)
 
     async def generate(self, request: Request) -> Reply:
         """Complete one prompt.

@@ -14,7 +14,7 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     found, url, key = chosen(name, None if preset.url else preset.hint, None)
     assert (found, key) == (preset, preset.key)
     assert urlsplit(url).hostname
-    assert preset.parameters <= PARAMETERS
+    assert preset.parameters("some-model") <= PARAMETERS
     assert url.startswith("http://localhost:") == (preset.key is None)
 
 
@@ -49,3 +49,13 @@ def test_the_documentation_has_the_table_of_the_code() -> None:
     if not page.exists():
         pytest.skip("no docs beside the package")
     assert table() in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [("gpt-4", True), ("gpt-4o-mini", True), ("gpt-5.1", True), ("o3", False), ("o4-mini", False),
+     ("gpt-5", False), ("gpt-5-nano", False), ("o1-2024-12-17", False), ("o3x", True)],
+)  # fmt: skip
+def test_models_that_sample_in_one_way_take_no_temperature(model: str, takes: bool) -> None:
+    assert ({"temperature", "top_p"} <= PRESETS["openai"].parameters(model)) is takes
+    assert "temperature" in COMPATIBLE.parameters(model)

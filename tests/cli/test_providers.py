@@ -65,6 +65,7 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
         ("{backend: openai_completions, name: m}", "rounds.max=2", "rounds.max"),
         ("{backend: openai, preset: grok, name: m}", "seed=1", "preset"),
         ("{backend: openai}", "seed=1", "model.name"),
+        ("{backend: openai, name: o3}", "decoding.temperature=0.7", "decoding.temperature"),
     ],
 )
 def test_what_a_provider_does_not_take_is_refused_by_name_before_any_work(
