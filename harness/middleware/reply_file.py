@@ -88,15 +88,19 @@ class ReplyFile:
         if shared_memory is None:
             shared_memory = file_system(self.path.parent) not in NETWORK_FILE_SYSTEMS
         self._writer = self._connect()
-        mode = "WAL" if shared_memory else "DELETE"
-        found = self._writer.execute(f"PRAGMA journal_mode={mode}").fetchone()
-        self.journal_mode: str = found[0]
-        # WAL survives the death of the process with NORMAL; the safe mode needs FULL.
-        level = "NORMAL" if self.journal_mode == "wal" else "FULL"
-        self._writer.execute(f"PRAGMA synchronous={level}")
-        self._writer.execute(_SCHEMA)
-        self._writer.commit()
-        self._reader = self._connect()
+        try:
+            mode = "WAL" if shared_memory else "DELETE"
+            found = self._writer.execute(f"PRAGMA journal_mode={mode}").fetchone()
+            self.journal_mode: str = found[0]
+            # WAL survives the death of the process with NORMAL; the safe mode needs FULL.
+            level = "NORMAL" if self.journal_mode == "wal" else "FULL"
+            self._writer.execute(f"PRAGMA synchronous={level}")
+            self._writer.execute(_SCHEMA)
+            self._writer.commit()
+            self._reader = self._connect()
+        except sqlite3.Error:
+            self._writer.close()
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=LOCKED_S, check_same_thread=False)

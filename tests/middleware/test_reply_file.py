@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import signal
 import sqlite3
 import subprocess
@@ -112,7 +113,7 @@ def test_a_file_that_is_no_database_is_an_error_with_its_path(path: Path) -> Non
 async def test_a_write_that_fails_is_an_error_and_earlier_replies_stay(path: Path) -> None:
     with ReplyFile(path) as replies:
         await replies.put(key(1), REPLY, "b", "m")
-        with sqlite3.connect(path) as other:
+        with contextlib.closing(sqlite3.connect(path)) as other, other:
             other.execute("DROP TABLE replies")
         with pytest.raises(StoreFailed, match="Cannot write the cache"):
             await replies.put(key(2), REPLY, "b", "m")
