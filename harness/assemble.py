@@ -22,7 +22,7 @@ from harness.analysis.summary import summarise
 from harness.config.run_file import ModelSection, RunFile, TaskSection
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError, HarnessError
+from harness.errors import ConfigError
 from harness.middleware.calls import Calls, FreeCalls, PaidCalls
 from harness.middleware.concurrency import Concurrency
 from harness.middleware.key import call_key
@@ -272,7 +272,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError):
                 ended = "interrupted"
-            with contextlib.suppress(HarnessError):  # the first error is the one to tell
+            with contextlib.suppress(Exception):  # the first error is the one to tell
                 _conclude(folder, manifest, ended)
             raise
         return Result(_conclude(folder, manifest, ended), ended)
@@ -297,7 +297,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
             ledger = Ledger(folder.attempts)
             plan = Plan(job.task, run, "seed" in job.backend.features)
             total, owed = plan.count(ledger)
-            manifest.plan(total)
+            manifest.plan(total, owed)
             tally = Tally(owed, total - owed)
             runner = Runner(
                 plan,
@@ -309,13 +309,16 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
                 cost=_cost(job.backend),
                 polish=polish,
             )
-            with watch(tally, stop) if watch else nullcontext():
-                await runner.run(workers=WORKERS_PER_SLOT * run.limits.concurrency)
+            try:
+                with watch(tally, stop) if watch else nullcontext():
+                    await runner.run(workers=WORKERS_PER_SLOT * run.limits.concurrency)
+            finally:
+                manifest.left(tally.owed - tally.finished)
     finally:
         await job.backend.aclose()
         if job.polish is not None:
             await job.polish.aclose()
-    return "interrupted" if stop.requested else "finished"
+    return "finished" if tally.finished == tally.owed else "interrupted"
 
 
 def _cost(backend: Backend) -> Callable[[Call], float | None]:
@@ -344,6 +347,7 @@ def foresee_job(job: Job) -> Outlook:
 def measure(folder: RunFolder) -> Metrics:
     """The metrics of a run as its attempts are now."""
     manifest = folder.read_manifest()
+    complete, planned = folder.progress()
     attempts, calls = read_columns(folder.attempts)
     return summarise(
         attempts,
@@ -352,6 +356,6 @@ def measure(folder: RunFolder) -> Metrics:
         task=manifest.get("task", ""),
         model=manifest.get("model"),
         simulated=manifest.get("simulated", False),
-        complete=all(s["ended"] == "finished" for s in manifest.get("sessions", [])[-1:]),
-        n_planned=manifest.get("samples"),
+        complete=complete,
+        n_planned=planned,
     )

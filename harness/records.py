@@ -217,6 +217,17 @@ class Attempt(Struct, frozen=True):
     polish: tuple[Rewriting, ...] = ()
 
 
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced, which no file could hold; pairs are joined.
+
+    >>> encodable("half \ud83d") == "half \ufffd"
+    True
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def verdict(scores: Mapping[str, Score]) -> bool | None:
     """Whether an answer passed: every score that gives a verdict must pass.
 

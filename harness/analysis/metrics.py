@@ -82,8 +82,9 @@ class Group(Rate, frozen=True, kw_only=True):
 class Metrics(Struct, frozen=True, kw_only=True):
     """`metrics.json`.
 
-    complete: nothing was owed when the metrics were made; an interrupted or
-        killed run is not, and its figures are those of the part that is there.
+    complete: no sample was left unfinished (one whose call failed counts as
+        finished here, and as not judged); an interrupted or killed run is not
+        complete, and its figures are those of the part that is there.
     n_planned: samples of the whole run, null where that is not known.
     outcomes: attempts by outcome, all six.
     groups: label, then group, to its figures.

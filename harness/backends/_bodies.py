@@ -11,6 +11,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from harness.errors import ServerFailed
+from harness.records import encodable
+
 T = TypeVar("T")
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
@@ -27,7 +30,7 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
     """
     try:
         return decoder.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         tree = json.loads(content.decode("utf-8", "replace"))
         return msgspec.convert(_encodable(tree), shape)
 
@@ -35,12 +38,46 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
 def _encodable(tree: Any) -> Any:
     """The tree with lone surrogates in its texts replaced."""
     if isinstance(tree, str):
-        return tree.encode("utf-8", "replace").decode()
+        return encodable(tree)
     if isinstance(tree, list):
         return [_encodable(item) for item in tree]
     if isinstance(tree, dict):
         return {_encodable(key): _encodable(value) for key, value in tree.items()}
     return tree
+
+
+def text_of(content: object) -> str:
+    """The text of a content: a text, a list of parts, or nothing.
+
+    Raises: ValueError for anything else.
+    """
+    if isinstance(content, list):
+        return "".join(
+            text_of(part.get("text") if isinstance(part, dict) else part) for part in content
+        )
+    if content is not None and not isinstance(content, str):
+        raise ValueError(f"a content is no {type(content).__name__}")
+    return content or ""
+
+
+def said(value: object) -> str | None:
+    """A text field that is one; None for whatever else a server may put there."""
+    return value if isinstance(value, str) and value else None
+
+
+FAILED = frozenset({"error", "abort", "cancelled"})
+"""Finish reasons of compatible servers that mean: there is no answer."""
+
+
+def finish(reason: object) -> str:
+    """The finish reason, ``stop`` where none is told.
+
+    Raises: ServerFailed where it says that there is no answer.
+    """
+    told = said(reason) or "stop"
+    if told in FAILED:
+        raise ServerFailed(f"The server ended the answer with {told!r}.")
+    return told
 
 
 def counted(usage: object, shape: type[T]) -> T | None:

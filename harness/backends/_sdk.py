@@ -70,7 +70,7 @@ class SDKClient:
             default_headers=self._headers,
             http_client=self._sdk.DefaultAioHttpClient(
                 limits=Limits(max_connections=most, max_keepalive_connections=most),
-                timeout=Timeout(self._timeout_s, connect=min(self._timeout_s, 30.0)),
+                timeout=Timeout(self._timeout_s, connect=min(self._timeout_s / 2, 10.0)),
             ),
         )
         if urlsplit(self.url).hostname not in OWN_HOSTS:

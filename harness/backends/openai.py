@@ -12,37 +12,25 @@ from typing import Any
 
 import msgspec
 
-from harness.backends._bodies import UNREADABLE, Count, counted, read
+from harness.backends._bodies import UNREADABLE, Count, counted, finish, read, said, text_of
 from harness.backends._presets import Preset, chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
-from harness.errors import ServerFailed
 from harness.records import Reply, Request, Usage
 
 
-class _Part(msgspec.Struct):
-    """Some servers send the answer in parts."""
-
-    text: str = ""
-
-
 class _Message(msgspec.Struct):
-    content: str | list[_Part] | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    """What else a server puts here must not lose the answer: hence Any."""
 
-    @property
-    def text(self) -> str:
-        """The whole answer."""
-        if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
-        return self.content or ""
+    content: Any = None
+    refusal: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
 
 
 class _Choice(msgspec.Struct):
     message: _Message
-    finish_reason: str | None = None
+    finish_reason: Any = None
 
 
 class _InputDetails(msgspec.Struct):
@@ -81,9 +69,6 @@ class _Completion(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Completion)
-
-FAILED = frozenset({"error", "abort"})
-"""Finish reasons of compatible servers that mean: there is no answer."""
 
 
 class OpenAIBackend:
@@ -165,18 +150,17 @@ def usage_record(usage: object) -> Usage | None:
 
 def _reply(choice: _Choice, completion: _Completion) -> Reply:
     message, usage = choice.message, usage_record(completion.usage)
-    finish_reason = choice.finish_reason or "stop"
-    if finish_reason in FAILED:
-        raise ServerFailed(f"The server ended the answer with {finish_reason!r}.")
-    if message.refusal and not message.text:
-        return Reply(message.refusal, "refusal", usage, completion.model)
-    text, thought = split_think(message.text)
+    finish_reason, content = finish(choice.finish_reason), text_of(message.content)
+    refusal = said(message.refusal)
+    if refusal and not content:
+        return Reply(refusal, "refusal", usage, completion.model)
+    text, thought = split_think(content)
     return Reply(
         text,
         finish_reason,
         usage,
         completion.model,
-        reasoning=message.reasoning_content or message.reasoning or thought,
+        reasoning=said(message.reasoning_content) or said(message.reasoning) or thought,
     )
 
 

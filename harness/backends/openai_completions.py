@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harness.backends._bodies import UNREADABLE, read
+from harness.backends._bodies import UNREADABLE, finish, read
 from harness.backends._presets import chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
@@ -25,7 +25,7 @@ from harness.records import Reply, Request
 
 class _Choice(msgspec.Struct):
     text: str
-    finish_reason: str | None = None
+    finish_reason: Any = None
 
 
 class _Completion(msgspec.Struct):
@@ -89,7 +89,7 @@ class OpenAICompletionsBackend:
         text, reasoning = split_think(choice.text)
         return Reply(
             text,
-            choice.finish_reason or "stop",
+            finish(choice.finish_reason),
             usage_record(completion.usage),
             completion.model,
             reasoning=reasoning,

@@ -25,13 +25,20 @@ PLAIN_SECONDS = 10.0
 def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[None]:
     """Show a run's progress while entered."""
     if console.is_terminal:
-        with Live(
+        live = Live(
             get_renderable=lambda: _table(name, tally, stop),
             console=console,
             refresh_per_second=5,
             transient=True,
-        ):
+        )
+        with contextlib.suppress(OSError):
+            live.start()
+        try:
             yield
+        finally:
+            # A terminal that has gone away is no reason for a run to fail.
+            with contextlib.suppress(OSError):
+                live.stop()
         return
     done = threading.Event()
 
@@ -52,7 +59,8 @@ def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[
 
 def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:
     facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
-    console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
+    with contextlib.suppress(OSError):  # a full disk or a closed pipe is no reason to fail
+        console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
 
 
 def _table(name: str, tally: Tally, stop: Stop) -> RenderableType:

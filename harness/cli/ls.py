@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics, from_json
@@ -28,7 +29,10 @@ def list_runs() -> None:
 def _metrics(folder: RunFolder) -> Metrics | None:
     """None where there are none yet; one damaged run must not hide the others."""
     try:
-        return from_json(folder.metrics.read_bytes(), folder.metrics)
+        metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
+        # The metrics may be those of before the run grew, or of before it was killed.
+        complete, planned = folder.progress()
+        return replace(metrics, complete=complete, n_planned=planned)
     except FileNotFoundError:
         return None
     except (HarnessError, OSError) as error:

@@ -18,7 +18,7 @@ from harness.cli.live import progress
 from harness.cli.outlook import show_outlook
 from harness.config.loading import load
 from harness.config.settings import Settings, secret
-from harness.errors import SecretMissing
+from harness.errors import HarnessError, SecretMissing
 from harness.middleware.stopping import Stop
 from harness.report.tables import run_tables
 from harness.report.transcript import inert_text
@@ -99,6 +99,10 @@ def _run(job: Job, again: str) -> int:
     except (asyncio.CancelledError, KeyboardInterrupt):
         messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
         return INTERRUPTED
+    except HarnessError:
+        if tallies:  # work had begun
+            messages.print(Text(f"To continue: {again}"), soft_wrap=True)
+        raise
     output.print(run_tables(result.metrics))
     messages.print(Text(f"Results in {job.folder.path}"), soft_wrap=True)
     if result.ended == "interrupted":

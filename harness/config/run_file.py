@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -64,6 +65,22 @@ class PluginSection(BaseModel):
                     "variables, and the variable's name into model.api_key_env"
                 )
         return self
+
+
+def _keys(tree: object) -> Iterator[str]:
+    """The keys of nested mappings and lists."""
+    if isinstance(tree, dict):
+        for key, below in tree.items():
+            yield str(key)
+            yield from _keys(below)
+    elif isinstance(tree, list):
+        for below in tree:
+            yield from _keys(below)
+
+
+def _names_a_secret(key: str) -> bool:
+    name = key.lower().replace("-", "_")
+    return name in SECRETS or name.endswith(("_api_key", "_secret", "_password"))
 
 
 def _names_a_user(url: str) -> bool:
@@ -166,7 +183,7 @@ class RunFile(Section):
             raise ValueError("max_tokens must be 1 or more (and below two thousand million)")
         if not all(decoding.stop):
             raise ValueError("stop holds an empty text")
-        if any(key.lower().replace("-", "_") in SECRETS for key in decoding.extra):
+        if any(map(_names_a_secret, _keys(decoding.extra))):
             raise ValueError("extra would hold a secret: secrets go into environment variables")
         try:
             json.dumps(decoding.extra, allow_nan=False)

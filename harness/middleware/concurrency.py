@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.errors import TimedOut
 from harness.middleware.stopping import Stop, Stopping
 from harness.ports import Backend
-from harness.records import Reply, Request
+from harness.records import Reply, Request, encodable
 
 
 class Concurrency:
@@ -57,14 +57,7 @@ class Concurrency:
                 ) from None
             return replace(
                 reply,
-                text=_encodable(reply.text),
-                reasoning=reply.reasoning and _encodable(reply.reasoning),
+                text=encodable(reply.text),
+                reasoning=reply.reasoning and encodable(reply.reasoning),
                 latency_s=self._clock() - started,
             )
-
-
-def _encodable(text: str) -> str:
-    """The text with lone surrogates replaced: no file could hold them."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode()

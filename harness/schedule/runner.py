@@ -221,7 +221,7 @@ class Runner:
             if attempt.feedback is not None:
                 said, more = await self._polished(attempt.feedback, "feedback", work, attempt.round)
                 attempt = replace(attempt, feedback=said, polish=(*attempt.polish, *more))
-        except (Stopping, FatalCallError):  # the next session polishes it
+        except BaseException:  # the reply was paid for; the next session polishes it
             self._record(replace(attempt, feedback=None))
             raise
         self._record(attempt)

@@ -43,7 +43,7 @@ class Tally:
         """Count one attempt."""
         self.attempts += 1
         self.outcomes[attempt.outcome] += 1
-        if attempt.error:
+        if attempt.outcome == "error" and attempt.error:
             self.last_error = attempt.error
             self._count_error(attempt.error)
         self._count_call(attempt)
@@ -63,7 +63,7 @@ class Tally:
                 self.cost_usd += call.cost_usd
 
     def finish_sample(self, passed: bool | None) -> None:
-        """Count a sample that owes nothing more.
+        """Count a sample that was worked to its end, or to a failed call.
 
         passed: the verdict on its last round.
         """

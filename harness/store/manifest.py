@@ -70,10 +70,14 @@ class Manifest:
         self._sessions.append({"started_at": self._clock(), "ended_at": None, "ended": "killed"})
         self._write()
 
-    def plan(self, samples: int) -> None:
-        """How many samples the whole run has."""
-        self._content["samples"] = samples
+    def plan(self, samples: int, owed: int) -> None:
+        """How many samples the whole run has, and how many of them are unfinished."""
+        self._content |= {"samples": samples, "owed": owed}
         self._write()
+
+    def left(self, owed: int) -> None:
+        """How many samples are unfinished now; written with the end of the session."""
+        self._content["owed"] = owed
 
     def end(self, how: str) -> None:
         """The session ends.

@@ -163,7 +163,7 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
     for number, _, line in _decoded(path, _Line):
         try:
             instance.append(instances.number(line))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise _invalid(path, number, error) from None
         sample.append(line.sample)
         round_.append(line.round)
@@ -200,7 +200,7 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
             seen.add((name.sample, name.round))
             try:
                 latest[name.sample, name.round] = decode(text)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise _invalid(path, number, error) from None
             for sample, later in list(latest):
                 if anew and sample == name.sample and later > name.round:
@@ -245,7 +245,7 @@ def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, bytes, L]]:
         for number, (_, text) in enumerate(lines(path), start=1):
             try:
                 line = decode(text)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 # Another version may well differ in shape: say so rather than what differs.
                 _refuse_other_version(path, number, _version(text))
                 raise _invalid(path, number, error) from None

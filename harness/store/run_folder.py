@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from harness.config.loading import read, validate
 from harness.config.run_file import RunFile, check_name, conflicts, value
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
+from harness.store.attempts import lines
 
 
 class RunFolder:
@@ -38,12 +39,12 @@ class RunFolder:
         self.metrics = self.path / "metrics.json"
 
     def exists(self) -> bool:
-        """Whether a run has been begun here."""
+        """Whether a run has its configuration here."""
         return _exists(self.config)
 
     def begun(self) -> bool:
         """Whether there is anything to continue: at least one attempt."""
-        return self.exists() and self.attempts.exists() and self.attempts.stat().st_size > 0
+        return self.exists() and any(True for _ in lines(self.attempts))
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -115,6 +116,11 @@ class RunFolder:
     def read_manifest(self) -> dict[str, Any]:
         """The manifest, empty where there is none."""
         return _read_json(self.manifest)
+
+    def progress(self) -> tuple[bool, int | None]:
+        """Whether nothing is owed, and how many samples the whole run has, where that is known."""
+        manifest = self.read_manifest()
+        return manifest.get("owed") == 0, manifest.get("samples")
 
     def read_metrics(self) -> dict[str, Any]:
         """The metrics as they were last written, empty where there are none."""

@@ -106,14 +106,19 @@ async def test_a_refusal_is_told_apart_from_an_answer() -> None:
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ('{"choices":[{"message":{"content":"half \\ud83d emoji"}}]}', "half ? emoji"),
+        ('{"choices":[{"message":{"content":"half \\ud83d emoji"}}]}', "half \ufffd emoji"),
         ('{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"text":"b"}]}}]}', "ab"),
         ('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":null}}', "a"),
         ('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1e40}}', "a"),
         ('{"choices":[{"message":{"content":"a"}}],"usage":"many"}', "a"),
+        (b'{"choices":[{"message":{"content":"Gr\xfc\xdfe"}}]}', "Gr\ufffd\ufffde"),
+        ('{"choices":[{"message":{"content":"a","reasoning":{"x":1},"refusal":false}}]}', "a"),
+        ('{"choices":[{"message":{"content":["a",{"text":null}]},"finish_reason":5}]}', "a"),
     ],
 )
-async def test_an_answer_that_was_paid_for_is_not_lost_to_a_detail(body: str, text: str) -> None:
+async def test_an_answer_that_was_paid_for_is_not_lost_to_a_detail(
+    body: str | bytes, text: str
+) -> None:
     with answering(body) as (url, received):
         reply = await ask(url)
     assert (reply.text, reply.usage) == (text, None)

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 
 from harness.mock import MockServer
 from harness.records import Reply
-from tests.cli.command import begun, harness
+from tests.cli.command import COMMAND, ROOT, begun, harness
 
 GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
 
@@ -285,3 +286,27 @@ def test_no_file_of_a_run_holds_a_secret(runs: Path) -> None:
     assert cache
     assert not any(b"sk-very-secret" in path.read_bytes() for path in written + cache)
     assert "sk-very-secret" not in ended.stdout + ended.stderr
+
+
+def test_a_run_that_grew_and_was_killed_is_not_complete(runs: Path) -> None:
+    command = ("run", "configs/quickstart.yaml", "-o", "model.latency_s=0.05", "-o", "samples=1")
+    assert harness(*command, "--limit", "13").returncode == 0
+    assert "INCOMPLETE" not in harness("show", "quickstart").stdout
+    process = begun(*command)
+    wait_for_lines(runs / "quickstart" / "attempts.jsonl", 40)
+    process.kill()
+    process.communicate()
+    assert "INCOMPLETE" in harness("show", "quickstart").stdout
+    assert "of 130" in harness("ls").stdout
+    assert harness(*command).returncode == 0
+    assert metrics(runs, "quickstart")["complete"] is True
+
+
+def test_where_the_progress_goes_does_not_decide_how_a_run_ends(runs: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run(
+            [*COMMAND, "run", "configs/quickstart.yaml"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=full, check=False,
+        )  # fmt: skip
+    assert metrics(runs, "quickstart")["complete"] is True
+    assert b"word01" in process.stdout

@@ -42,6 +42,7 @@ def test_what_a_session_has_done() -> None:
 
 def test_errors_are_counted_by_their_message() -> None:
     tally = Tally(owed=1)
+    tally.record(structs.replace(attempt("unparseable", False), error="no number in it"))
     for number in range(30):
         tally.record(structs.replace(attempt("error", None), error=str(number // 2)))
     for number in range(100):
