@@ -328,7 +328,7 @@ def _cost(backend: Backend) -> Callable[[Call], float | None]:
 
 
 def foresee_job(job: Job) -> Outlook:
-    """What a job would do; nothing is asked of a provider and nothing written."""
+    """What a job would do; no provider is asked, and no reply or attempt is written."""
     backend = job.backend
     by_instance = "by_instance" in backend.features
 

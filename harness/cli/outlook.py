@@ -21,7 +21,7 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
     run = job.run
     table = Table.grid(padding=(0, 2))
     rows = {
-        "run": str(job.folder.path) + (" (continued)" if job.folder.exists() else ""),
+        "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.name,
         "model": f"{run.model.name} by {run.model.backend} {job.backend.endpoint}".strip(),
         "instances": f"{outlook.instances:,}",

@@ -64,9 +64,9 @@ def run_file(
         for job in jobs:
             show_outlook(job, foresee_job(job), missing)
         return 0
+    again = _again(file, overrides, limit, base)
     code = 0
     for job in jobs:
-        again = _again(file, overrides, limit, base)
         code = max(code, _run(job, again))
         if code == INTERRUPTED:
             break
