@@ -28,8 +28,8 @@ def mock(
         typer.Option(
             metavar="NAME=PROBABILITY",
             help="Make a share of the requests fail; repeatable. Names: 400, 429, 500, 503, 529, "
-            "reset, stall, stall_body, truncated_body, invalid_json, empty, reasoning_only, "
-            "refusal, content_filter. A retried request draws anew.",
+            "reset, stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, "
+            "empty, reasoning_only, refusal, content_filter. A retried request draws anew.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of faults and latencies.")] = 0,
@@ -48,16 +48,20 @@ def mock(
         typer.Option(help="A model there is; repeatable. Any other gets a 404."),
     ] = None,
     rpm: Annotated[
-        int | None, typer.Option(help="Requests let through in any 60 seconds.", min=1)
+        int | None,
+        typer.Option(help="Requests let through in any 60 seconds, for each model.", min=1),
     ] = None,
     tpm: Annotated[
-        int | None, typer.Option(help="Tokens let through in any 60 seconds.", min=1)
+        int | None,
+        typer.Option(help="Tokens let through in any 60 seconds, for each model.", min=1),
     ] = None,
     input_tpm: Annotated[
-        int | None, typer.Option(help="Input tokens let through in any 60 seconds.", min=1)
+        int | None,
+        typer.Option(help="Input tokens let through in any 60 seconds, for each model.", min=1),
     ] = None,
     output_tpm: Annotated[
-        int | None, typer.Option(help="Output tokens let through in any 60 seconds.", min=1)
+        int | None,
+        typer.Option(help="Output tokens let through in any 60 seconds, for each model.", min=1),
     ] = None,
     retry_after: Annotated[
         float, typer.Option(help="Seconds told with a drawn 429; 0 tells nothing.", min=0)
@@ -82,7 +86,8 @@ def mock(
 
     Prints its base URL once it listens: put it in a run file as model.base_url
     (for the backend anthropic without its /v1).
-    Counters are at /stats; POST /faults changes faults and latency. Ctrl-C ends it.
+    Counters and peak_per_minute, the most that was let in during any 60 seconds, are at /stats;
+    POST /faults changes faults, latency and limits. Ctrl-C ends it.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.
     from harness.mock import MockError, MockServer

@@ -74,7 +74,7 @@ class Anthropic:
         Waiting is told in whole seconds, rounded up: there is no finer header.
         """
         headers = [(b"request-id", request_id.encode())]
-        for level in levels:
+        for level in _told(levels) if levels else ():
             figures = {
                 "limit": str(level.limit),
                 "remaining": str(level.remaining),
@@ -147,6 +147,17 @@ def _error(status: int, message: str, code: str | None = None) -> Mapping[str, o
     if code is not None:
         error["details"] = {"error_code": code}
     return error
+
+
+def _told(levels: Sequence[Level]) -> Sequence[Level]:
+    """The limits, and where none is on all tokens, input's and output's added up: so the API."""
+    units = {level.unit: level for level in levels}
+    read, written = units.get("input tokens"), units.get("output tokens")
+    if "tokens" in units or read is None or written is None:
+        return levels
+    limit, used = read.limit + written.limit, read.used + written.used
+    reset_s = max(read.reset_s, written.reset_s)
+    return [*levels, Level("tokens", limit, used, wanted=0, wait_s=0.0, reset_s=reset_s)]
 
 
 def _moment(seconds: float) -> str:

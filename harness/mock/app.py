@@ -54,7 +54,7 @@ def wires(reasoning: Reasoning | None) -> tuple[Wire, ...]:
 
 
 class Provider:
-    """The application. `faults` and `latency` may be exchanged while it serves."""
+    """The application. `faults`, `latency` and `limits` may be exchanged while it serves."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class Provider:
     ) -> None:
         self.faults = faults
         self.latency = latency
+        self.limits = limits or RateLimits()
         self.stats = Stats()
         self._models = models
         self._seed = seed
         self._answerer = answerer
-        self._limits = limits or RateLimits()
         self._api_key = api_key
         self._retry_after = retry_after
         self._reasoning = reasoning
@@ -106,12 +106,15 @@ class Provider:
         request_id = f"req_{digest}{count.requests:04d}"
         luck = draw(self._seed, digest, count.requests)
         fault = self.faults.pick(luck.fault)
+        model = None
         try:
             ask = self._admit(wire, headers, body, digest)
+            model = ask.model
+            self.stats.recognise(model)
             choices = self._choices(wire, ask, fault)
-            self._limit(wire, ask, choices)
+            self._limit(wire, ask, choices, fault)
         except Problem as problem:
-            await self._refuse_with(wire, problem, request_id, connection)
+            await self._refuse_with(wire, problem, request_id, model, connection)
             return
         seconds = self.latency.seconds(luck.latency)
         if seconds > 0 and await connection.left_within(seconds):
@@ -120,10 +123,11 @@ class Provider:
         if fault is not None:
             self.stats.by_fault[fault.value] += 1
         if fault is not None and fault.status is not None:
-            await self._refuse_with(wire, self._problem(fault, wire, ask), request_id, connection)
+            failure = self._problem(fault, wire, ask)
+            await self._refuse_with(wire, failure, request_id, model, connection)
             return
         reply = wire.answer(ask, choices, int(time.time()))
-        told = wire.vendor.headers(request_id, self._limits.levels())
+        told = wire.vendor.headers(request_id, self.limits.levels(model))
         if fault is None or fault.is_answer:
             self._count_answer(ask, choices, count)
             await connection.answer(200, reply, told)
@@ -168,10 +172,15 @@ class Provider:
             for index, text in enumerate(texts)
         ]
 
-    def _limit(self, wire: Wire, ask: Ask, choices: Sequence[Choice]) -> None:
-        broken = self._limits.admit(ask.prompt_tokens, sum(c.tokens for c in choices))
+    def _limit(self, wire: Wire, ask: Ask, choices: Sequence[Choice], fault: Fault | None) -> None:
+        if fault is not None and fault.status is not None:
+            read = written = 0  # It fails before the model runs, but it is a request.
+        else:
+            read, written = ask.prompt_tokens, sum(choice.tokens for choice in choices)
+        broken = self.limits.admit(ask.model, read, written)
         if broken is not None:
             raise wire.vendor.rate_limited(ask.model, broken, broken.wait_s)
+        self.stats.peak.add(read, written)
 
     def _count_answer(self, ask: Ask, choices: Sequence[Choice], count: BodyCount) -> None:
         self.stats.leave(200)
@@ -190,11 +199,14 @@ class Provider:
                 await connection.reset()
             case Fault.STALL:
                 await connection.gone()
-                self.stats.leave()
+                self.stats.abandon()
             case Fault.STALL_BODY:
                 await connection.answer_half(reply, headers)
                 await connection.gone()
-                self.stats.leave(200)
+                self.stats.abandon(200)
+            case Fault.TRICKLE:
+                await connection.trickle(reply, headers)
+                self.stats.abandon(200)
             case Fault.TRUNCATED_BODY:
                 self.stats.leave(200)
                 await connection.answer_half(reply, headers)
@@ -213,10 +225,16 @@ class Provider:
         return wire.vendor.failed(fault.status)
 
     async def _refuse_with(
-        self, wire: Wire, problem: Problem, request_id: str, connection: Connection
+        self,
+        wire: Wire,
+        problem: Problem,
+        request_id: str,
+        model: str | None,
+        connection: Connection,
     ) -> None:
         vendor = wire.vendor
-        headers = vendor.headers(request_id, self._limits.levels(), problem.retry_after)
+        levels = [] if model is None else self.limits.levels(model)
+        headers = vendor.headers(request_id, levels, problem.retry_after)
         self.stats.leave(problem.status)
         await connection.answer(problem.status, vendor.error(problem, request_id), headers)
 

@@ -21,6 +21,9 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+TRICKLE_S = 1.0
+"""Seconds between the bytes of an answer that trickles: less than any client waits for a read."""
+
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -60,6 +63,16 @@ class Connection:
         await self._start(200, len(body), headers)
         half = body[: len(body) // 2]
         await self._send({"type": "http.response.body", "body": half, "more_body": True})
+
+    async def trickle(self, body: bytes, headers: Headers) -> None:
+        """A 200 whose body comes byte by byte, without the last; until the client leaves."""
+        await self._start(200, len(body), headers)
+        for at in range(len(body) - 1):
+            byte = body[at : at + 1]
+            await self._send({"type": "http.response.body", "body": byte, "more_body": True})
+            if await self.left_within(TRICKLE_S):
+                return
+        await self.gone()
 
     async def cut(self) -> None:
         """Close the connection in good order, whatever was promised."""

@@ -1,8 +1,9 @@
 """The paths that no provider has: counters, and changing the weather while it serves.
 
 ``GET /stats``, ``GET /stats/bodies``, ``POST /stats/reset``,
-``GET /faults`` and ``POST /faults`` with ``{"faults": {"503": 1}, "latency": 0.1}``,
-both keys optional, ``{}`` for ``faults`` ending them all. None of these is counted.
+``GET /faults`` and ``POST /faults`` with ``{"faults": {"503": 1}, "latency": 0.1,
+"limits": {"requests_per_minute": 600}}``, each key optional, ``{}`` for ``faults`` or
+``limits`` ending them all. None of these is counted.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from harness.mock.connection import Connection
 from harness.mock.errors import MockError
 from harness.mock.faults import FaultMix
 from harness.mock.latency import Latency
+from harness.mock.limits import Limits, RateLimits
 from harness.mock.stats import Stats
 
 
 class Weather(msgspec.Struct, forbid_unknown_fields=True):
-    """What ``/faults`` tells and takes; None leaves a thing as it is."""
+    """What ``/faults`` tells and takes; None leaves a thing as it is.
+
+    limits: all of them; what is not among them is without limit.
+    """
 
     faults: dict[str, float] | None = None
     latency: float | str | None = None
+    limits: Limits | None = None
 
 
 class Controlled(Protocol):
@@ -31,17 +37,20 @@ class Controlled(Protocol):
 
     faults: FaultMix
     latency: Latency
+    limits: RateLimits
     stats: Stats
 
 
 def change(provider: Controlled, weather: Weather) -> None:
-    """Exchange faults and latency for the requests from now on.
+    """Exchange faults, latency and limits for the requests from now on.
 
-    Raises: MockError; nothing is changed then.
+    New limits count from nothing. Raises: MockError; nothing is changed then.
     """
     faults = provider.faults if weather.faults is None else FaultMix.of(weather.faults)
     latency = provider.latency if weather.latency is None else Latency.of(weather.latency)
     provider.faults, provider.latency = faults, latency
+    if weather.limits is not None:
+        provider.limits = RateLimits(weather.limits)
 
 
 class Control:
@@ -75,8 +84,9 @@ class Control:
         return self._provider.stats.snapshot()
 
     def _weather(self) -> Weather:
-        shares = self._provider.faults.shares
-        return Weather({f.value: share for f, share in shares.items()}, str(self._provider.latency))
+        provider = self._provider
+        shares = {fault.value: share for fault, share in provider.faults.shares.items()}
+        return Weather(shares, str(provider.latency), provider.limits.limits)
 
     def _change(self, body: bytes) -> Weather:
         change(self._provider, msgspec.json.decode(body, type=Weather))

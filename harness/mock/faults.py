@@ -25,6 +25,8 @@ class Fault(StrEnum):
     A number is that HTTP status.
     reset: the connection is reset before anything is sent.
     stall: nothing is ever sent. stall_body: half the body, then nothing more.
+    trickle: a byte of the body each second, and never the last: every read
+        succeeds, and only a limit on the whole request ends it.
     truncated_body: half the body, then the connection is closed.
     invalid_json: half the body, complete as HTTP.
     empty: an answer without text. reasoning_only: the same, because reasoning
@@ -40,6 +42,7 @@ class Fault(StrEnum):
     RESET = "reset"
     STALL = "stall"
     STALL_BODY = "stall_body"
+    TRICKLE = "trickle"
     TRUNCATED_BODY = "truncated_body"
     INVALID_JSON = "invalid_json"
     EMPTY = "empty"

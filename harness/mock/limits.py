@@ -1,7 +1,9 @@
-"""Rate limits as providers keep them: so many units in any sixty seconds.
+"""Rate limits as providers keep them: so many units in any sixty seconds, for each model.
 
 The window slides and is exact: the server is the judge of whether a client
-kept to a limit, so it must not let more through at a window's edge.
+kept to a limit, so it must not let more through at a window's edge. Models
+beyond those that are told apart (see `models`) share their windows, so that
+made-up names are no way round a limit.
 """
 
 from __future__ import annotations
@@ -13,10 +15,32 @@ from typing import Literal
 
 from msgspec import Struct
 
+from harness.mock.errors import MockError
+from harness.mock.models import kept_as
+
 WINDOW_S = 60.0
 
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 """What is limited; `tokens` are those of input and output together."""
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What each model may use in any sixty seconds; None for no limit.
+
+    Raises: MockError for a limit below 1.
+    """
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    input_tokens_per_minute: int | None = None
+    output_tokens_per_minute: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would let nothing in, ever."""
+        for name in self.__struct_fields__:
+            limit = getattr(self, name)
+            if limit is not None and limit < 1:
+                raise MockError(f"{name} must be at least 1, not {limit}.")
 
 
 class Level(Struct, frozen=True):
@@ -75,45 +99,53 @@ class SlidingWindow:
 
 
 class RateLimits:
-    """The limits of one provider, shared by all its models; none by default."""
+    """The limits of one provider, kept for each model by itself; none by default."""
 
     def __init__(
-        self,
-        requests_per_minute: int | None = None,
-        tokens_per_minute: int | None = None,
-        input_tokens_per_minute: int | None = None,
-        output_tokens_per_minute: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        limits: list[tuple[Unit, int | None]] = [
-            ("requests", requests_per_minute),
-            ("tokens", tokens_per_minute),
-            ("input tokens", input_tokens_per_minute),
-            ("output tokens", output_tokens_per_minute),
+        self.limits = limits or Limits()
+        self._clock = clock
+        units: list[tuple[Unit, int | None]] = [
+            ("requests", self.limits.requests_per_minute),
+            ("tokens", self.limits.tokens_per_minute),
+            ("input tokens", self.limits.input_tokens_per_minute),
+            ("output tokens", self.limits.output_tokens_per_minute),
         ]
-        self._windows = [SlidingWindow(unit, n, clock) for unit, n in limits if n is not None]
+        self._units = [(unit, limit) for unit, limit in units if limit is not None]
+        self._models: dict[str, list[SlidingWindow]] = {}
 
-    def admit(self, read: int, written: int) -> Level | None:
+    def admit(self, model: str, read: int, written: int) -> Level | None:
         """Count a request with so many tokens of input and output, or say which limit it breaks.
 
         A refused request uses nothing up.
         """
-        if not self._windows:
+        if not self._units:
             return None
+        windows = self._windows(model)
         amounts = {
             "requests": 1,
             "tokens": read + written,
             "input tokens": read,
             "output tokens": written,
         }
-        for window in self._windows:
+        for window in windows:
             level = window.level(amounts[window.unit])
             if level.wait_s > 0:
                 return level
-        for window in self._windows:
+        for window in windows:
             window.take(amounts[window.unit])
         return None
 
-    def levels(self) -> list[Level]:
-        """How full each limit is now; empty where there are none."""
-        return [window.level() for window in self._windows]
+    def levels(self, model: str) -> list[Level]:
+        """How full each of a model's limits is now; empty where there are none."""
+        if not self._units:
+            return []
+        return [window.level() for window in self._windows(model)]
+
+    def _windows(self, model: str) -> list[SlidingWindow]:
+        windows = self._models.get(model)
+        if windows is None:
+            fresh = [SlidingWindow(unit, limit, self._clock) for unit, limit in self._units]
+            windows = self._models.setdefault(kept_as(model, self._models), fresh)
+        return windows

@@ -1,4 +1,7 @@
-"""OpenAI's way with keys, errors, limits and usage, for all of its wire formats."""
+"""OpenAI's way with keys, errors, limits and usage, for all of its wire formats.
+
+Limits of input or output alone are kept but not told: OpenAI has no words for them.
+"""
 
 from __future__ import annotations
 
@@ -66,20 +69,24 @@ class OpenAI:
     def headers(
         self, request_id: str, levels: Sequence[Level], retry_after: float | None = None
     ) -> Headers:
-        """``x-request-id``, ``x-ratelimit-{limit,remaining,reset}-{requests,tokens}``, waiting."""
+        """``x-request-id``, ``x-ratelimit-{limit,remaining,reset}-{requests,tokens}``, waiting.
+
+        Waiting is told in whole seconds, rounded up, and in milliseconds.
+        """
         headers = [(b"x-request-id", request_id.encode())]
         for level in levels:
             if level.unit not in ("requests", "tokens"):
-                continue  # OpenAI has no other limits to tell of.
+                continue
             figures = {
                 "limit": str(level.limit),
                 "remaining": str(level.remaining),
-                "reset": f"{level.reset_s:.3f}s",
+                "reset": _duration(level.reset_s),
             }
             for name, value in figures.items():
                 headers.append((f"x-ratelimit-{name}-{level.unit}".encode(), value.encode()))
         if retry_after:
-            headers.append(_retry_after(retry_after))
+            headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
+            headers.append((b"retry-after-ms", b"%d" % math.ceil(retry_after * 1000)))
         return headers
 
     def error(self, problem: Problem, request_id: str) -> bytes:
@@ -152,7 +159,7 @@ class OpenAI:
         figures = (
             f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}" if level else ""
         )
-        wait = f" Please try again in {retry_after:g}s." if retry_after else ""
+        wait = f" Please try again in {_duration(retry_after)}." if retry_after else ""
         message = (
             f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM){figures}."
             f"{wait} Visit https://platform.openai.com/account/rate-limits to learn more."
@@ -177,11 +184,13 @@ def _error(
     return {"message": message, "type": kind, "param": param, "code": code}
 
 
-def _retry_after(seconds: float) -> tuple[bytes, bytes]:
-    # The standard header knows whole seconds only; OpenAI has one for the rest.
-    if seconds == int(seconds):
-        return b"retry-after", b"%d" % seconds
-    return b"retry-after-ms", b"%d" % math.ceil(seconds * 1000)
+def _duration(seconds: float) -> str:
+    """As OpenAI, and Go, write it: ``20ms``, ``1.5s``, ``6m0s``; never too short."""
+    milliseconds = math.ceil(seconds * 1000)
+    if 0 < milliseconds < 1000:
+        return f"{milliseconds}ms"
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
 
 def _masked(key: str) -> str:

@@ -29,7 +29,7 @@ from harness.mock.control import Weather, change
 from harness.mock.errors import MockError
 from harness.mock.faults import FaultMix
 from harness.mock.latency import Latency
-from harness.mock.limits import RateLimits
+from harness.mock.limits import Limits, RateLimits
 from harness.mock.reasoning import Reasoning
 from harness.mock.stats import BodyCount, Snapshot
 
@@ -56,7 +56,7 @@ class MockServer:
     api_key: the one key that is let in; None lets all in.
     models: the models that there are; none given means any.
     requests_per_minute, tokens_per_minute, input_tokens_per_minute,
-    output_tokens_per_minute: rate limits over any 60 seconds.
+    output_tokens_per_minute: rate limits over any 60 seconds, for each model by itself.
     retry_after: seconds told with a drawn 429; None tells nothing.
     reasoning: the form in which answers carry reasoning: think, field or blocks
         (see `reasoning.Reasoning`); None for a model that does not reason.
@@ -92,10 +92,12 @@ class MockServer:
             seed=seed,
             answerer=_answerer(answers),
             limits=RateLimits(
-                requests_per_minute,
-                tokens_per_minute,
-                input_tokens_per_minute,
-                output_tokens_per_minute,
+                Limits(
+                    requests_per_minute,
+                    tokens_per_minute,
+                    input_tokens_per_minute,
+                    output_tokens_per_minute,
+                )
             ),
             api_key=api_key,
             models=models,
@@ -153,13 +155,17 @@ class MockServer:
         return self._provider.stats.by_body()
 
     def change(
-        self, *, faults: Mapping[str, float] | None = None, latency: float | str | None = None
+        self,
+        *,
+        faults: Mapping[str, float] | None = None,
+        latency: float | str | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        """Exchange faults or latency for the requests from now on; ``faults={}`` ends them.
+        """Exchange faults, latency or limits for the requests from now on.
 
-        Raises: MockError.
+        ``faults={}`` and ``limits=Limits()`` end them. Raises: MockError.
         """
-        change(self._provider, Weather(None if faults is None else dict(faults), latency))
+        change(self._provider, Weather(None if faults is None else dict(faults), latency, limits))
 
 
 class _Running:

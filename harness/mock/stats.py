@@ -6,6 +6,9 @@ from collections import Counter
 
 from msgspec import Struct
 
+from harness.mock.models import kept_as
+from harness.mock.peak import Peak, PerMinute
+
 
 class BodyCount(Struct):
     """How often one body was asked, and how often answered usably."""
@@ -23,9 +26,16 @@ class Snapshot(Struct, frozen=True):
         broken ones are not.
     repeated: requests for a body that had been answered usably before. Where
         samples are told apart by nothing in the body, these are legitimate.
-    abandoned: requests whose client had left before the answer was ready.
+    abandoned: requests whose client left before it had been sent a whole answer.
     by_status: HTTP statuses sent. by_fault: faults drawn. by_path: requests by
         the wire's path.
+    by_model: requests by model, of those with the right key, a sensible body
+        and a known model; also those that a rate limit refused. Models beyond
+        the first thousand are counted together.
+    peak_per_minute: the most that was let in during any 60 seconds, over all
+        models. What is refused at the door, by a rate limit too, is not in it.
+        A drawn fault is: a request without tokens where it is an HTTP status,
+        with the tokens of its answer otherwise.
     prompt_tokens, completion_tokens: as told in complete, well-formed replies.
     """
 
@@ -41,6 +51,8 @@ class Snapshot(Struct, frozen=True):
     by_status: dict[int, int]
     by_fault: dict[str, int]
     by_path: dict[str, int]
+    by_model: dict[str, int]
+    peak_per_minute: PerMinute
 
 
 class Stats:
@@ -69,6 +81,8 @@ class Stats:
         self.by_status: Counter[int] = Counter()
         self.by_fault: Counter[str] = Counter()
         self.by_path: Counter[str] = Counter()
+        self.by_model: Counter[str] = Counter()
+        self.peak = Peak()
         self.bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
@@ -86,16 +100,20 @@ class Stats:
             self.repeated += 1
         return body
 
+    def recognise(self, model: str) -> None:
+        """A request makes sense, and names this model."""
+        self.by_model[kept_as(model, self.by_model)] += 1
+
     def leave(self, status: int | None = None) -> None:
         """A request is over; with which status, if one was sent."""
         self.in_flight -= 1
         if status is not None:
             self.by_status[status] += 1
 
-    def abandon(self) -> None:
-        """A request is over because its client left."""
+    def abandon(self, status: int | None = None) -> None:
+        """A request is over because its client left; with which status, if one was sent."""
         self.abandoned += 1
-        self.leave()
+        self.leave(status)
 
     def snapshot(self) -> Snapshot:
         """The counters now."""
@@ -112,6 +130,8 @@ class Stats:
             by_status=dict(self.by_status),
             by_fault=dict(self.by_fault),
             by_path=dict(self.by_path),
+            by_model=dict(self.by_model),
+            peak_per_minute=self.peak.most,
         )
 
     def by_body(self) -> dict[str, BodyCount]:

@@ -347,7 +347,10 @@ async def test_rate_limits_and_their_headers(connect: Connect) -> None:
     assert timedelta(seconds=50) < reset - datetime.now(UTC) < timedelta(seconds=62)
     assert raised.value.type == "rate_limit_error"
     assert "rate limit of 20 input tokens per minute" in str(raised.value)
-    assert 50 < int(raised.value.response.headers["retry-after"]) <= 60
+    refused = raised.value.response.headers
+    assert 40 < int(refused["retry-after"]) <= 60
+    assert refused["anthropic-ratelimit-requests-remaining"] == "48"
+    assert refused["anthropic-ratelimit-input-tokens-limit"] == "20"
 
 
 async def test_refused_parameters(connect: Connect) -> None:

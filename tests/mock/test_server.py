@@ -12,7 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.mock import Fault, MockError, MockServer
+from harness.mock import Fault, Limits, MockError, MockServer, PerMinute
+from harness.mock.models import MOST, OTHERS
 from harness.mock.stats import BodyCount
 
 TIMEOUT_S = 0.3
@@ -136,11 +137,15 @@ async def test_answers_that_say_nothing(client: httpx2.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "header"),
-    [(2, ("retry-after", "2")), (0.05, ("retry-after-ms", "50")), (None, None)],
+    ("seconds", "told"),
+    [
+        (2, {"retry-after": "2", "retry-after-ms": "2000"}),
+        (0.05, {"retry-after": "1", "retry-after-ms": "50"}),
+        (None, {}),
+    ],
 )
 async def test_retry_after(
-    client: httpx2.AsyncClient, seconds: float | None, header: tuple[str, str] | None
+    client: httpx2.AsyncClient, seconds: float | None, told: dict[str, str]
 ) -> None:
     with (
         MockServer(faults={"429": 1}, retry_after=seconds) as server,
@@ -148,8 +153,7 @@ async def test_retry_after(
     ):
         await post(client, server)
     headers = raised.value.response.headers
-    told = [(name, value) for name, value in headers.items() if name.startswith("retry")]
-    assert told == ([header] if header else [])
+    assert {name: text for name, text in headers.items() if name.startswith("retry")} == told
 
 
 async def test_faults_do_not_depend_on_the_order_and_retries_can_succeed(
@@ -214,17 +218,142 @@ async def test_client_that_leaves_is_not_answered(client: httpx2.AsyncClient) ->
         assert (server.stats().abandoned, server.stats().answered) == (1, 0)
 
 
+@pytest.mark.parametrize(("fault", "status"), [("stall", {}), ("stall_body", {200: 1})])
+async def test_answer_that_never_comes_is_abandoned(
+    client: httpx2.AsyncClient, fault: str, status: dict[int, int]
+) -> None:
+    with MockServer(faults={fault: 1}) as server:
+        with pytest.raises(httpx2.ReadTimeout):
+            await post(client, server)
+        await until(server, in_flight=0)
+        stats = server.stats()
+    assert (stats.abandoned, stats.answered, stats.by_status) == (1, 0, status)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_trickle_outlives_any_limit_on_a_read(path: str) -> None:
+    body = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Hello."}]}
+    headers = {"anthropic-version": "2026-10-21"}
+    received = b""
+    with MockServer(faults={"trickle": 1}) as server:
+        async with (
+            httpx2.AsyncClient(timeout=20, verify=False) as client,
+            client.stream("POST", server.url + path, json=body, headers=headers) as reply,
+        ):
+            assert reply.status_code == 200
+            assert reply.headers["content-type"] == "application/json"
+            assert int(reply.headers["content-length"]) > 100
+            async for part in reply.aiter_raw():
+                received += part
+                if len(received) > 1:
+                    break
+            assert server.stats().in_flight == 1
+        await until(server, in_flight=0)
+        stats = server.stats()
+    assert received == b'{"'
+    assert (stats.abandoned, stats.answered, stats.by_status) == (1, 0, {200: 1})
+    assert stats.by_fault == {"trickle": 1}
+
+
+async def test_models_are_counted_and_limited_apart(client: httpx2.AsyncClient) -> None:
+    async def ask(model: object) -> httpx2.Response:
+        body = {"model": model, "messages": [{"role": "user", "content": "Hello."}]}
+        return await client.post(f"{server.base_url}/chat/completions", json=body)
+
+    with MockServer(requests_per_minute=2) as server:
+        replies = [await ask(model) for model in ("a", "a", "b", "a", 3)]
+        stats = server.stats()
+    remaining = [reply.headers.get("x-ratelimit-remaining-requests") for reply in replies]
+    assert [reply.status_code for reply in replies] == [200, 200, 200, 429, 400]
+    assert remaining == ["1", "0", "1", "0", None]
+    assert "Rate limit reached for a on requests" in replies[3].text
+    assert stats.by_model == {"a": 3, "b": 1}
+    assert (stats.requests, stats.peak_per_minute.requests) == (5, 3)
+
+
+async def test_drawn_failures_tell_the_limits_too(client: httpx2.AsyncClient) -> None:
+    with (
+        MockServer(requests_per_minute=9, faults={"429": 1}) as server,
+        pytest.raises(httpx2.HTTPStatusError) as raised,
+    ):
+        await post(client, server)
+    assert raised.value.response.headers["x-ratelimit-remaining-requests"] == "8"
+
+
+async def test_unknown_models_leave_no_trace(client: httpx2.AsyncClient) -> None:
+    with MockServer(requests_per_minute=2, models=["known"]) as server:
+        with pytest.raises(httpx2.HTTPStatusError) as raised:
+            await post(client, server)
+        assert server.stats().by_model == {}
+    assert raised.value.response.status_code == 404
+    assert "x-ratelimit-limit-requests" not in raised.value.response.headers
+
+
+async def test_made_up_models_are_counted_together() -> None:
+    with MockServer() as server:
+        async with httpx2.AsyncClient(timeout=20, verify=False) as client:
+            for number in range(MOST + 5):
+                body = {"model": f"m{number}", "messages": [{"role": "user", "content": "Hello."}]}
+                await answer(client, f"{server.base_url}/chat/completions", body)
+        by_model = server.stats().by_model
+    assert (len(by_model), by_model["m0"], by_model[OTHERS]) == (MOST + 1, 1, 5)
+
+
+async def test_peak_needs_no_limit(client: httpx2.AsyncClient) -> None:
+    with MockServer() as server:
+        for number in range(3):
+            await post(client, server, str(number))
+        stats = server.stats()
+        read, written = stats.prompt_tokens, stats.completion_tokens
+        assert min(read, written) > 0
+        assert stats.peak_per_minute == PerMinute(3, read + written, read, written)
+        # What failed with a status is a request that used no tokens.
+        server.change(faults={"503": 1})
+        with pytest.raises(httpx2.HTTPStatusError):
+            await post(client, server)
+        assert server.stats().peak_per_minute == PerMinute(4, read + written, read, written)
+        # What broke on its way did use them.
+        server.change(faults={"truncated_body": 1})
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await post(client, server)
+        assert server.stats().peak_per_minute.tokens > read + written
+        shown = (await client.get(f"{server.url}/stats")).json()["peak_per_minute"]
+        assert list(shown) == ["requests", "tokens", "input_tokens", "output_tokens"]
+        assert shown["requests"] == 5
+        await client.post(f"{server.url}/stats/reset")
+        assert server.stats().peak_per_minute == PerMinute()
+
+
 async def test_outage_that_ends(client: httpx2.AsyncClient) -> None:
     with MockServer() as server:
         down = {"faults": {"503": 1}, "latency": "uniform:0:0.01"}
         changed = await client.post(f"{server.url}/faults", json=down)
-        assert changed.json() == {"faults": {"503": 1.0}, "latency": "uniform:0:0.01"}
+        weather = {"faults": {"503": 1.0}, "latency": "uniform:0:0.01", "limits": {}}
+        assert changed.json() == weather
         with pytest.raises(httpx2.HTTPStatusError):
             await post(client, server)
         await client.post(f"{server.url}/faults", json={"faults": {}})
         assert await post(client, server)
         shown = (await client.get(f"{server.url}/faults")).json()
-        assert shown == {"faults": {}, "latency": "uniform:0:0.01"}
+        assert shown == weather | {"faults": {}}
+
+
+async def test_limits_that_change(client: httpx2.AsyncClient) -> None:
+    with MockServer() as server:
+        await post(client, server)
+        limits = {"requests_per_minute": 1, "tokens_per_minute": 10_000}
+        changed = await client.post(f"{server.url}/faults", json={"limits": limits})
+        assert changed.json()["limits"] == limits
+        await post(client, server)
+        with pytest.raises(httpx2.HTTPStatusError) as raised:
+            await post(client, server)
+        assert raised.value.response.status_code == 429
+        server.change(latency=0)
+        assert (await client.get(f"{server.url}/faults")).json()["limits"] == limits
+        server.change(limits=Limits())
+        for _ in range(3):
+            await post(client, server)
+        assert (await client.get(f"{server.url}/faults")).json()["limits"] == {}
 
 
 @pytest.mark.parametrize(
@@ -233,6 +362,8 @@ async def test_outage_that_ends(client: httpx2.AsyncClient) -> None:
         ({"faults": {"rest": 1}}, "Did you mean 'reset'?"),
         ({"latency": "slow"}, "Not a latency"),
         ({"fault": {}}, "fault"),
+        ({"faults": {}, "limits": {"requests_per_minute": 0}}, "must be at least 1, not 0"),
+        ({"faults": {}, "limits": {"rpm": 1}}, "rpm"),
     ],
 )
 async def test_refused_change_changes_nothing(
