@@ -76,8 +76,12 @@ def _parse(text: str) -> Any:
         raise _Refused("nested too deeply", None, "Write it flatter.") from None
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(
+    path: Path, what: str = "run file", form: str = "It must hold at least 'task:' and 'model:'."
+) -> dict[str, Any]:
     """The mapping that a YAML file holds, not validated.
+
+    what, form: what the file should be, and what to write into it.
 
     Raises: ConfigError with file and line.
     """
@@ -96,8 +100,8 @@ def read(path: Path) -> dict[str, Any]:
         remedy = getattr(error, "remedy", "Check indentation and quotes.")
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
-        problem = "is empty" if raw is None else "is no run file"
-        raise ConfigError(f"{path} {problem}.", "It must hold at least 'task:' and 'model:'.")
+        problem = "is empty" if raw is None else f"is no {what}"
+        raise ConfigError(f"{path} {problem}.", form)
     return raw
 
 

@@ -39,6 +39,7 @@ class Settings(_Environment):
     runs_dir: holds a folder per run.
     cache_dir: holds the file of paid replies, shared by all runs.
     data_dir: holds data sets, laid out by name.
+    prices: a file of the user's own prices, over the built-in ones.
     """
 
     model_config = SettingsConfigDict(env_prefix="HARNESS_")
@@ -46,12 +47,13 @@ class Settings(_Environment):
     runs_dir: Path = Path("runs")
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
+    prices: Path | None = None
 
-    @field_validator("runs_dir", "cache_dir", "data_dir")
+    @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
-    def _home_is_meant(cls, path: Path) -> Path:
+    def _home_is_meant(cls, path: Path | None) -> Path | None:
         try:
-            return path.expanduser()
+            return path.expanduser() if path else None
         except RuntimeError:  # there is no such user: then it is a folder's name
             return path
 

@@ -1,0 +1,37 @@
+"""`harness prices`: what the providers charge, as far as it is known here."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from harness.cli.console import messages, output
+from harness.config.prices import load_prices
+from harness.config.settings import Settings
+from harness.report.price_table import price_table
+
+
+def list_prices(wanted: str) -> None:
+    """Print the prices whose host or model holds `wanted`, in whatever case.
+
+    Raises: ConfigError, where the user's own file is not as it must be.
+    """
+    path = Settings().prices
+    found = [
+        entry
+        for entry in load_prices(path)
+        if wanted.casefold() in entry.host or wanted.casefold() in entry.model.casefold()
+    ]
+    if found:
+        hosts = {entry.host: None for entry in found}  # in the order of the files
+        found.sort(key=lambda entry: list(hosts).index(entry.host))
+        output.print(price_table(found, None if path is None else str(path)))
+    else:
+        messages.print(Text(f"No price of a host or model named like {wanted!r}."), soft_wrap=True)
+    messages.print(
+        Text(
+            "Another price, or another model: state it as model.price in the run file, or in a "
+            "YAML file named by HARNESS_PRICES "
+            f"({'not set' if path is None else f'now {path}'}): see docs/prices.md."
+        ),
+        soft_wrap=True,
+    )

@@ -1,0 +1,304 @@
+"""What providers charge: US dollars per million tokens, by the API's host and the model's name.
+
+Owns `prices.yaml` beside it, a user's own file of the same form (`HARNESS_PRICES`),
+and the arithmetic. Guesses nothing: a model that neither file lists has no price,
+and its cost is unknown, which is not 0.
+
+>>> price = load_prices(None).find("api.openai.com", "gpt-4")
+>>> price and price.cost(Usage(input_tokens=1000, output_tokens=500))
+0.06
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from harness.errors import ConfigError, nearest
+from harness.records import Usage
+
+BUILTIN = Path(__file__).with_name("prices.yaml")
+
+Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
+"""US dollars per million tokens."""
+
+_EXACT = 10**12
+_MILLION = 10**6
+
+
+class Rates(BaseModel):
+    """US dollars per million tokens; what is not stated costs what its standard token costs.
+
+    cached_input: input that the provider had in its cache; `input` where not stated.
+    cache_write: input that it puts there, where that costs more.
+    batch_input, batch_output: in the provider's batches.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: Usd
+    output: Usd
+    cached_input: Usd | None = None
+    cache_write: Usd | None = None
+    batch_input: Usd | None = None
+    batch_output: Usd | None = None
+
+    def _of(self, usage: Usage, batch: bool) -> int:
+        """The price of a call, in units so small that sums are exact."""
+        cached = min(usage.cached_input_tokens, usage.input_tokens)
+        if batch:
+            paid = self.input if self.batch_input is None else self.batch_input
+            written = self.output if self.batch_output is None else self.batch_output
+            return usage.input_tokens * _units(paid) + usage.output_tokens * _units(written)
+        reused = self.input if self.cached_input is None else self.cached_input
+        return (
+            (usage.input_tokens - cached) * _units(self.input)
+            + cached * _units(reused)
+            + usage.output_tokens * _units(self.output)
+        )
+
+    def _most(self, input_tokens: int, output_tokens: int) -> int:
+        read = max(self.input, self.cached_input or 0.0, self.cache_write or 0.0)
+        return input_tokens * _units(read) + output_tokens * _units(self.output)
+
+
+class LongContext(Rates):
+    """What every token of a call costs, from a certain length on.
+
+    above_tokens: input tokens, cached ones included, from which on it is so.
+    """
+
+    above_tokens: Annotated[int, Field(strict=True, ge=0)]
+
+
+class Price(Rates):
+    """The price of one model.
+
+    long_context: the other price of long calls, where there is one.
+    """
+
+    long_context: LongContext | None = None
+
+    def cost(self, usage: Usage, *, batch: bool = False) -> float:
+        """What a call has cost, in US dollars.
+
+        batch: it was part of a provider's batch. Cached input is then taken for
+            batch input, since not every provider combines the two discounts.
+        """
+        long = self.long_context
+        rates = long if long and usage.input_tokens > long.above_tokens else self
+        return _dollars(rates._of(usage, batch))
+
+    def most(self, input_tokens: int, output_tokens: int) -> float:
+        """The most that a call of at most so many tokens can cost, in US dollars.
+
+        Never below `cost`, whatever came from the provider's cache or went there.
+        """
+        long = self.long_context
+        if long is None or input_tokens <= long.above_tokens:
+            return _dollars(self._most(input_tokens, output_tokens))
+        short = self._most(long.above_tokens, output_tokens)
+        return _dollars(max(short, long._most(input_tokens, output_tokens)))
+
+
+def _units(usd: float) -> int:
+    return round(usd * _EXACT)
+
+
+def _dollars(units: int) -> float:
+    return units / (_EXACT * _MILLION)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A price with where it is from.
+
+    source: the provider's page; as_of: when it said so; until: the last day that it holds.
+    note: what else is to be known of it.
+    own: it is from the user's file.
+    """
+
+    host: str
+    model: str
+    price: Price
+    source: str | None = None
+    as_of: date | None = None
+    until: date | None = None
+    note: str | None = None
+    own: bool = False
+
+
+class Prices:
+    """The prices there are. Later entries replace earlier ones of the same host and model."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._entries = {(entry.host, entry.model): entry for entry in entries}
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def find(self, host: str, model: str) -> Price | None:
+        """The price of a model, None where it is not known."""
+        entry = self.entry(host, model)
+        return entry.price if entry else None
+
+    def entry(self, host: str, model: str) -> Entry | None:
+        """As `find`, with where the price is from.
+
+        A dated snapshot (``gpt-4o-2024-08-06``, ``claude-opus-4-20250514``) costs
+        what its model costs, unless it is listed itself. Nothing else is guessed:
+        a name that merely begins alike may cost something else.
+        """
+        host = host.lower()
+        found = self._entries.get((host, model))
+        if found is None and (undated := _undated(model)):
+            found = self._entries.get((host, undated))
+        return found
+
+    def nearest(self, host: str, model: str) -> str:
+        """For a message: the priced model of the host that is named most like this one."""
+        names = [entry.model for entry in self if entry.host == host.lower()]
+        if not names:
+            return f"No model of {host} has a price."
+        close = get_close_matches(model, names, n=1, cutoff=0.6)
+        if close:
+            return f"The nearest that has one is {close[0]!r}."
+        return f"'harness prices {host}' lists those that have one."
+
+
+_SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
+
+
+def _undated(model: str) -> str | None:
+    """The name without the day at its end, None where there is none."""
+    parts = _SNAPSHOT.fullmatch(model)
+    if parts is None:
+        return None
+    try:
+        date(int(parts[2]), int(parts[4]), int(parts[5]))
+    except ValueError:
+        return None
+    return parts[1]
+
+
+class _Listed(Price):
+    source: str | None = None
+    as_of: date | None = None
+    until: date | None = None
+    note: str | None = None
+
+
+class _Provider(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str | None = None
+    as_of: date | None = None
+    models: dict[str, _Listed]
+
+
+_FILE = TypeAdapter(dict[str, _Provider])
+
+
+def load_prices(path: Path | None, *, today: date | None = None) -> Prices:
+    """The built-in prices, and over them those of a user's file.
+
+    today: prices that do not hold any more are left out.
+
+    Raises: ConfigError naming file, provider, model and key.
+    """
+    entries = list(_builtin())
+    if path is not None:
+        entries += _own(path)
+    day = today or date.today()
+    return Prices(entry for entry in entries if entry.until is None or day <= entry.until)
+
+
+@functools.cache
+def _builtin() -> tuple[Entry, ...]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is there
+    tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
+    return tuple(_entries(_FILE.validate_python(tree), own=False))
+
+
+_FORM = "'api.openai.com: {models: {gpt-4: {input: 30, output: 60}}}'"
+
+
+def _own(path: Path) -> Iterator[Entry]:
+    from harness.config.loading import read  # which reads run files, which hold prices
+
+    try:
+        tree = read(path, "list of prices", f"Its form is {_FORM}.")
+    except ConfigError as error:
+        raise ConfigError(f"HARNESS_PRICES: {error.message}", error.remedy) from None
+    for host in tree:
+        _check_host(path, host)
+    try:
+        providers = _FILE.validate_python(tree)
+    except ValidationError as error:
+        said = [_explain(found["loc"], found["type"], found["msg"]) for found in error.errors()]
+        raise ConfigError(
+            f"{path}: {'; '.join(said[:3])}.",
+            f"Prices are in US dollars per million tokens; their form is {_FORM}.",
+        ) from None
+    return _entries(providers, own=True)
+
+
+def _entries(providers: dict[str, _Provider], own: bool) -> Iterator[Entry]:
+    for host, provider in providers.items():
+        for model, listed in provider.models.items():
+            price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
+            source, as_of = listed.source or provider.source, listed.as_of or provider.as_of
+            yield Entry(host.lower(), model, price, source, as_of, listed.until, listed.note, own)
+
+
+def _check_host(path: Path, host: str) -> None:
+    if re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
+        return
+    meant = urlsplit(host if "//" in host else f"//{host}").hostname
+    remedy = f"Write {meant!r}." if meant else "Write the API's host, such as api.openai.com."
+    raise ConfigError(f"{path}: {host!r} is no host's name.", remedy)
+
+
+_MUST = {
+    "missing": "is missing",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be 0 or more",
+    "less_than_equal": "is beyond all prices",
+    "string_type": "must be text: put it in quotes",
+    "model_type": "must be a section, with keys of its own",
+    "dict_type": "must be a section, with keys of its own",
+}
+
+
+def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
+    """One mistake; names have dots of their own, so places are told by commas."""
+    names = [str(part) for part in loc]
+    model: type[BaseModel] = _Provider
+    keys = names[1:]
+    if keys[:1] == ["models"] and len(keys) > 1:
+        model, keys = _Listed, keys[2:]
+        names = [names[0], names[2], *keys]
+    if keys[:1] == ["long_context"] and len(keys) > 1:
+        model = LongContext
+    *where, key = names
+    place = ", ".join(where) + (": " if where else "")
+    if kind == "extra_forbidden":
+        hint = nearest(key, model.model_fields).rstrip(".?")
+        return f"{place}unknown key {key!r} ({hint[:1].lower()}{hint[1:]})"
+    if kind.startswith("date"):
+        return f"{place}{key} must be a day, such as 2026-11-20"
+    if kind in _MUST:
+        return f"{place}{key} {_MUST[kind]}"
+    return f"{place}{key}: {message[:1].lower()}{message[1:]}"
