@@ -68,6 +68,10 @@ class RequestRejected(CallError):
     """The provider refuses this one request (too long, forbidden content, bad parameter)."""
 
 
+class PromptRefused(RequestRejected):
+    """The provider's filter refuses this prompt: an answer of its kind, not a failure."""
+
+
 class ReplayMissing(UserError):
     """The recording holds no answer for a prompt."""
 
@@ -88,7 +92,11 @@ class RateLimited(TransientError):
 
 
 class ServerFailed(TransientError):
-    """The provider answered 408, 409 or 5xx (529 included)."""
+    """The provider answered 408, 409 or 5xx."""
+
+
+class Overloaded(ServerFailed):
+    """503 or 529: the provider has more to do than it can."""
 
 
 class TimedOut(TransientError):
@@ -97,6 +105,10 @@ class TimedOut(TransientError):
 
 class ConnectionFailed(TransientError):
     """The provider could not be reached, or the connection broke."""
+
+
+class ConnectionLost(ConnectionFailed):
+    """The connection broke after the request was sent: it may have been worked on."""
 
 
 class MalformedReply(TransientError):

@@ -4,7 +4,8 @@ Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
 with ``plugin = TheClass``; the constructor's parameters are the options that a
 run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
-``gold``, ``concurrency``, ``timeout_s`` and ``model`` (its name) to backends
+``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
+``on_allowances`` (to be told what the headers say of rate limits) to backends
 (see `harness.plugins`).
 """
 
@@ -32,8 +33,9 @@ class Backend(Protocol):
         ``max_tokens``, ``stop``, ``extra``, ``seed``; all others are refused
         before any work), and ``max_tokens_required``; ``conversation``: takes
         more than one turn; ``by_instance``: its answers depend on the instance
-        asked for, not on the prompt alone; ``simulated``: its answers are made
-        up, and every table must say so.
+        asked for, not on the prompt alone; ``free``: its calls cost no money (a
+        local server); ``simulated``: its answers are made up, and every table
+        must say so.
         """
         ...
 
@@ -50,7 +52,8 @@ class Backend(Protocol):
     async def generate(self, request: Request) -> Reply:
         """Answer one request.
 
-        Raises: a `harness.errors.CallError`, nothing of the vendor's own.
+        Raises: a `harness.errors.CallError`, nothing of the vendor's own;
+            `PromptRefused` is recorded as an answer with outcome ``refused``.
         """
         ...
 

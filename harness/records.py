@@ -93,6 +93,8 @@ class Request(Struct, frozen=True):
 
     seed: the provider's seed (not the run's), None where none is sent.
     sample: which of the k independent answers this is, from 0.
+    redraw: how often this answer was drawn before, where the user wants another
+        (``--retry truncated``); 0 for the first.
     """
 
     model: str
@@ -101,6 +103,7 @@ class Request(Struct, frozen=True):
     sample: int
     origin: Origin
     seed: int | None = None
+    redraw: int = 0
 
 
 class Usage(Struct, frozen=True):
@@ -118,6 +121,19 @@ class Usage(Struct, frozen=True):
             self.cached_input_tokens + other.cached_input_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
         )
+
+
+class Allowance(Struct, frozen=True):
+    """What a provider says of one of its rate limits, in an answer's headers.
+
+    limit: units a minute; remaining: units left now; reset_s: seconds until the
+        limit is untouched again. None where the provider does not say.
+    """
+
+    unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
+    limit: int | None = None
+    remaining: int | None = None
+    reset_s: float | None = None
 
 
 class Reply(Struct, frozen=True):

@@ -103,6 +103,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_calls_without_usage: calls whose tokens are not known.
     cost_usd: each call once; null where any call's cost is unknown.
     known_cost_usd: cost of the calls whose cost is known.
+    paid_usd: the part of it that this run has paid; the rest was there already.
     n_calls_without_cost: calls whose cost is not known.
     """
 
@@ -129,6 +130,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_calls_without_usage: int
     cost_usd: float | None
     known_cost_usd: float
+    paid_usd: float = 0.0
     n_calls_without_cost: int
 
 

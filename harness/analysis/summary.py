@@ -75,6 +75,7 @@ def summarise(
         n_calls_without_usage=int((~counted).sum()),
         cost_usd=known_cost_usd if priced.all() else None,
         known_cost_usd=known_cost_usd,
+        paid_usd=calls.paid_usd(),
         n_calls_without_cost=int((~priced).sum()),
     )
 

@@ -32,12 +32,13 @@ class Preset:
     hint: str = ""
     fixed_sampling: str = ""
 
-    def parameters(self, model: str) -> frozenset[str]:
-        """Decoding parameters that one of its models takes."""
+    def features(self, model: str) -> frozenset[str]:
+        """Decoding parameters that one of its models takes, and whether calls are free."""
         refused = set() if self.seed else {"seed"}
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
             refused |= {"temperature", "top_p"}
-        return PARAMETERS - refused
+        local = self.key is None and self.url is not None
+        return (PARAMETERS - refused) | ({"free"} if local else set())
 
 
 PRESETS = {

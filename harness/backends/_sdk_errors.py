@@ -6,8 +6,10 @@ same names and shapes, so one translation serves both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from types import ModuleType
 from typing import Any
 
@@ -15,10 +17,13 @@ from harness.errors import (
     AuthenticationFailed,
     CallError,
     ConnectionFailed,
+    ConnectionLost,
     FatalCallError,
     MalformedReply,
     ModelNotFound,
+    Overloaded,
     ParameterRefused,
+    PromptRefused,
     RateLimited,
     RequestRejected,
     ServerFailed,
@@ -35,6 +40,8 @@ SPENT = frozenset(
 UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
 """Anthropic has no code for it."""
+
+LONGEST_WAIT_S = 600.0
 
 
 @contextmanager
@@ -59,6 +66,11 @@ def translated(
         if isinstance(error, sdk.APIError):
             raise MalformedReply(said) from None
         raise FatalCallError(said, "The client cannot make requests as it is set up.") from None
+    except Exception as error:
+        # Of a server that does not speak HTTP, aiohttp's own error comes through.
+        if not type(error).__module__.startswith("aiohttp."):
+            raise
+        raise MalformedReply(f"{endpoint}: {_without(key, str(error))}") from None
 
 
 def _without(key: str, text: str) -> str:
@@ -84,6 +96,8 @@ def _status(error: Any, endpoint: str, model: str, key_variable: str | None, key
     message = f"{endpoint} answered {status}: {said}"
     if code in SPENT or status == 402:
         return AuthenticationFailed(message, "The account has no credit left.")
+    if status in (400, 403) and _filtered(code, said, detail):
+        return PromptRefused(message)
     if status in (401, 403):
         return AuthenticationFailed(
             message,
@@ -96,41 +110,72 @@ def _status(error: Any, endpoint: str, model: str, key_variable: str | None, key
             message, f"Check model.name ({model!r}) and model.base_url in the run file."
         )
     if status == 429:
-        return RateLimited(message, retry_after=_retry_after(error))
+        return RateLimited(message, retry_after=_retry_after(error.response.headers))
+    if status in (503, 529):
+        return Overloaded(message, retry_after=_retry_after(error.response.headers))
     if status in (408, 409, 499) or status >= 500:
-        return ServerFailed(message, retry_after=_retry_after(error))
+        return ServerFailed(message, retry_after=_retry_after(error.response.headers))
     if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
         return ParameterRefused(message, "Remove it from decoding in the run file.")
     return RequestRejected(message)
 
 
-def _retry_after(error: Any) -> float | None:
-    """Seconds, from ``retry-after-ms`` or a numeric ``retry-after``, at most ten minutes."""
+FILTERS = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+FILTER_WORDS = (
+    "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
+    "blocked by content filtering policy",  # Anthropic
+    "Content Exists Risk",  # DeepSeek
+    "ContentPolicyViolationError",  # LiteLLM proxies
+)
+
+
+def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
+    """Whether a provider's filter refuses this prompt; OpenRouter's 403 is not about the key."""
+    inner, more = detail.get("innererror"), detail.get("metadata")
+    return (
+        code in FILTERS
+        or (isinstance(inner, dict) and inner.get("code") in FILTERS)
+        or any(words in said for words in FILTER_WORDS)
+        or (isinstance(more, dict) and ("flagged_input" in more or "reasons" in more))
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from ``retry-after-ms`` or ``retry-after``, at most ten minutes."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(error.response.headers[name]) * unit
-        except (KeyError, ValueError):
+        if (value := headers.get(name)) is None:
             continue
-        if 0 <= seconds <= 600:
-            return seconds
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            try:
+                seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+            except (ValueError, TypeError, OverflowError):  # no date, or one without a zone
+                continue
+            seconds = max(0.0, seconds)
+        if seconds >= 0:
+            return min(seconds, LONGEST_WAIT_S)
     return None
 
 
+UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
+"""Exceptions of the transports that say that no request was sent."""
+
+
 def _connection(error: Exception, endpoint: str, *, timed_out: bool) -> CallError:
-    # The aiohttp transport reports a refused connection as a time-out:
-    # what really happened is further down the chain.
+    # The aiohttp transport reports any broken or refused connection as a time-out
+    # of connecting: what really happened is further down the chain.
     cause: BaseException | None = error
     chain: list[BaseException] = []
     while cause is not None and len(chain) < 10:
         chain.append(cause)
         cause = cause.__cause__ or cause.__context__
-    refused = any(
-        isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain
-    )
-    connecting = any(type(link).__name__ == "ConnectTimeout" for link in chain)
-    if timed_out and not refused and not connecting:
+    kinds = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    broken = any(isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain)
+    if timed_out and not broken and "ConnectTimeout" not in kinds:
         return TimedOut(f"{endpoint}: no answer in time.")
     why = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
-    return ConnectionFailed(
-        f"Cannot reach {endpoint}: {why}.", "Check model.base_url and the network."
-    )
+    remedy = "Check model.base_url and the network."
+    if kinds & UNSENT:
+        return ConnectionFailed(f"Cannot reach {endpoint}: {why}.", remedy)
+    return ConnectionLost(f"The connection to {endpoint} broke: {why}.", remedy)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, Count, counted, read
 from harness.backends._sdk import SDKClient
 from harness.records import Reply, Request, Usage
@@ -81,6 +82,7 @@ class AnthropicBackend:
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
+        on_allowances: OnAllowances | None = None,
     ) -> None:
         own = KEY if base_url.rstrip("/") == URL else None
         self._client = SDKClient(
@@ -91,6 +93,7 @@ class AnthropicBackend:
             concurrency=concurrency,
             timeout_s=timeout_s,
             headers={"anthropic-version": api_version},
+            on_allowances=on_allowances,
         )
         self.endpoint = self._client.url
         sampling = {"temperature", "top_p"} if api_version == "2023-06-01" else set()
@@ -120,9 +123,7 @@ def _body(request: Request) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": request.model,
         "system": system or None,
-        "messages": [
-            {"role": m.role, "content": m.content} for m in request.messages if m.role != "system"
-        ],
+        "messages": [m for m in request.messages if m.role != "system"],
         "max_tokens": decoding.max_tokens,
         "temperature": decoding.temperature,
         "top_p": decoding.top_p,

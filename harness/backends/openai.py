@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, Count, counted, finish, read, said, text_of
 from harness.backends._presets import Preset, chosen
 from harness.backends._reasoning import split_think
@@ -93,6 +94,7 @@ class OpenAIBackend:
         concurrency: int,
         timeout_s: float,
         model: str = "",
+        on_allowances: OnAllowances | None = None,
     ) -> None:
         self._preset, url, key = chosen(preset, base_url, api_key_env)
         self._client = SDKClient(
@@ -102,9 +104,10 @@ class OpenAIBackend:
             secret=secret,
             concurrency=concurrency,
             timeout_s=timeout_s,
+            on_allowances=on_allowances,
         )
         self.endpoint = self._client.url
-        self.features = self._preset.parameters(model) | {"conversation"}
+        self.features = self._preset.features(model) | {"conversation"}
 
     async def generate(self, request: Request) -> Reply:
         """Answer one request.
@@ -112,7 +115,7 @@ class OpenAIBackend:
         Raises: a `harness.errors.CallError`.
         """
         body = {
-            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            "messages": request.messages,
             **parameters(request, self._preset),
         }
         content = await self._client.post("/chat/completions", body, request.model)

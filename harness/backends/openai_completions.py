@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, finish, read
 from harness.backends._presets import chosen
 from harness.backends._reasoning import split_think
@@ -58,6 +59,7 @@ class OpenAICompletionsBackend:
         concurrency: int,
         timeout_s: float,
         model: str = "",
+        on_allowances: OnAllowances | None = None,
     ) -> None:
         found, url, key = chosen(preset, base_url, api_key_env)
         # The legacy endpoint knows no newer name, whatever the chat endpoint calls it.
@@ -69,9 +71,10 @@ class OpenAICompletionsBackend:
             secret=secret,
             concurrency=concurrency,
             timeout_s=timeout_s,
+            on_allowances=on_allowances,
         )
         self.endpoint = self._client.url
-        self.features = self._preset.parameters(model)
+        self.features = self._preset.features(model)
 
     async def generate(self, request: Request) -> Reply:
         """Complete one prompt.

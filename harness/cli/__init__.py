@@ -61,13 +61,28 @@ def run(
         bool, typer.Option("--fresh", help="Begin anew beside an earlier run of this name.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+        bool,
+        typer.Option("--dry-run", help="Say what would be done, and its cost; do nothing."),
     ] = False,
+    retry: Annotated[
+        str,
+        typer.Option(
+            metavar="OUTCOMES",
+            help="Make attempts with these outcomes again: error, truncated, refused, empty, "
+            "unparseable, with commas between. Failed calls (error) are always made again.",
+        ),
+    ] = "",
 ) -> None:
-    """Run a run file, or continue it where it was interrupted."""
+    """Run a run file, or continue it where it was interrupted.
+
+    Ends with 0 where all is done, 1 where it failed or attempts did, 3 where the budget is spent,
+    130 where it was interrupted.
+    """
     from harness.cli.run import run_file
 
-    raise typer.Exit(run_file(file, option or [], limit, name, fresh=fresh, dry_run=dry_run))
+    raise typer.Exit(
+        run_file(file, option or [], limit, name, fresh=fresh, dry_run=dry_run, retry=retry)
+    )
 
 
 @app.command("ls")
@@ -129,6 +144,18 @@ def backends() -> None:
     from harness.cli.backends import list_backends
 
     list_backends()
+
+
+@app.command("prices")
+def prices(
+    wanted: Annotated[
+        str, typer.Argument(metavar="FILTER", help="Part of a host's or a model's name.")
+    ] = "",
+) -> None:
+    """List what models cost, with the day and the page that each price is from."""
+    from harness.cli.prices import list_prices
+
+    list_prices(wanted)
 
 
 @app.command("doctor")

@@ -3,7 +3,8 @@
 Other processes may be using the file: rows go a few thousand at a time, so that
 nobody waits long for the lock, and the file is made smaller only while that is
 quick. A reply that is deleted is paid for again by the next run that needs it;
-runs themselves hold their replies and lose nothing.
+runs themselves hold their replies and lose nothing. What runs on a budget have
+paid is never deleted: it was paid.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ BATCH = 5_000
 VACUUM_S = 5.0
 """Longest that copying may take when the file is made smaller, and copying back takes as long.
 
-Others wait for the lock, `harness.middleware.reply_file.LOCKED_S` and no longer.
+Others wait for the lock, to open the file `harness.middleware.cache.reply_database.LOCKED_S` and no
+longer.
 """
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
@@ -53,6 +55,7 @@ def stats() -> None:
         return
     with _opened(path, read_only=True) as file:
         kept = _kept(file, Chosen())
+        runs, usd = _paid(file)
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim")
     facts.add_column(overflow="fold")
@@ -62,6 +65,10 @@ def stats() -> None:
     if kept:
         oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
         facts.add_row("from", f"{date_text(oldest)} to {date_text(newest)}")
+    if runs:
+        facts.add_row(
+            "paid", f"${usd:,.2f} by {runs:,} {'runs' if runs > 1 else 'run'} on a budget"
+        )
     output.print(facts)
     if kept:
         output.print()
@@ -159,6 +166,14 @@ def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[Kept]:
     return [Kept(*row) for row in rows]
 
 
+def _paid(file: sqlite3.Connection) -> tuple[int, float]:
+    """How many runs have payments, and the sum of these; files of before have none."""
+    if not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
+        return 0, 0.0
+    found = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments").fetchone()
+    return found[0], found[1]
+
+
 def _refuse_mistyped(file: sqlite3.Connection, chosen: Chosen) -> None:
     """Raises: DataMissing where the cache knows no backend or model of that name at all."""
     pairs = file.execute("SELECT DISTINCT backend, model FROM replies").fetchall()
@@ -217,9 +232,15 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
             yield file
     except sqlite3.Error as error:
+        from harness.middleware.cache.repair import mark
+        from harness.middleware.cache.reply_database import is_damage
+
+        remedy = "Mend its permissions, or run again when nobody else uses it."
+        if is_damage(error):
+            mark(path)
+            remedy = "It is damaged. The next 'harness run' repairs it and saves what can be read."
         raise StoreFailed(
-            f"Cannot {'read' if read_only else 'change'} the cache {path}: {error}.",
-            "Mend its permissions; if it is damaged, move it away: runs keep what they have.",
+            f"Cannot {'read' if read_only else 'change'} the cache {path}: {error}.", remedy
         ) from None
 
 

@@ -13,8 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
 from harness.report.tables import inert
+from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
 
 PLAIN_SECONDS = 10.0
@@ -22,11 +24,13 @@ PLAIN_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[None]:
+def progress(
+    name: str, tally: Tally, stop: Stop, notices: Notices, console: Console
+) -> Iterator[None]:
     """Show a run's progress while entered."""
     if console.is_terminal:
         live = Live(
-            get_renderable=lambda: _table(name, tally, stop),
+            get_renderable=lambda: _table(name, tally, stop, notices),
             console=console,
             refresh_per_second=5,
             transient=True,
@@ -44,7 +48,7 @@ def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[
 
     def lines() -> None:
         while not done.wait(PLAIN_SECONDS):
-            _line(name, tally, stop, console)
+            _line(name, tally, stop, notices, console)
 
     thread = threading.Thread(target=lines, name="progress", daemon=True)
     thread.start()
@@ -54,16 +58,18 @@ def progress(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[
         done.set()
         thread.join()
         if tally.attempts:
-            _line(name, tally, stop, console)
+            _line(name, tally, stop, notices, console)
 
 
-def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:
+def _line(name: str, tally: Tally, stop: Stop, notices: Notices, console: Console) -> None:
     facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
     with contextlib.suppress(OSError):  # a full disk or a closed pipe is no reason to fail
         console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
+        for notice in notices.now:
+            console.print(Text(f"{name}: ") + inert_text(notice), soft_wrap=True)
 
 
-def _table(name: str, tally: Tally, stop: Stop) -> RenderableType:
+def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableType:
     outer = Table.grid(padding=(0, 1))
     bar = Table.grid(padding=(0, 1))
     done = tally.already + tally.finished
@@ -80,6 +86,10 @@ def _table(name: str, tally: Tally, stop: Stop) -> RenderableType:
         error = inert(f"last error: {tally.last_error}")
         error.stylize("red")
         outer.add_row(error)
+    for notice in notices.now:
+        shown = inert(notice)
+        shown.stylize("yellow")
+        outer.add_row(shown)
     if stop.requested:
         outer.add_row(Text("Ctrl-C again stops at once.", style="yellow"))
     return outer
@@ -92,10 +102,19 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     yield "passed", "none yet" if rate is None else f"{rate:.1%}"
     yield "calls", f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
-    yield "cost", f"${tally.cost_usd:,.2f}" if tally.cost_known else "unknown"
+    yield "cost", _cost(tally)
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:
         yield "stopping", "after the calls in flight"
     elif tally.eta_s is not None:
         yield "left", str(timedelta(seconds=round(tally.eta_s)))
+
+
+def _cost(tally: Tally) -> str:
+    """Of this session; with a budget, of the run and of all that share it."""
+    if tally.budget is not None:
+        return f"${tally.budget.spent:,.4f} of ${tally.budget.usd:,.2f}"
+    if not tally.cost_known:
+        return "unknown"
+    return f"${tally.cost_usd:,.4f}" if tally.cost_usd < 1 else f"${tally.cost_usd:,.2f}"

@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.assemble import Job
 from harness.cli.console import output
 from harness.report.transcript import inert_text
-from harness.schedule.outlook import Outlook
+from harness.schedule.outlook import Outlook, Spread
 
 
 def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
@@ -23,21 +23,23 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
     rows = {
         "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.name,
-        "model": f"{run.model.name} by {run.model.backend} {job.backend.endpoint}".strip(),
+        "model": f"{run.model.name} by {run.model.backend} {job.model.backend.endpoint}".strip(),
         "instances": f"{outlook.instances:,}",
         "samples": f"{outlook.samples:,}, {outlook.owed_samples:,} of them owed",
         "calls of round 1": f"{outlook.calls:,} distinct, {outlook.cached:,} of them cached",
-        "calls at most": f"{outlook.most_calls:,} with {run.rounds.max} round(s)",
-        "input tokens": f"about {outlook.input_tokens:,} in round 1 (4 characters a token)",
+        "calls to pay": _spread(outlook.to_pay),
+        "input tokens": f"about {_spread(outlook.input_tokens)}",
+        "output tokens": _spread(outlook.output_tokens),
+        "cost": _cost(outlook),
     }
+    if run.budget.usd is not None:
+        rows["budget"] = f"${run.budget.usd:,.2f}: the run ends before it costs more"
     if run.polish:
         rows["polished by"] = f"{run.polish.name}: a call more for each prompt and feedback"
     failed = outlook.golds_failed
     rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
         f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""
     )
-    if run.decoding.max_tokens:
-        rows["output tokens"] = f"at most {outlook.most_calls * run.decoding.max_tokens:,}"
     if missing:
         rows["not set"] = f"{', '.join(missing)}: a real run needs it"
     for name, value in rows.items():
@@ -46,3 +48,23 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
     for message in outlook.first or ():
         output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
         output.print(inert_text(message.content[:2000]), soft_wrap=True)
+
+
+def _spread(figure: Spread) -> str:
+    if figure.high is None:
+        return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
+    if round(figure.low) == round(figure.high):
+        return f"{figure.low:,.0f}"
+    return f"{figure.low:,.0f} to {figure.high:,.0f}"
+
+
+def _cost(outlook: Outlook) -> str:
+    usd = outlook.usd
+    if usd is None:
+        return "not known: the model has no price (harness prices says how to state one)"
+    if usd.high is None:
+        return f"${usd.low:,.4f} or more: decoding.max_tokens is not set"
+    if usd.high == 0:
+        return "nothing"
+    digits = 2 if usd.high >= 1 else 4
+    return f"${usd.low:,.{digits}f} to ${usd.high:,.{digits}f}"

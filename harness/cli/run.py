@@ -7,25 +7,31 @@ import contextlib
 import shlex
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from rich.text import Text
 
-from harness.assemble import Job, Result, execute, foresee_job, prepare
+from harness.assemble import Job, Rates, Result, execute, foresee_job, prepare
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import progress
 from harness.cli.outlook import show_outlook
 from harness.config.loading import load
 from harness.config.settings import Settings, secret
-from harness.errors import HarnessError, SecretMissing
+from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
+from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
+from harness.records import OUTCOMES, Outcome
 from harness.report.tables import run_tables
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
 from harness.store.run_folder import fresh_base, run_name
 
+BUDGET_SPENT = 3
 INTERRUPTED = 130
+
+REDRAWN = [outcome for outcome in OUTCOMES if outcome != "ok"]
+"""What ``--retry`` takes."""
 
 T = TypeVar("T")
 
@@ -38,10 +44,13 @@ def run_file(
     *,
     fresh: bool,
     dry_run: bool,
+    retry: str = "",
 ) -> int:
     """Run every variant of a file; returns the exit code.
 
-    0: all done. 1: done, but attempts failed. 130: interrupted.
+    retry: outcomes whose attempts are made again, with commas between.
+
+    0: all done. 1: done, but attempts failed. 3: the budget is spent. 130: interrupted.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -51,14 +60,19 @@ def run_file(
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
     missing: list[str] = []
+    names = [run_name(base, variant) for variant in runs]
+    rates, retried = Rates(), _outcomes(retry)
     jobs = [
         prepare(
             run,
-            run_name(base, variant),
+            name,
             settings,
             secret=_without(missing) if dry_run else secret,
+            rates=rates,
+            retried=retried,
+            sharing=names,
         )
-        for variant, run in runs.items()
+        for name, run in zip(names, runs.values(), strict=True)
     ]
     if dry_run:
         for job in jobs:
@@ -68,9 +82,23 @@ def run_file(
     code = 0
     for job in jobs:
         code = max(code, _run(job, again))
-        if code == INTERRUPTED:
+        if code in (INTERRUPTED, BUDGET_SPENT):
             break
     return code
+
+
+def _outcomes(names: str) -> frozenset[Outcome]:
+    """The outcomes that a user names.
+
+    Raises: ConfigError.
+    """
+    found = set()
+    for name in filter(None, (part.strip() for part in names.split(","))):
+        outcome = "error" if name == "errors" else name
+        if outcome not in REDRAWN:
+            raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, REDRAWN))
+        found.add(outcome)
+    return frozenset(cast("set[Outcome]", found))
 
 
 def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str) -> str:
@@ -89,9 +117,10 @@ def _run(job: Job, again: str) -> int:
     tallies: list[Tally] = []
 
     @contextlib.contextmanager
-    def watch(tally: Tally, stop: Stop) -> Iterator[None]:
+    def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
         tallies.append(tally)
-        with interruptible(stop.request), progress(job.folder.name, tally, stop, messages):
+        shown = progress(job.folder.name, tally, stop, notices, messages)
+        with interruptible(stop.request), shown:
             yield
 
     try:
@@ -108,6 +137,9 @@ def _run(job: Job, again: str) -> int:
     if result.ended == "interrupted":
         messages.print(Text(f"Interrupted. To continue: {again}"), soft_wrap=True)
         return INTERRUPTED
+    if result.ended == "budget":
+        messages.print(Text(f"{_spent(tallies[0])} To continue: {again}"), soft_wrap=True)
+        return BUDGET_SPENT
     failed = result.metrics.outcomes["error"]
     if failed:
         messages.print(Text(f"{failed:,} attempts failed:"), soft_wrap=True)
@@ -116,6 +148,15 @@ def _run(job: Job, again: str) -> int:
         messages.print(Text(f"To try them again: {again}"), soft_wrap=True)
         return 1
     return 0
+
+
+def _spent(tally: Tally) -> str:
+    budget = tally.budget
+    assert budget is not None
+    return (
+        f"The budget of ${budget.usd:,.2f} cannot pay for the next call (${budget.spent:,.4f} are "
+        "spent). Raise budget.usd."
+    )
 
 
 def _event_loop(work: Coroutine[Any, Any, T]) -> T:

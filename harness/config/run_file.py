@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from harness.config.prices import Price
 from harness.records import Decoding
 
 MOST = 2**31 - 1
@@ -98,10 +99,14 @@ class TaskSection(PluginSection):
 
 
 class ModelSection(PluginSection):
-    """``model:`` which backend and model, and the backend's options."""
+    """``model:`` which backend and model, and the backend's options.
+
+    price: US dollars per million tokens, where the list of prices lacks it.
+    """
 
     backend: str
     name: str = ""
+    price: Price | None = None
 
 
 class RoundsSection(Section):
@@ -117,27 +122,41 @@ class RoundsSection(Section):
 class LimitsSection(Section):
     """``limits:`` how hard the provider may be worked.
 
-    concurrency: most calls in flight.
+    concurrency: most calls in flight; fewer are, where the provider protests.
+    rpm, tpm, input_tpm, output_tpm: requests, tokens, input and output tokens in
+        any minute; null for what the provider's headers tell.
     timeout_s: seconds until one call is given up.
     attempts: how often a call is tried before its failure is recorded.
+    outage_s: seconds that a run waits for a provider that is down, until it ends.
     """
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
+    rpm: Count | None = None
+    tpm: Count | None = None
+    input_tpm: Count | None = None
+    output_tpm: Count | None = None
     timeout_s: float = Field(default=600, gt=0)
     attempts: Count = 6
+    outage_s: float = Field(default=600, ge=0)
+
+
+class SecondModelSection(ModelSection):
+    """A model beside the one that is evaluated.
+
+    limits: its own; where it has none, it has the concurrency and patience of
+        the run's ``limits:``, but not its rates, which are the first model's.
+    """
+
+    limits: LimitsSection | None = None
 
 
 class BudgetSection(Section):
-    """``budget:`` what the run may cost. Only null for now: prices are not known yet."""
+    """``budget:`` what the run may cost, in US dollars: a hard cap over all of its models.
 
-    usd: None = None
+    The variants of a file share it. null: no cap.
+    """
 
-    @field_validator("usd", mode="before")
-    @classmethod
-    def _no_prices_yet(cls, usd: Any) -> Any:
-        if usd is not None:
-            raise ValueError("only null so far; prices are not known yet")
-        return usd
+    usd: float | None = Field(default=None, gt=0, strict=True)
 
 
 class RunFile(Section):
@@ -160,7 +179,7 @@ class RunFile(Section):
     limits: LimitsSection = Field(default_factory=LimitsSection)
     budget: BudgetSection = Field(default_factory=BudgetSection)
     judges: tuple[()] = ()
-    polish: ModelSection | None = None
+    polish: SecondModelSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @field_validator("decoding", mode="before")
@@ -242,7 +261,8 @@ GROWING = ("samples", "rounds.max", "limit")
 
 MAY_CHANGE = (
     *("limits", "budget", "variants"),
-    *("model.path", "task.path", "model.api_key_env"),
+    *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
+    *("model.price", "polish.price", "polish.limits"),
 )
 """Keys (and all below them) that a continued run may change."""
 

@@ -1,4 +1,5 @@
 """What stands between the scheduler and a backend, in one order.
 
-Cache and single-flight, then retry, then concurrency, then the backend.
+`calls` (cache and single-flight), `retry`, `circuit` (outages), `budget`, then
+the `limits.lane` of the model, then the backend.
 """

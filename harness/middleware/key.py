@@ -29,7 +29,7 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
     """The key of a call, 32 hex digits.
 
     Over key version, backend, endpoint, model, messages, decoding, provider
-    seed and sample index, and nothing else. The round is in the messages.
+    seed, sample index and redraw, and nothing else. The round is in the messages.
 
     by_instance: the backend answers instances, not prompts (a recording with
         differing answers to one prompt): the origin then is part of the key.
@@ -46,13 +46,16 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
         request.sample,
         origin,
     )
-    return _digest(parts)
+    # Added only where it is set: the replies of before keep their keys.
+    return _digest((*parts, request.redraw) if request.redraw else parts)
 
 
-def provider_seed(run_seed: int, prompt: str, sample: int) -> int:
-    """The seed sent to a provider: 31 bits from run seed, prompt hash and sample.
+def provider_seed(run_seed: int, prompt: str, sample: int, redraw: int = 0) -> int:
+    """The seed sent to a provider: 31 bits from run seed, prompt hash, sample and redraw.
 
     Instances that share a prompt share it, so that they share the call.
     """
-    digest = hashlib.blake2b(f"{run_seed}/{sample}/{prompt}".encode(), digest_size=4).digest()
+    again = f"/{redraw}" if redraw else ""
+    name = f"{run_seed}/{sample}/{prompt}{again}"
+    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1

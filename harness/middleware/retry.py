@@ -15,26 +15,16 @@ from tenacity import (
     RetryCallState,
     retry_if_exception_type,
     stop_after_attempt,
-    stop_after_delay,
+    stop_before_delay,
     wait_random_exponential,
 )
 
-from harness.errors import (
-    ConnectionFailed,
-    ProviderDown,
-    RequestRejected,
-    TransientError,
-)
+from harness.errors import TransientError
 from harness.middleware.calls import Ask
 from harness.records import Reply, Request
 
-FIRST_CONTACT_TRIES = 3
-"""Tries to reach a provider that has never answered: a wrong address shows at once."""
-
-FAILURES_IN_A_ROW = 50
-"""So many calls failing one after the other, retries and all, end the run."""
-FIRST_FAILURES = 10
-"""So many do where no call was answered before: an outage shows soon."""
+TOTAL_S = 1800.0
+"""Seconds after its first failure within which a call's last try begins."""
 
 _backoff = wait_random_exponential(multiplier=0.5, max=60)
 
@@ -50,7 +40,7 @@ class Retry:
 
     ask: the stack below.
     attempts: most tries of one call.
-    total_s: seconds after which no further try is begun.
+    total_s: seconds after its first failure within which a call is tried again.
     sleep: waits between tries.
     """
 
@@ -59,55 +49,34 @@ class Retry:
         ask: Ask,
         *,
         attempts: int,
-        total_s: float = 1800.0,
+        total_s: float = TOTAL_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._ask = ask
-        self._reached = False
-        self._answered = False
-        self._failed_in_a_row = 0
-        self._usual_end = stop_after_attempt(attempts) | stop_after_delay(total_s)
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(TransientError),
             wait=_wait,
-            stop=self._ends,
+            stop=stop_after_attempt(attempts) | stop_before_delay(total_s),
             sleep=sleep,
             reraise=True,
         )
 
-    def _ends(self, state: RetryCallState) -> bool:
-        error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, ConnectionFailed) and not self._reached:
-            return state.attempt_number >= FIRST_CONTACT_TRIES
-        self._reached = self._reached or not isinstance(error, ConnectionFailed)
-        return self._usual_end(state)
-
     async def __call__(self, request: Request) -> Reply:
         """Ask until there is a reply or no further try is due.
 
-        Raises: the last error; ProviderDown where the provider was never
-            reached, or fails continually.
+        Raises: the last error.
         """
         try:
-            # A copy per call: tenacity keeps the state of a call in the object.
-            reply: Reply = await self._retrying.copy()(self._ask, request)
-        except RequestRejected:  # an answer, if not a welcome one: the provider is well
-            self._reached = self._answered = True
-            self._failed_in_a_row = 0
-            raise
+            return await self._ask(request)
         except TransientError as error:
-            if isinstance(error, ConnectionFailed) and not self._reached:
-                raise ProviderDown(error.message, error.remedy) from error
-            self._count_failure(error)
-            raise
-        self._reached = self._answered = True
-        self._failed_in_a_row = 0
-        return reply
+            first = [error]
 
-    def _count_failure(self, error: TransientError) -> None:
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row >= (FAILURES_IN_A_ROW if self._answered else FIRST_FAILURES):
-            raise ProviderDown(
-                f"{self._failed_in_a_row} calls in a row have failed, at last: {error.message}",
-                "What was answered is kept; run again when the provider is well.",
-            ) from error
+        async def ask() -> Reply:
+            if first:
+                raise first.pop()
+            return await self._ask(request)
+
+        # Tenacity costs as much as all the rest of the stack: only a call that has
+        # failed goes through it. A copy, since it keeps a call's state in the object.
+        reply: Reply = await self._retrying.copy()(ask)
+        return reply

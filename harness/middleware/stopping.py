@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class Stopping(Exception):
@@ -14,6 +15,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._told: list[Callable[[], None]] = []
 
     @property
     def requested(self) -> bool:
@@ -22,7 +24,14 @@ class Stop:
 
     def request(self) -> None:
         """Stop the run."""
-        self._event.set()
+        if not self.requested:
+            self._event.set()
+            for tell in self._told:
+                tell()
+
+    def tell(self, told: Callable[[], None]) -> None:
+        """Have something called when the run stops."""
+        self._told.append(told)
 
     async def sleep(self, seconds: float) -> None:
         """Sleep; ends at once by raising `Stopping` when the run stops."""

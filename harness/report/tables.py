@@ -284,6 +284,8 @@ def _cost(metrics: Metrics) -> Table:
     cost, unpriced = _usd(metrics.cost_usd), metrics.n_calls_without_cost
     if 0 < unpriced < metrics.n_calls:
         cost += f" ({_usd(metrics.known_cost_usd)} and {unpriced:,} calls of unknown cost)"
+    elif metrics.known_cost_usd > metrics.paid_usd:
+        cost += f" ({_usd(metrics.paid_usd)} of it paid by this run, the rest before)"
     facts.add_row("cost", cost)
     return facts
 

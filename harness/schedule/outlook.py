@@ -6,13 +6,36 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.middleware.key import messages_hash
-from harness.records import Message, Reply, Request
+from harness.records import Message, Reply, Request, Usage
 from harness.schedule.assessment import assess
-from harness.schedule.plan import Plan
+from harness.schedule.plan import OwedSample, Plan
 from harness.store.ledger import Ledger
 
-CHARACTERS_PER_TOKEN = 4
-"""A rule of thumb for English, good to a factor of about 1.5."""
+CHARACTERS_PER_TOKEN = (6.0, 2.5)
+"""At the most and at the fewest that is usual, from plain English to code."""
+FEEDBACK_TOKENS = 150
+"""Of a generous feedback."""
+
+Price = Callable[[Usage], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure that is not known yet.
+
+    high: None where nothing bounds it.
+    """
+
+    low: float
+    high: float | None
+
+    def plus(self, low: float, high: float | None) -> Spread:
+        """With more added."""
+        both = None if self.high is None or high is None else self.high + high
+        return Spread(self.low + low, both)
+
+
+NOTHING = Spread(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +44,10 @@ class Outlook:
 
     samples: of the whole run; owed_samples: those unfinished.
     calls: distinct first-round calls that are owed; cached: those of them that are paid for.
-    most_calls: with every round of feedback, nothing shared and nothing cached after round 1.
-    input_tokens: of the first-round calls to be paid, by rule of thumb.
+    to_pay: calls to be paid: where every first answer passes, and where every
+        round of feedback is needed and nothing of it is shared or cached.
+    input_tokens, output_tokens: of these calls, by rule of thumb.
+    usd: their cost; None where the price is not known.
     golds: gold answers there are; golds_failed: the instances whose gold answer fails.
     first: the first conversation that would be sent.
     """
@@ -32,39 +57,77 @@ class Outlook:
     owed_samples: int
     calls: int
     cached: int
-    most_calls: int
-    input_tokens: int
+    to_pay: Spread
+    input_tokens: Spread
+    output_tokens: Spread
+    usd: Spread | None
     golds: int
     golds_failed: list[str]
     first: tuple[Message, ...] | None
 
 
+class _Sum:
+    """Adds up calls, each with the fewest and the most tokens that it may have."""
+
+    def __init__(self, price: Price | None, most_written: int | None) -> None:
+        self._price = price
+        self._most_written = most_written
+        self.calls = self.read = self.written = self.usd = NOTHING
+
+    def add(self, characters: int, *, sure: bool, before: int = 0, answer: int = 1) -> None:
+        """A call that will be made for sure, or only at the worst.
+
+        characters: of the round-1 messages; before: rounds before this one.
+        answer: tokens that a short answer has.
+        """
+        slim, wide = (characters / each for each in CHARACTERS_PER_TOKEN)
+        most = self._most_written
+        wide_read = wide + before * FEEDBACK_TOKENS + before * most if most is not None else None
+        if wide_read is None and not before:
+            wide_read = wide
+        self.calls = self.calls.plus(sure, 1)
+        self.read = self.read.plus(slim * sure, wide_read)
+        self.written = self.written.plus(answer * sure, most)
+        if self._price is None:
+            return
+        low = self._price(Usage(round(slim), answer)) if sure else 0.0
+        free = self._price(Usage(10**6, 10**6)) == 0
+        if wide_read is None or most is None:
+            self.usd = self.usd.plus(low, 0.0 if free else None)
+        else:
+            self.usd = self.usd.plus(low, self._price(Usage(round(wide_read), most)))
+
+
 def foresee(
-    plan: Plan, ledger: Ledger, key: Callable[[Request], str], has: Callable[[str], bool]
+    plan: Plan,
+    ledger: Ledger,
+    key: Callable[[Request], str],
+    has: Callable[[str], bool],
+    price: Price | None = None,
 ) -> Outlook:
     """Go through what is owed without doing it.
 
     key: names a request's call; has: whether a call is in the cache.
+    price: what a call of so many tokens costs, None where that is not known.
     """
     samples, owed_samples = plan.count(ledger)
     calls: set[str] = set()
-    cached = later = characters = 0
-    first = None
-    for instance, sample, number in plan.owed(ledger):
-        later += plan.run.rounds.max - number
-        if number > 1:
-            later += 1
-            continue
-        messages = plan.task.messages(instance, ())
+    cached, first = 0, None
+    total = _Sum(price, plan.run.decoding.max_tokens)
+    for owed in plan.owed(ledger):
+        messages = plan.task.messages(owed.instance, ())
         first = first or messages
-        name = key(plan.request(instance, sample, number, messages, messages_hash(messages)))
-        if name in calls:
-            continue
-        calls.add(name)
-        if has(name):
-            cached += 1
-        else:
-            characters += sum(len(message.content) for message in messages)
+        size = sum(len(message.content) for message in messages)
+        if owed.round == 1:
+            name = key(_first_request(plan, owed, messages))
+            if name not in calls:
+                calls.add(name)
+                if has(name):
+                    cached += 1
+                else:
+                    total.add(size, sure=True, answer=_answer_tokens(plan, owed))
+        for number in range(max(2, owed.round), plan.run.rounds.max + 1):
+            total.add(size, sure=number == owed.round, before=number - 1)
     golds, golds_failed = _check_golds(plan)
     return Outlook(
         instances=samples // plan.run.samples,
@@ -72,12 +135,26 @@ def foresee(
         owed_samples=owed_samples,
         calls=len(calls),
         cached=cached,
-        most_calls=len(calls) - cached + later,
-        input_tokens=characters // CHARACTERS_PER_TOKEN,
+        to_pay=total.calls,
+        input_tokens=total.read,
+        output_tokens=total.written,
+        usd=None if price is None else total.usd,
         golds=golds,
         golds_failed=golds_failed,
         first=first,
     )
+
+
+def _first_request(plan: Plan, owed: OwedSample, messages: tuple[Message, ...]) -> Request:
+    prompt = messages_hash(messages)
+    return plan.request(owed.instance, owed.sample, 1, messages, prompt, owed.redraw)
+
+
+def _answer_tokens(plan: Plan, owed: OwedSample) -> int:
+    """Tokens that a right answer has at the fewest, by the gold one where there is one."""
+    gold = plan.task.gold(owed.instance)
+    tokens = round(len(gold or "") / CHARACTERS_PER_TOKEN[0])
+    return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))
 
 
 def _check_golds(plan: Plan) -> tuple[int, list[str]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harness.config.run_file import RunFile
 from harness.middleware.key import provider_seed
 from harness.ports import Task
-from harness.records import Instance, Message, Origin, Request
+from harness.records import Instance, Message, Origin, Outcome, Request
 from harness.schedule.selection import limited
 from harness.store.ledger import Ledger
 
@@ -18,11 +18,13 @@ class OwedSample(NamedTuple):
     """A sample of which at least one round is owed.
 
     round: the first owed one.
+    redraw: how often that one was answered before.
     """
 
     instance: Instance[Any]
     sample: int
     round: int
+    redraw: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +32,13 @@ class Plan:
     """The work of a run, as a function of its task and run file.
 
     sends_seed: the backend takes a provider seed.
+    retried: outcomes whose attempts are made again.
     """
 
     task: Task[Any]
     run: RunFile
     sends_seed: bool = True
+    retried: Collection[Outcome] = frozenset({"error"})
 
     def instances(self) -> Iterator[Instance[Any]]:
         """The run's instances in its order, anew at each call."""
@@ -46,10 +50,15 @@ class Plan:
         for instance in self.instances():
             for sample in range(self.run.samples):
                 number = ledger.owed_round(
-                    instance.id, sample, rounds=rounds.max, stop_on_pass=rounds.stop_on_pass
+                    instance.id,
+                    sample,
+                    rounds=rounds.max,
+                    stop_on_pass=rounds.stop_on_pass,
+                    retried=self.retried,
                 )
                 if number is not None:
-                    yield OwedSample(instance, sample, number)
+                    redraw = ledger.answers(instance.id, sample, number)
+                    yield OwedSample(instance, sample, number, redraw)
 
     def count(self, ledger: Ledger) -> tuple[int, int]:
         """Samples of the whole run, and those of them that are unfinished."""
@@ -63,11 +72,13 @@ class Plan:
         number: int,
         messages: tuple[Message, ...],
         prompt: str,
+        redraw: int = 0,
     ) -> Request:
         """The request of a round.
 
         number: the round, from 1.
         prompt: hash of the messages.
+        redraw: how often it was answered before.
         """
         seed = self.run.seed if self.sends_seed else None
         return Request(
@@ -76,5 +87,6 @@ class Plan:
             decoding=self.run.decoding,
             sample=sample,
             origin=Origin(instance.id, sample, number),
-            seed=None if seed is None else provider_seed(seed, prompt, sample),
+            seed=None if seed is None else provider_seed(seed, prompt, sample, redraw),
+            redraw=redraw,
         )

@@ -81,6 +81,8 @@ class Turn(NamedTuple):
             "seed": request.seed,
             "messages_hash": self.prompt,
         }
+        if request.redraw:
+            kept["redraw"] = request.redraw
         if number == 1:
             kept["messages"] = request.messages
         else:
@@ -146,7 +148,7 @@ class Runner:
 
     async def _sample(self, work: OwedSample) -> bool | None:
         """Do a sample's owed rounds, one after the other; whether the last one passed."""
-        instance, sample, first = work
+        instance, sample, first, redraw = work
         messages = self._plan.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(messages)
         done_rounds = self._ledger.rounds(instance.id, sample, before=first)
@@ -171,7 +173,8 @@ class Runner:
             if self._stop.requested:
                 raise Stopping
             prompt = messages_hash(messages)
-            request = self._plan.request(instance, sample, number, messages, prompt)
+            again = redraw if number == first else 0  # later rounds follow another answer
+            request = self._plan.request(instance, sample, number, messages, prompt, again)
             turn = Turn(instance, cluster, prompt, request, tuple(polished))
             polished = []
             started = self._clock()

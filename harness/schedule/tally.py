@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from time import monotonic
 
+from harness.middleware.budget import Budget
 from harness.records import Attempt, Rewriting, Usage
 
 MOST_ERRORS = 20
@@ -17,11 +18,18 @@ class Tally:
 
     owed: samples that were unfinished at the start.
     already: samples that were finished before.
+    budget: the run's, None where it has none.
     """
 
     def __init__(
-        self, owed: int, already: int = 0, *, clock: Callable[[], float] = monotonic
+        self,
+        owed: int,
+        already: int = 0,
+        *,
+        budget: Budget | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
+        self.budget = budget
         self.owed = owed
         self.already = already
         self.finished = 0

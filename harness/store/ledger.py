@@ -1,6 +1,6 @@
 """What a run has already: read from its attempts when it is continued.
 
-Holds about 500 bytes per finished attempt and no text: the texts of an unfinished
+Holds about 300 bytes per finished attempt and no text: the texts of an unfinished
 sample are read again when its next round is due.
 """
 
@@ -19,11 +19,16 @@ from harness.store.attempts import lines
 
 
 class Finished(NamedTuple):
-    """One finished attempt: how it went, and where in the file its line begins."""
+    """One finished attempt: how it went, and where in the file its line begins.
 
+    answers: lines of this attempt that hold an answer; all but the last are superseded.
+    """
+
+    round: int
     outcome: Outcome
     passed: bool | None
     offset: int
+    answers: int
 
 
 class _Line(msgspec.Struct):
@@ -47,7 +52,8 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._samples: dict[tuple[str, int], dict[int, Finished]] = {}
+        # A tuple, not a mapping by round: it takes a quarter of the memory, and rounds are few.
+        self._samples: dict[tuple[str, int], tuple[Finished, ...]] = {}
         decoder = msgspec.json.Decoder(_Line)
         try:
             for number, (offset, line) in enumerate(lines(path), start=1):
@@ -61,15 +67,24 @@ class Ledger:
                         f"version {SCHEMA_VERSION}.",
                         "Continue the run with the harness that began it, or use --fresh.",
                     )
-                rounds = self._samples.setdefault((found.instance, found.sample), {})
-                if found.round in rounds:
-                    for later in [later for later in rounds if later > found.round]:
-                        del rounds[later]
-                rounds[found.round] = Finished(found.outcome, found.passed, offset)
+                self._add(found, offset)
         except OSError as error:
             raise StoreFailed(
                 f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then run again."
             ) from None
+
+    def _add(self, line: _Line, offset: int) -> None:
+        sample = (line.instance, line.sample)
+        rounds = self._samples.get(sample, ())
+        before = next((done for done in rounds if done.round == line.round), None)
+        if before is not None:
+            rounds = tuple(done for done in rounds if done.round < line.round)
+        answers = (before.answers if before else 0) + (line.outcome != "error")
+        done = Finished(line.round, line.outcome, line.passed, offset, answers)
+        self._samples[sample] = (*rounds, done)
+
+    def _rounds(self, instance: str, sample: int) -> dict[int, Finished]:
+        return {done.round: done for done in self._samples.get((instance, sample), ())}
 
     def __len__(self) -> int:
         return sum(map(len, self._samples.values()))
@@ -88,7 +103,7 @@ class Ledger:
         rounds: most rounds of a sample.
         retried: outcomes whose attempt is made again.
         """
-        done = self._samples.get((instance, sample), {})
+        done = self._rounds(instance, sample)
         for number in range(1, rounds + 1):
             finished = done.get(number)
             if finished is None or finished.outcome in retried:
@@ -97,9 +112,14 @@ class Ledger:
                 return None
         return None
 
+    def answers(self, instance: str, sample: int, number: int) -> int:
+        """How often a round of a sample was answered."""
+        found = self._rounds(instance, sample).get(number)
+        return found.answers if found else 0
+
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """The recorded attempts of a sample's rounds 1, 2, … up to, not including, ``before``."""
-        done = self._samples.get((instance, sample), {})
+        done = self._rounds(instance, sample)
         if before == 1:
             return []
         with (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
+from uuid import uuid4
 
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION
@@ -34,6 +35,8 @@ class Manifest:
 
     fingerprint: what the task's scores depend on (hashes, tokeniser).
     simulated: no model was asked.
+
+    Its ``id`` names the run in the book of payments, whatever its folder is called.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Manifest:
         self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
+        self.id: str = self._content.setdefault("id", uuid4().hex)
         config = run.model_dump_json(exclude={"limits", "budget", "variants"})
         self._content |= {
             "schema_version": SCHEMA_VERSION,
@@ -65,9 +69,19 @@ class Manifest:
             "host": {"name": platform.node(), "platform": platform.platform()},
         }
 
-    def begin(self) -> None:
-        """A session begins: the first one, or another that resumes the run."""
-        self._sessions.append({"started_at": self._clock(), "ended_at": None, "ended": "killed"})
+    def begin(self, retried: Sequence[str] = ("error",)) -> None:
+        """A session begins: the first one, or another that resumes the run.
+
+        retried: outcomes whose attempts it makes again.
+        """
+        self._sessions.append(
+            {
+                "started_at": self._clock(),
+                "ended_at": None,
+                "ended": "killed",
+                "retried": list(retried),
+            }
+        )
         self._write()
 
     def plan(self, samples: int, owed: int) -> None:
@@ -82,7 +96,7 @@ class Manifest:
     def end(self, how: str) -> None:
         """The session ends.
 
-        how: ``finished``, ``interrupted`` or ``failed``.
+        how: ``finished``, ``interrupted``, ``budget`` or ``failed``.
         """
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         self._write()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -143,13 +144,19 @@ class CallTable:
     tokens: (c, 4) in the order of `harness.records.Usage`, `UNKNOWN_TOKENS`
         where not counted.
     cost_usd: (c,) not a number where unknown.
+    paid: (c,) by this run; the others had been paid for by another.
     """
 
     tokens: NDArray[np.int64]
     cost_usd: NDArray[np.float64]
+    paid: Bools
 
     def __len__(self) -> int:
         return len(self.cost_usd)
+
+    def paid_usd(self) -> float:
+        """What this run has paid, as far as the costs are known."""
+        return fsum(self.cost_usd[self.paid & ~np.isnan(self.cost_usd)])
 
 
 def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
@@ -170,10 +177,15 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
         outcome.append(_OUTCOME_CODE[line.outcome])
         passed.append(NOT_JUDGED if line.passed is None else line.passed)
         if line.call_id is not None:
-            calls.add(line.call_id, line.usage, line.cost_usd)
+            calls.add(line.call_id, line.usage, line.cost_usd, paid=not line.cached)
         for rewriting in line.polish:
             if rewriting.call_id is not None:
-                calls.add(rewriting.call_id, rewriting.usage, rewriting.cost_usd)
+                calls.add(
+                    rewriting.call_id,
+                    rewriting.usage,
+                    rewriting.cost_usd,
+                    paid=not rewriting.cached,
+                )
     instance_table, row_of = instances.table()
     table = AttemptTable(
         row_of[_column(instance, np.int32)],
@@ -235,6 +247,7 @@ class _Line(_Name, gc=False):
     call_id: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
+    cached: bool = False
     polish: tuple[Rewriting, ...] = ()
 
 
@@ -311,22 +324,21 @@ class _Instances:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._clusters: list[str] = []
-        self._groups: list[bytes] = []
-        # Many instances have the same groups or cluster: each text is held once.
-        self._texts: dict[str, str] = {}
-        self._groupings: dict[bytes, Mapping[str, str]] = {}
+        # Held as 64-bit hashes, as the names of calls are.
+        self._cluster = array("q")
+        self._grouping = array("i")
+        self._groupings: dict[bytes, int] = {}
 
     def number(self, line: _Line) -> int:
         """Of the line's instance, from 0."""
         number = self._numbers.get(line.instance)
         if number is None:
-            number = self._numbers[line.instance] = len(self._numbers)
-            self._clusters.append(self._texts.setdefault(line.cluster, line.cluster))
             groups = bytes(line.groups)
             if groups not in self._groupings:
-                self._groupings[groups] = msgspec.json.decode(groups, type=dict[str, str])
-            self._groups.append(groups)
+                msgspec.json.decode(groups, type=dict[str, str])  # or raise
+            number = self._numbers[line.instance] = len(self._numbers)
+            self._cluster.append(hash(line.cluster))
+            self._grouping.append(self._groupings.setdefault(groups, len(self._groupings)))
         return number
 
     def table(self) -> tuple[InstanceTable, Ints]:
@@ -336,38 +348,47 @@ class _Instances:
         same attempts shall give the same figures to the last bit.
         """
         ids = sorted(self._numbers)
-        numbers = [self._numbers[name] for name in ids]
+        numbers = np.fromiter((self._numbers[name] for name in ids), np.intp, len(ids))
+        self._numbers.clear()  # half of the memory, and no longer needed
         row_of = np.empty(len(ids), dtype=np.int32)
         row_of[numbers] = np.arange(len(ids), dtype=np.int32)
-        clusters: dict[str, int] = {}
-        groupings: dict[bytes, int] = {}
-        cluster = [clusters.setdefault(self._clusters[number], len(clusters)) for number in numbers]
-        grouping = [
-            groupings.setdefault(self._groups[number], len(groupings)) for number in numbers
-        ]
+        groupings = list(self._groupings)
+        grouping, used = _numbered(_column(self._grouping, np.int32)[numbers])
         table = InstanceTable(
             tuple(ids),
-            np.array(cluster, dtype=np.int32),
-            np.array(grouping, dtype=np.int32),
-            tuple(self._groupings[groups] for groups in groupings),
+            _numbered(_column(self._cluster, np.int64)[numbers])[0],
+            grouping,
+            tuple(msgspec.json.decode(groupings[old], type=dict[str, str]) for old in used),
         )
         return table, row_of
+
+
+def _numbered(values: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    """The values numbered in the order in which they come, and the value of each number."""
+    distinct, first, rows = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), dtype=np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    return number[rows], distinct[order]
 
 
 class _Calls:
     """Gathers a `CallTable` from the lines that name a call.
 
     Lines of one call may differ in what they know (one was paid for, another
-    came from the cache): the largest figure is the call's.
+    came from the cache): the largest figure is the call's, and it was paid for
+    by this run where any line says so.
     """
 
     def __init__(self) -> None:
         # Names are held as 64-bit hashes, 8 bytes instead of 200: among a
         # million calls, the odds that any two are taken for one are 1 in 10^7.
         self._name, self._tokens, self._cost = array("q"), array("q"), array("d")
+        self._paid = array("b")
 
-    def add(self, call_id: str, usage: Usage | None, cost_usd: float | None) -> None:
+    def add(self, call_id: str, usage: Usage | None, cost_usd: float | None, *, paid: bool) -> None:
         self._name.append(hash(call_id))
+        self._paid.append(paid)
         self._cost.append(float("nan") if cost_usd is None else cost_usd)
         self._tokens.extend(_NOT_COUNTED if usage is None else msgspec.structs.astuple(usage))
 
@@ -379,7 +400,9 @@ class _Calls:
             np.maximum.at(tokens[:, kind], rows, counts[:, kind])
         cost_usd = np.full(len(names), np.nan)
         np.fmax.at(cost_usd, rows, _column(self._cost, np.float64))
-        return CallTable(tokens, cost_usd)
+        paid = np.zeros(len(names), dtype=np.bool_)
+        np.logical_or.at(paid, rows, _column(self._paid, np.int8) != 0)
+        return CallTable(tokens, cost_usd, paid)
 
 
 def _column(values: array[Any], dtype: type[N]) -> NDArray[N]:

@@ -117,6 +117,11 @@ class RunFolder:
         """The manifest, empty where there is none."""
         return _read_json(self.manifest)
 
+    def run_id(self) -> str | None:
+        """The run's name in the book of payments, None before it is begun."""
+        found = self.read_manifest().get("id")
+        return found if isinstance(found, str) else None
+
     def progress(self) -> tuple[bool, int | None]:
         """Whether nothing is owed, and how many samples the whole run has, where that is known."""
         manifest = self.read_manifest()

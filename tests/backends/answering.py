@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def answering(
-    body: str | bytes, status: int = 200, headers: str = ""
+    body: str | bytes, status: int = 200, headers: str = "", port: int = 0
 ) -> Iterator[tuple[str, list[bytes]]]:
     """A server that answers every request with one body, and keeps what it was sent."""
     content = body.encode() if isinstance(body, str) else body
@@ -19,7 +19,7 @@ def answering(
         f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
     )
     received: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", port)) as server:
 
         def serve() -> None:
             while True:

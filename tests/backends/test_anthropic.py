@@ -10,9 +10,9 @@ from harness.backends.anthropic import AnthropicBackend
 from harness.errors import (
     AuthenticationFailed,
     MalformedReply,
+    Overloaded,
     ParameterRefused,
     RateLimited,
-    ServerFailed,
 )
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 from tests.backends.answering import answering
@@ -132,7 +132,7 @@ async def test_thinking_that_is_not_told_is_none() -> None:
 @pytest.mark.parametrize(
     ("status", "kind", "error"),
     [(401, "authentication_error", AuthenticationFailed), (429, "rate_limit_error", RateLimited),
-     (529, "overloaded_error", ServerFailed), (403, "billing_error", AuthenticationFailed)],
+     (529, "overloaded_error", Overloaded), (403, "billing_error", AuthenticationFailed)],
 )  # fmt: skip
 async def test_errors_in_anthropics_words(status: int, kind: str, error: type[Exception]) -> None:
     body = json.dumps({"type": "error", "error": {"type": kind, "message": "said so"}})

@@ -3,6 +3,9 @@
 import asyncio
 import json
 import socket
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,9 +16,12 @@ from harness.errors import (
     CallError,
     ConfigError,
     ConnectionFailed,
+    ConnectionLost,
     MalformedReply,
     ModelNotFound,
+    Overloaded,
     ParameterRefused,
+    PromptRefused,
     RateLimited,
     RequestRejected,
     SecretMissing,
@@ -167,6 +173,12 @@ async def test_a_body_that_is_no_completion_is_malformed(body: str | bytes) -> N
         await ask(url)
 
 
+@pytest.mark.parametrize("odd", ["x: " + "a" * 20_000, "no header", "transfer-encoding: chunked"])
+async def test_a_server_that_does_not_speak_http_has_not_answered(odd: str) -> None:
+    with answering("{}", headers=f"{odd}\r\n") as (url, _), pytest.raises(MalformedReply):
+        await ask(url)
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
@@ -180,8 +192,9 @@ async def test_a_body_that_is_no_completion_is_malformed(body: str | bytes) -> N
         (422, RequestRejected),
         (429, RateLimited),
         (500, ServerFailed),
-        (503, ServerFailed),
-        (529, ServerFailed),
+        (503, Overloaded),
+        (504, ServerFailed),
+        (529, Overloaded),
     ],
 )
 async def test_each_status_is_an_error_of_ours(status: int, kind: type[CallError]) -> None:
@@ -205,16 +218,59 @@ async def test_a_spent_account_is_not_a_rate_limit() -> None:
     [
         ("retry-after: 3\r\n", 3.0),
         ("retry-after-ms: 250\r\nretry-after: 3\r\n", 0.25),
-        ("retry-after: Wed, 21 Oct 2026 07:28:00 GMT\r\n", None),
+        ("retry-after-ms: soon\r\nretry-after: 3\r\n", 3.0),
+        ("retry-after: 1e9\r\n", 600.0),
+        ("retry-after: inf\r\n", 600.0),
+        ("retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n", 0.0),
+        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", 600.0),
+        ("retry-after: Wed, 21 Oct 2999 07:28:00\r\n", None),
+        ("retry-after: Wed, 41 Oct 2999 07:28:00 GMT\r\n", None),
         ("retry-after: nan\r\n", None),
-        ("retry-after: 1e9\r\n", None),
+        ("retry-after: -3\r\n", None),
         ("", None),
     ],
 )
 async def test_retry_after_is_read(headers: str, seconds: float | None) -> None:
-    with answering("{}", 429, headers) as (url, _), pytest.raises(RateLimited) as caught:
+    for status, kind in ((429, RateLimited), (503, Overloaded)):
+        with answering("{}", status, headers) as (url, _), pytest.raises(kind) as caught:
+            await ask(url)
+        assert caught.value.retry_after == seconds
+
+
+async def test_retry_after_may_be_a_time_to_come() -> None:
+    then = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    with (
+        answering("{}", 429, f"retry-after: {then}\r\n") as (url, _),
+        pytest.raises(RateLimited) as caught,
+    ):
         await ask(url)
-    assert caught.value.retry_after == seconds
+    assert caught.value.retry_after == pytest.approx(60, abs=5)
+
+
+FILTERED: list[tuple[int, dict[str, Any]]] = [
+    (403, {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "…"}}),
+    (400, {"code": "content_filter"}),
+    (400, {"code": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}),
+    (
+        400,
+        {
+            "code": "invalid_prompt",
+            "message": "flagged as potentially violating our usage policy",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "error"), FILTERED)
+async def test_a_prompt_that_the_filter_refuses_is_no_failure(
+    status: int, error: dict[str, Any]
+) -> None:
+    body = {"error": {"message": "flagged"} | error}
+    with (
+        answering(json.dumps(body), status) as (url, _),
+        pytest.raises(PromptRefused, match="flagged"),
+    ):
+        await ask(url)
 
 
 async def test_a_wrong_key_names_the_variable_and_not_the_key() -> None:
@@ -232,18 +288,21 @@ async def test_an_unknown_model_is_named() -> None:
 async def test_a_refused_connection_is_not_a_time_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(ConnectionFailed, match="base_url"):
+    with pytest.raises(ConnectionFailed, match="base_url") as caught:
         await ask(f"http://127.0.0.1:{port}/v1")
+    assert not isinstance(caught.value, ConnectionLost)
 
 
 async def test_an_unknown_host_cannot_be_reached() -> None:
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(ConnectionFailed) as caught:
         await ask("http://no-such-host.invalid/v1")
+    assert not isinstance(caught.value, ConnectionLost)
 
 
-async def test_a_broken_connection_is_a_failed_one() -> None:
-    with MockServer(faults={"reset": 1.0}) as server, pytest.raises(ConnectionFailed):
-        await ask(server.base_url)
+async def test_a_connection_that_breaks_may_have_been_paid_for() -> None:
+    for fault in ("reset", "truncated_body"):
+        with MockServer(faults={fault: 1.0}) as server, pytest.raises(ConnectionLost):
+            await ask(server.base_url)
 
 
 async def test_a_stalled_answer_ends_in_time() -> None:

@@ -14,7 +14,8 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     found, url, key = chosen(name, None if preset.url else preset.hint, None)
     assert (found, key) == (preset, preset.key)
     assert urlsplit(url).hostname
-    assert preset.parameters("some-model") <= PARAMETERS
+    assert preset.features("some-model") <= PARAMETERS | {"free"}
+    assert ("free" in preset.features("some-model")) == (preset.key is None)
     assert url.startswith("http://localhost:") == (preset.key is None)
 
 
@@ -57,5 +58,5 @@ def test_the_documentation_has_the_table_of_the_code() -> None:
      ("gpt-5", False), ("gpt-5-nano", False), ("o1-2024-12-17", False), ("o3x", True)],
 )  # fmt: skip
 def test_models_that_sample_in_one_way_take_no_temperature(model: str, takes: bool) -> None:
-    assert ({"temperature", "top_p"} <= PRESETS["openai"].parameters(model)) is takes
-    assert "temperature" in COMPATIBLE.parameters(model)
+    assert ({"temperature", "top_p"} <= PRESETS["openai"].features(model)) is takes
+    assert "temperature" in COMPATIBLE.features(model)

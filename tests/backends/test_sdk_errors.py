@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from harness.backends._sdk_errors import translated
-from harness.errors import CallError, FatalCallError, TransientError
+from harness.errors import CallError, FatalCallError, Overloaded, TransientError
 
 STATUSES = {
     "openai": {
@@ -60,6 +60,8 @@ def test_every_exception_of_an_sdk_comes_out_as_one_of_ours(vendor: str) -> None
         with pytest.raises(CallError) as caught, translated(sdk, "http://x", "m", "KEY", "sk-1"):
             raise error
         assert caught.value.message, name
+        if name == "OverloadedError":
+            assert isinstance(caught.value, Overloaded)
 
 
 @pytest.mark.parametrize(

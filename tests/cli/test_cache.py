@@ -12,7 +12,8 @@ import pytest
 
 from harness.cli.cache import _size, prune
 from harness.errors import UserError
-from harness.middleware.reply_file import ReplyFile
+from harness.middleware.cache.payments import Payment
+from harness.middleware.cache.reply_file import ReplyFile
 from harness.records import Reply
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_tasks import words
@@ -153,11 +154,32 @@ async def test_the_safe_mode_without_a_log(path: Path) -> None:
     assert len(left(path)) == 20
 
 
-def test_a_file_that_is_no_cache(path: Path) -> None:
+def test_a_damaged_file_is_mended_by_the_next_run(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("not a database, but long enough to be taken for one at first sight" * 20)
-    assert "Cannot read the cache" in mistake(harness("cache", "stats"))
-    assert "Cannot read the cache" in mistake(harness("cache", "prune", "--all", "--yes"))
+    for verb in (["stats"], ["prune", "--all", "--yes"]):
+        said = mistake(harness("cache", *verb))
+        assert "Cannot read the cache" in said
+        assert "The next 'harness run' repairs it" in said
+    with ReplyFile(path):
+        assert len(list(path.parent.glob("*.damaged-*"))) == 1
+    assert harness("cache", "stats").returncode == 0
+
+
+async def test_what_was_paid_is_shown_and_never_pruned(path: Path) -> None:
+    with ReplyFile(path) as replies:
+        await replies.put(key(1), Reply("x", "stop"), "openai", "m", Payment("one", 1.5))
+        await replies.charge("empty", Payment("two", 0.25))
+    assert "$1.75 by 2 runs on a budget" in words(harness("cache", "stats").stdout)
+    assert harness("cache", "prune", "--all", "--yes").returncode == 0
+    with ReplyFile(path) as replies:
+        assert replies.spent(["one", "two"]) == 1.75
+
+
+async def test_a_file_of_before_the_payments(cache: Path) -> None:
+    with contextlib.closing(sqlite3.connect(cache)) as file, file:
+        file.execute("DROP TABLE payments")
+    assert "budget" not in harness("cache", "stats").stdout
 
 
 async def test_hostile_names(path: Path) -> None:

@@ -53,6 +53,9 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
             runs[name] = attempts(tmp_path / "runs" / name)
         assert server.stats().requests == 26 * len(MODELS)
     assert len(runs["openai"]) == 26
+    # A local server costs nothing; what the others cost here, nobody has said.
+    assert {a.pop("cost_usd") for a in runs["vllm"]} == {0.0}
+    assert {a.pop("cost_usd") for name in MODELS if name != "vllm" for a in runs[name]} == {None}
     for name, found in runs.items():
         assert found == runs["openai"], name
 

@@ -177,7 +177,7 @@ def test_ctrl_c_twice_stops_now(runs: Path) -> None:
     with MockServer(faults={"stall": 1.0}) as server:
         process = begun(*GPT4, "-o", f"model.base_url={server.base_url}")
         try:
-            wait_until(lambda: server.stats().in_flight == 100)
+            wait_until(lambda: server.stats().in_flight >= 16)
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
             assert process.poll() is None, "the calls in flight are waited for"

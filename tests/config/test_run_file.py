@@ -105,7 +105,6 @@ def test_a_seed_is_a_whole_number_that_files_can_hold(seed: Any) -> None:
 
 def test_what_is_not_built_yet_says_so() -> None:
     assert "few-shot prompts are not built yet" in problem(task={"name": "t", "shots": 1})
-    assert "prices are not known yet" in problem(budget={"usd": 5})
     assert "judges are not built yet" in problem(judges=["a"])
 
 

@@ -1,24 +1,15 @@
-import contextlib
-
 import pytest
 
 from harness.errors import (
     AuthenticationFailed,
     CallError,
-    ConnectionFailed,
     MalformedReply,
-    ProviderDown,
     RateLimited,
     RequestRejected,
     ServerFailed,
     TimedOut,
 )
-from harness.middleware.retry import (
-    FAILURES_IN_A_ROW,
-    FIRST_CONTACT_TRIES,
-    FIRST_FAILURES,
-    Retry,
-)
+from harness.middleware.retry import Retry
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
 
@@ -83,55 +74,3 @@ async def test_waits_are_jittered_and_grow() -> None:
     assert max(firsts) <= 0.5
     assert len(set(firsts)) > 40
     assert sum(lasts) > 4 * sum(firsts)
-
-
-async def test_a_provider_that_was_never_reached_ends_the_run_soon() -> None:
-    backend = Scripted(lambda _: ConnectionFailed("refused"))
-    with pytest.raises(ProviderDown, match="refused"):
-        await Retry(backend.generate, attempts=6, sleep=Sleeps())(REQUEST)
-    assert len(backend.requests) == FIRST_CONTACT_TRIES
-
-
-@pytest.mark.parametrize("first", ["2", ServerFailed("busy")])
-async def test_one_that_was_reached_is_tried_as_often_as_any(first: str | Exception) -> None:
-    answers = iter([first] + (["2"] if isinstance(first, Exception) else []))
-    backend = Scripted(lambda _: next(answers, None) or ConnectionFailed("refused"))
-    retry = Retry(backend.generate, attempts=6, sleep=Sleeps())
-    await retry(REQUEST)
-    backend.requests.clear()
-    with pytest.raises(ConnectionFailed):
-        await retry(REQUEST)
-    assert len(backend.requests) == 6
-
-
-@pytest.mark.parametrize(
-    ("answered", "calls"), [(False, FIRST_FAILURES), (True, FAILURES_IN_A_ROW)]
-)
-async def test_a_provider_that_fails_continually_ends_the_run(answered: bool, calls: int) -> None:
-    backend = Scripted()
-    retry = Retry(backend.generate, attempts=1, sleep=Sleeps())
-    if answered:
-        await retry(REQUEST)
-    backend.answer = lambda _: ServerFailed("overloaded")
-    for _ in range(calls - 1):
-        with pytest.raises(ServerFailed):
-            await retry(REQUEST)
-    with pytest.raises(ProviderDown, match="overloaded"):
-        await retry(REQUEST)
-
-
-async def test_rejected_requests_are_no_outage() -> None:
-    backend = Scripted(lambda _: RequestRejected("too long"))
-    retry = Retry(backend.generate, attempts=1, sleep=Sleeps())
-    for _ in range(3 * FAILURES_IN_A_ROW):
-        with pytest.raises(RequestRejected):
-            await retry(REQUEST)
-
-
-async def test_one_answer_in_between_is_a_provider_that_is_well() -> None:
-    backend = Scripted()
-    retry = Retry(backend.generate, attempts=1, sleep=Sleeps())
-    for number in range(10 * FAILURES_IN_A_ROW):
-        backend.answer = lambda _, n=number: "2" if n % 20 == 0 else ServerFailed("busy")
-        with contextlib.suppress(ServerFailed):
-            await retry(REQUEST)

@@ -86,9 +86,15 @@ def metrics(number_of_rounds: int = 1, **changes: object) -> Metrics:
         n_calls_without_usage=0,
         cost_usd=12.345,
         known_cost_usd=12.345,
+        paid_usd=12.345,
         n_calls_without_cost=0,
     )
     return msgspec.structs.replace(made, **changes)
+
+
+def test_what_others_have_paid_is_told_apart() -> None:
+    lines = rendered(run_tables(metrics(paid_usd=2.0)))
+    assert row(lines, "cost") == "cost $12.35 ($2.00 of it paid by this run, the rest before)"
 
 
 def test_one_run() -> None:
@@ -139,6 +145,7 @@ def test_partly_unknown_cost() -> None:
             metrics(
                 cost_usd=None,
                 known_cost_usd=0.0125,
+                paid_usd=0.0,
                 n_calls_without_cost=4,
                 n_calls_without_usage=4,
             )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness.errors import AuthenticationFailed, RequestRejected
 from harness.middleware.calls import FreeCalls
-from harness.middleware.concurrency import Concurrency
+from harness.middleware.limits.lane import Lane
+from harness.middleware.limits.rate_limits import RateLimits
 from harness.middleware.stopping import Stop
 from harness.records import Attempt, Decoding, Instance, Reply, Request
 from harness.schedule.plan import Plan
@@ -44,7 +45,7 @@ async def run(
     path = folder / "attempts.jsonl"
     stacks = [
         FreeCalls(
-            Concurrency(backend, stop, most=4, timeout_s=10),
+            Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({})),
             backend=name,
             endpoint="",
             by_instance=False,

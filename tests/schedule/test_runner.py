@@ -10,9 +10,10 @@ from harness.errors import (
     RequestRejected,
     StoreFailed,
 )
+from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.calls import Calls, FreeCalls, PaidCalls, ReplyUnsaved
-from harness.middleware.concurrency import Concurrency
-from harness.middleware.reply_file import ReplyFile
+from harness.middleware.limits.lane import Lane
+from harness.middleware.limits.rate_limits import RateLimits
 from harness.middleware.stopping import Stop
 from harness.records import Attempt, Call, Reply, Request
 from harness.schedule.plan import Plan
@@ -33,7 +34,7 @@ class Setting:
         self.tally = Tally(0)
 
     async def run(self, backend: Scripted, workers: int = 4, calls: Calls | None = None) -> None:
-        slots = Concurrency(backend, self.stop, most=workers, timeout_s=10)
+        slots = Lane(backend, self.stop, most=workers, timeout_s=10, limits=RateLimits({}))
         ledger = Ledger(self.path)
         self.tally = Tally(self.plan.count(ledger)[1])
         with AttemptWriter(self.path) as writer:

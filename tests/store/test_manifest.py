@@ -63,7 +63,9 @@ def test_nothing_is_written_before_the_session_begins(folder: RunFolder) -> None
 
 def test_a_session_that_has_not_ended_shows_as_killed(folder: RunFolder) -> None:
     found = session(folder, ends=None)
-    assert found["sessions"] == [{"started_at": 100.0, "ended_at": None, "ended": "killed"}]
+    assert found["sessions"] == [
+        {"started_at": 100.0, "ended_at": None, "ended": "killed", "retried": ["error"]}
+    ]
     assert found["ended_at"] is None
     assert found["resumed"] == 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreFailed
-from harness.middleware.reply_file import ReplyFile, file_system
+from harness.middleware.cache.reply_file import ReplyFile, file_system
 from harness.records import Reply, Usage
 
 REPLY = Reply("Grüße\n\0", "stop", Usage(1, 2, 3, 4), "m", 0.5)
@@ -61,7 +61,7 @@ def test_a_put_that_returned_survives_kill_9(path: Path) -> None:
     script = """
         import asyncio, os, signal, sys
         from pathlib import Path
-        from harness.middleware.reply_file import ReplyFile
+        from harness.middleware.cache.reply_file import ReplyFile
         from harness.records import Reply
 
         async def main() -> None:
@@ -103,13 +103,6 @@ def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path: Path) 
     assert file_system(home, tmp_path / "none") == ""
 
 
-def test_a_file_that_is_no_database_is_an_error_with_its_path(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text("not a database, but long enough to look at" * 20)
-    with pytest.raises(StoreFailed, match=r"replies\.sqlite.*HARNESS_CACHE_DIR"):
-        ReplyFile(path)
-
-
 async def test_a_write_that_fails_is_an_error_and_earlier_replies_stay(path: Path) -> None:
     with ReplyFile(path) as replies:
         await replies.put(key(1), REPLY, "b", "m")
@@ -125,7 +118,7 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
         import asyncio, resource, signal, sys
         from pathlib import Path
         from harness.errors import StoreFailed
-        from harness.middleware.reply_file import ReplyFile
+        from harness.middleware.cache.reply_file import ReplyFile
         from harness.records import Reply
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -1,0 +1,31 @@
+"""The only place that names concrete parts together: from a run file to a finished run.
+
+>>> run = load(Path("configs/quickstart.yaml"))[""]  # doctest: +SKIP
+>>> asyncio.run(execute(prepare(run, "quickstart", Settings()))).ended  # doctest: +SKIP
+'finished'
+"""
+
+from harness.assemble.job import (
+    Job,
+    Result,
+    Watch,
+    execute,
+    foresee_job,
+    measure,
+    prepare,
+    replies_path,
+)
+from harness.assemble.parts import Rates, build_task
+
+__all__ = [
+    "Job",
+    "Rates",
+    "Result",
+    "Watch",
+    "build_task",
+    "execute",
+    "foresee_job",
+    "measure",
+    "prepare",
+    "replies_path",
+]

@@ -1,0 +1,221 @@
+"""From the sections of a run file to its parts: task, backends, their options and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from harness.config.prices import Price, Prices
+from harness.config.run_file import (
+    LimitsSection,
+    ModelSection,
+    RunFile,
+    SecondModelSection,
+    TaskSection,
+)
+from harness.config.settings import Settings, secret
+from harness.datasets.folder import DataFolder, read_jsonl
+from harness.errors import ConfigError
+from harness.middleware.limits.rate_limits import RateLimits, Unit
+from harness.plugins import kind
+from harness.ports import Backend, Task
+from harness.records import Allowance, Call
+
+FREE = Price(input=0, output=0)
+
+S = TypeVar("S", bound=ModelSection)
+
+
+def build_task(run: RunFile, settings: Settings) -> Task[Any]:
+    """The task of a run file.
+
+    Raises: ConfigError; DataMissing.
+    """
+    task: Task[Any] = kind("tasks").build(
+        run.task.name, run.task.options, data=DataFolder(settings.data_dir)
+    )
+    return task
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of a run.
+
+    limits: its own, or the run's.
+    rates: of its provider, URL and name; other runs of this process share them.
+    price: None where it is not known.
+    """
+
+    section: ModelSection
+    backend: Backend
+    limits: LimitsSection
+    rates: RateLimits
+    price: Price | None
+
+    def cost(self, call: Call) -> float | None:
+        """What a call has cost in US dollars; None where that is not known."""
+        if self.price is None or (call.reply.usage is None and self.price != FREE):
+            return None
+        return self.price.cost(call.reply.usage) if call.reply.usage else 0.0
+
+
+class Rates:
+    """The rate limits of this process, by backend, URL and model."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], RateLimits] = {}
+
+    def of(self, backend: str, endpoint: str, model: str, limits: LimitsSection) -> RateLimits:
+        """Those of one model, with the user's figures as they are now."""
+        stated: dict[Unit, int | None] = {
+            "requests": limits.rpm,
+            "tokens": limits.tpm,
+            "input_tokens": limits.input_tpm,
+            "output_tokens": limits.output_tpm,
+        }
+        rates = self._known.setdefault((backend, endpoint, model), RateLimits({}))
+        rates.state({unit: limit for unit, limit in stated.items() if limit is not None})
+        return rates
+
+
+def build_model(
+    section: ModelSection,
+    run: RunFile,
+    task: Task[Any],
+    settings: Settings,
+    *,
+    prices: Prices,
+    rates: Rates,
+    secret: Callable[[str], str] = secret,
+) -> Model:
+    """A model that a run file names.
+
+    Raises: ConfigError; SecretMissing; DataMissing.
+    """
+    data = DataFolder(settings.data_dir)
+    limits = _limits(section, run)
+    told: list[RateLimits] = []  # by whom the provider's headers are heard, once it is known
+
+    def on_allowances(allowances: tuple[Allowance, ...]) -> None:
+        for listener in told:
+            listener.observe(allowances)
+
+    backend: Backend = kind("backends").build(
+        section.backend,
+        section.options,
+        secret=secret,
+        read=lambda name: read_jsonl(data.file(name)),
+        gold=_Golds(task),
+        concurrency=limits.concurrency,
+        timeout_s=limits.timeout_s,
+        model=section.name,
+        on_allowances=on_allowances,
+    )
+    told.append(rates.of(section.backend, backend.endpoint, section.name, limits))
+    return Model(section, backend, limits, told[0], _price(section, backend, prices))
+
+
+def _limits(section: ModelSection, run: RunFile) -> LimitsSection:
+    if not isinstance(section, SecondModelSection):
+        return run.limits
+    if section.limits is not None:
+        return section.limits
+    return run.limits.model_copy(
+        update={"rpm": None, "tpm": None, "input_tpm": None, "output_tpm": None}
+    )
+
+
+def _price(section: ModelSection, backend: Backend, prices: Prices) -> Price | None:
+    if not backend.cacheable:
+        return FREE
+    if section.price is not None:
+        return section.price
+    if "free" in backend.features:
+        return FREE
+    return prices.find(urlsplit(backend.endpoint).hostname or "", section.name)
+
+
+class _Golds:
+    """Gold answers by instance id; the task is read when the first is asked for."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        self._task = task
+        self._golds: dict[str, str | None] | None = None
+
+    def __call__(self, instance: str) -> str | None:
+        if self._golds is None:
+            self._golds = {item.id: self._task.gold(item) for item in self._task.instances()}
+        return self._golds.get(instance)
+
+
+def refuse_unsupported(run: RunFile, backend: Backend) -> None:
+    """Refuse what the backend does not take: nothing is dropped in silence.
+
+    The run's seed is no decoding parameter: it also orders and simulates, and
+    is sent where a provider takes one.
+
+    Raises: ConfigError naming the key.
+    """
+    name = run.model.backend
+    if backend.cacheable and not run.model.name:
+        raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to ask.")
+    refused = sorted(run.decoding.given().keys() - backend.features)
+    if refused:
+        keys = ", ".join(f"decoding.{key}" for key in refused)
+        raise ConfigError(
+            f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
+            "Remove it from the run file; docs/providers.md says what each one takes.",
+        )
+    if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
+        raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
+    if "conversation" not in backend.features and run.rounds.max > 1:
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
+        )
+
+
+def refuse_unpriced(run: RunFile, models: Sequence[Model]) -> None:
+    """Refuse a budget that cannot be kept.
+
+    Raises: ConfigError.
+    """
+    for model in models:
+        if model.price is None:
+            where = "polish" if isinstance(model.section, SecondModelSection) else "model"
+            raise ConfigError(
+                f"budget.usd is set, but the price of {model.section.name!r}"
+                f" at {model.backend.endpoint} is not known.",
+                f"State it in the run file ({where}.price: {{input: …, output: …}}, US dollars "
+                "per million tokens) or in the file that HARNESS_PRICES names.",
+            )
+    if models[0].price != FREE and run.decoding.max_tokens is None:
+        raise ConfigError(
+            "budget.usd is set, but nothing says how long an answer may be.",
+            "Set decoding.max_tokens.",
+        )
+
+
+def resolved(run: RunFile) -> RunFile:
+    """The run file with the defaults of its plug-ins' options filled in."""
+    task = _options("tasks", run.task.name, run.task.options)
+    return run.model_copy(
+        update={
+            "task": TaskSection(name=run.task.name, shots=run.task.shots, **task),
+            "model": _resolved(run.model),
+            "polish": _resolved(run.polish) if run.polish else None,
+        }
+    )
+
+
+def _resolved(section: S) -> S:
+    named = {field: getattr(section, field) for field in type(section).model_fields}
+    return type(section)(**named, **_options("backends", section.backend, section.options))
+
+
+def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    checked: BaseModel = kind(kind_name).options(name, options)
+    return checked.model_dump(mode="json")

@@ -1,0 +1,119 @@
+"""One client against servers on loopback: what it sends, and what it tells of rate limits."""
+
+import json
+from typing import Any
+
+import openai
+import pytest
+
+from harness.backends._sdk import SDKClient
+from harness.errors import ConnectionFailed, RateLimited, ServerFailed
+from harness.records import Allowance
+from tests.backends.answering import answering
+
+LIMITS = "x-ratelimit-limit-requests: 500\r\nx-ratelimit-remaining-requests: 499\r\n"
+TOLD = (Allowance("requests", 500, 499),)
+
+
+class Client:
+    """A client with a clock to set, whose allowances are kept."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.now = 1000.0
+        self.told: list[tuple[Allowance, ...]] = []
+        self.sdk = SDKClient(
+            "openai", url, "KEY", secret=lambda _: "sk-1", concurrency=1, timeout_s=5,
+            on_allowances=self.told.append, clock=lambda: self.now, **options,
+        )  # fmt: skip
+
+    async def post(self, path: str = "/chat/completions", **body: Any) -> bytes:
+        return await self.sdk.post(path, body or {"x": 1}, "m")
+
+
+def head(received: bytes) -> dict[str, str]:
+    lines = received.partition(b"\r\n\r\n")[0].decode().lower().split("\r\n")
+    return {"": lines[0]} | dict(line.split(": ", 1) for line in lines[1:])
+
+
+async def test_every_request_has_the_head_that_the_sdk_gives() -> None:
+    with answering("{}") as (url, received):
+        client = Client(url)
+        for _ in range(3):
+            await client.post(text="ü")
+        await client.sdk.close()
+        async with openai.AsyncOpenAI(api_key="sk-1", base_url=url, max_retries=0) as typed:
+            await typed.with_options(timeout=5).chat.completions.create(messages=[], model="m")
+    ours, theirs = [head(data) for data in received[:3]], head(received[3])
+    assert ours[0] == ours[1] == ours[2]
+    assert ours[0]["authorization"] == "bearer sk-1"
+    assert {data.partition(b"\r\n\r\n")[2] for data in received[:3]} == {'{"text":"ü"}'.encode()}
+    assert ours[0] | {"content-length": ""} == theirs | {"content-length": ""}
+
+
+async def test_paths_are_apart() -> None:
+    with answering("{}") as (url, received):
+        client = Client(url)
+        for path in ("/chat/completions", "/completions") * 2:
+            await client.post(path)
+        await client.sdk.close()
+    asked = [data.split()[1].decode() for data in received]
+    assert asked == ["/v1/chat/completions", "/v1/completions"] * 2
+
+
+@pytest.mark.parametrize("status", [307, 308])
+async def test_a_redirect_is_followed_each_time_anew(status: int) -> None:
+    with answering("{}") as (there, moved):
+        location = f"location: {there}/elsewhere\r\n"
+        with answering("", status, location) as (url, received):
+            client = Client(url)
+            for number in range(3):
+                assert await client.post(n=number) == b"{}"
+            await client.sdk.close()
+    assert [len(received), len(moved)] == [3, 3]
+    assert [json.loads(data.partition(b"\r\n\r\n")[2])["n"] for data in moved] == [0, 1, 2]
+
+
+async def test_a_later_request_fails_as_the_first_does() -> None:
+    with answering("{}") as (url, _):
+        client = Client(url)
+        await client.post()
+    with pytest.raises(ConnectionFailed):
+        await client.post()
+    port = int(url.split(":")[2].split("/")[0])
+    for status, error in ((429, RateLimited), (500, ServerFailed)):
+        body = '{"error": {"message": "said so"}}'
+        with (
+            answering(body, status, "retry-after: 7\r\n", port=port),
+            pytest.raises(error, match="said so") as caught,
+        ):
+            await client.post()
+        assert caught.value.retry_after == 7
+    await client.sdk.close()
+
+
+async def test_rate_limits_are_told_now_and_then() -> None:
+    with answering("{}", headers=LIMITS) as (url, _):
+        client = Client(url)
+        for later in (0, 0.05, 0.04, 0.02, 0.01, 3600, -3600, 0):
+            client.now += later
+            await client.post()
+        await client.sdk.close()
+    assert client.told == [TOLD] * 4
+
+
+async def test_a_refusal_always_tells() -> None:
+    with answering("{}", 429, LIMITS) as (url, _):
+        client = Client(url)
+        for _ in range(3):
+            with pytest.raises(RateLimited):
+                await client.post()
+        await client.sdk.close()
+    assert client.told == [TOLD] * 3
+
+
+async def test_no_limits_are_nothing_to_tell() -> None:
+    with answering("{}") as (url, _):
+        client = Client(url)
+        await client.post()
+        await client.sdk.close()
+    assert client.told == []

@@ -1,0 +1,273 @@
+"""`harness run` under limits, failures and a budget: the server counts what was promised."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from harness.mock import MockServer
+from tests.cli.command import ROOT, begun, harness, mistake
+from tests.cli.test_run import attempts, metrics, wait_for_lines, wait_until
+
+GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin", "-o", "samples=1")
+PRICE = ("-o", "model.price={input: 10, output: 1000}")
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+def at(server: MockServer, *options: str) -> tuple[str, ...]:
+    words = [word for option in options for word in ("-o", option)]
+    return (*GPT4, "-o", f"model.base_url={server.base_url}", *words)
+
+
+def outcomes(runs: Path, name: str = "gpt4_collie") -> Counter[str]:
+    return Counter(attempt["outcome"] for attempt in attempts(runs, name).values())
+
+
+def test_identical_prompts_in_flight_are_one_call(runs: Path, tmp_path: Path) -> None:
+    line = (ROOT / "harness/tasks/collie/builtin.jsonl").read_text().splitlines()[0]
+    item = msgspec.json.decode(line)
+    same = tmp_path / "same.jsonl"
+    same.write_bytes(
+        b"\n".join(msgspec.json.encode(item | {"id": f"word01/{n}"}) for n in range(500))
+    )
+    with MockServer(latency=0.2) as server:
+        ended = harness(*at(server, "limits.concurrency=100", f"task.dataset={same}"))
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().requests == 1
+    found = attempts(runs, "gpt4_collie")
+    assert len(found) == 500
+    assert len({attempt["call_id"] for attempt in found.values()}) == 1
+    assert sum(not attempt["cached"] for attempt in found.values()) == 1
+
+
+def test_a_wrong_key_is_asked_about_a_few_times_only(runs: Path) -> None:
+    with MockServer(api_key="right", latency=0.02) as server:
+        said = mistake(harness(*at(server, "limits.concurrency=100")))
+        assert "401" in said
+        assert server.stats().requests < 100
+
+
+def test_faults_of_every_kind_leave_each_sample_with_its_outcome(runs: Path) -> None:
+    faults = {
+        "429": 0.1, "500": 0.05, "503": 0.02, "reset": 0.03, "stall": 0.01, "trickle": 0.01,
+        "invalid_json": 0.02, "truncated_body": 0.02, "empty": 0.02, "refusal": 0.02,
+    }  # fmt: skip
+    with MockServer(latency=0.01, faults=faults, retry_after=0.2) as server:
+        ended = harness(
+            *at(server, "samples=4", "limits.concurrency=40", "limits.timeout_s=1"),
+            "-o", "limits.attempts=12",
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        answered_twice = [body for body in server.bodies().values() if body.answered > 1]
+        assert not answered_twice
+        assert len(attempts(runs, "gpt4_collie")) == 520
+        lines = (runs / "gpt4_collie" / "attempts.jsonl").read_bytes().splitlines()
+        assert len(lines) == 520
+        counted = outcomes(runs)
+        assert counted.keys() == {"ok", "empty", "refused"}
+        assert counted["empty"] < 40
+        # What is empty may be an outage's: it is asked for again, the rest is not.
+        server.change(faults={})
+        before = server.stats().requests
+        again = harness(*at(server, "samples=4"), "--retry", "empty")
+        assert again.returncode == 0, again.stderr
+        assert server.stats().requests - before == counted["empty"]
+        assert outcomes(runs).keys() == {"ok", "refused"}
+
+
+def test_calls_that_failed_are_made_again_by_the_next_run(runs: Path) -> None:
+    with MockServer(faults={"500": 0.4}) as server:
+        ended = harness(*at(server, "limits.attempts=1", "limits.concurrency=20"))
+        assert ended.returncode == 1
+        assert "attempts failed" in ended.stderr
+        failed = outcomes(runs)["error"]
+        found = metrics(runs, "gpt4_collie")
+        assert found["overall"]["not_judged"] == failed
+        whole = found["overall"]["pass_rate_errors_as_failures"]
+        assert whole is not None
+        assert whole <= found["overall"]["pass_rate"]
+        server.change(faults={})
+        before = server.stats().requests
+        assert harness(*at(server)).returncode == 0
+        assert server.stats().requests - before == failed
+    assert outcomes(runs) == {"ok": 130}
+
+
+def test_truncated_answers_are_drawn_again_where_the_user_says_so(runs: Path) -> None:
+    with MockServer() as server:
+        command = at(server, "decoding.max_tokens=3")
+        assert harness(*command).returncode == 0
+        cut = outcomes(runs)["truncated"]
+        assert cut > 20
+        assert harness(*command).returncode == 0
+        assert server.stats().requests == 130
+        ended = harness(*command, "--retry", "truncated")
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().requests == 130 + cut
+        drawn = [a for a in attempts(runs, "gpt4_collie").values() if a["request"].get("redraw")]
+        assert len(drawn) == cut
+        # Each draw is a call of its own: its cost counts.
+        assert metrics(runs, "gpt4_collie")["n_calls"] == 130 + cut
+    assert "Did you mean 'truncated'?" in mistake(harness(*command, "--retry", "truncate"))
+
+
+def test_a_provider_that_goes_away_is_waited_for(runs: Path) -> None:
+    with MockServer(latency=0.02) as server:
+        port = urlsplit(server.base_url).port or 0
+        process = begun(*at(server, "samples=4", "limits.concurrency=10"))
+        said: list[str] = []
+        assert process.stderr is not None
+        stream = process.stderr
+        reader = threading.Thread(target=lambda: said.extend(stream))
+        reader.start()
+        wait_until(lambda: server.stats().requests > 100)
+    time.sleep(3)
+    with MockServer(port=port):
+        process.wait(timeout=60)
+    reader.join(timeout=10)
+    process.communicate()
+    assert process.returncode == 0
+    assert outcomes(runs) == {"ok": 520}
+
+
+def test_one_that_stays_away_ends_the_run_which_can_go_on(runs: Path) -> None:
+    with MockServer(latency=0.02, faults={}) as server:
+        command = at(server, "limits.concurrency=10", "limits.outage_s=1.2")
+        process = begun(*command)
+        wait_for_lines(runs / "gpt4_collie" / "attempts.jsonl", 20)
+        server.change(faults={"503": 1.0})
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "503" in said
+        assert "To continue: " in said
+        assert "Traceback" not in said
+        server.change(faults={})
+        assert harness(*command).returncode == 0
+    assert outcomes(runs) == {"ok": 130}
+
+
+def test_ctrl_c_does_not_wait_for_a_rate_limit(runs: Path) -> None:
+    with MockServer() as server:
+        process = begun(*at(server, "limits.rpm=20", "limits.concurrency=10"))
+        wait_until(lambda: server.stats().requests >= 2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "To continue: " in said
+
+
+def test_a_budget_is_a_hard_cap_and_may_be_raised(runs: Path) -> None:
+    with MockServer(latency=0.01) as server:
+        tokens = ("decoding.max_tokens=100", "limits.concurrency=20")
+
+        def paid() -> float:
+            stats = server.stats()
+            return (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6
+
+        ended = harness(*at(server, *tokens, "budget.usd=2"), *PRICE)
+        assert ended.returncode == 3, ended.stderr
+        assert "The budget of $2.00" in ended.stderr
+        assert "To continue: " in ended.stderr
+        assert 1.8 <= paid() <= 2
+        assert metrics(runs, "gpt4_collie")["paid_usd"] == pytest.approx(paid())
+        assert metrics(runs, "gpt4_collie")["complete"] is False
+        before = server.stats().requests
+        assert harness(*at(server, *tokens, "budget.usd=2"), *PRICE).returncode == 3
+        assert server.stats().requests == before
+        ended = harness(*at(server, *tokens, "budget.usd=3"), *PRICE)
+        assert ended.returncode == 3
+        assert 2.8 <= paid() <= 3
+        ended = harness(*at(server, *tokens, "budget.usd=100"), *PRICE)
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().requests == 130
+    assert metrics(runs, "gpt4_collie")["cost_usd"] == pytest.approx(paid())
+
+
+def test_a_budget_holds_however_often_a_run_is_killed(runs: Path) -> None:
+    with MockServer(latency=0.02) as server:
+        command = (
+            *at(server, "samples=4", "decoding.max_tokens=100", "limits.concurrency=20"),
+            *PRICE, "-o", "budget.usd=4",
+        )  # fmt: skip
+        file = runs / "gpt4_collie" / "attempts.jsonl"
+        for kill in range(4):
+            process = begun(*command)
+            wait_for_lines(file, 12 * (kill + 1))
+            process.kill()
+            process.communicate()
+        assert harness(*command).returncode == 3
+        stats = server.stats()
+        paid = (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6
+        # What was on its way when the process died was paid for, and nobody could write it down.
+        most = 4 * 20 * (40 * 10 + 100 * 1000) / 1e6
+        assert paid <= 4 + most
+        booked = sum(body.answered for body in server.bodies().values())
+        assert booked >= 12 * 4
+
+
+def test_the_variants_of_a_file_share_its_budget(runs: Path, tmp_path: Path) -> None:
+    with MockServer() as server:
+        file = tmp_path / "both.yaml"
+        file.write_text(
+            f"task: {{name: collie}}\nlimit: 20\ndecoding: {{max_tokens: 100}}\n"
+            f"model: {{backend: openai, name: m, base_url: '{server.base_url}',\n"
+            "  price: {input: 10, output: 1000}}\nbudget: {usd: 2}\n"
+            "variants: {one: {}, two: {decoding.temperature: 0.5}, three: {samples: 50}}\n"
+        )
+        ended = harness("run", file)
+        assert ended.returncode == 3, ended.stderr
+        stats = server.stats()
+        assert (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6 <= 2
+        assert stats.requests > 20
+
+
+def test_a_budget_without_a_price_is_refused_before_any_call(runs: Path) -> None:
+    with MockServer() as server:
+        said = mistake(harness(*at(server, "budget.usd=1")))
+        assert "model.price" in said
+        assert "max_tokens" in mistake(
+            harness(*at(server, "budget.usd=1", "decoding.max_tokens=null"), *PRICE)
+        )
+        assert server.stats().requests == 0
+
+
+def test_a_dry_run_says_what_a_run_would_cost(runs: Path) -> None:
+    said = harness(*GPT4, *PRICE, "-o", "rounds.max=3", "--dry-run").stdout
+    facts: dict[str, Any] = dict(
+        line.split("  ", 1) for line in said.splitlines() if "  " in line and line[0] != " "
+    )
+    low, high = (float(part.strip(" $")) for part in facts["cost"].split(" to "))
+    assert 0 < low < 130 * 1000 * 1000 / 1e6 < high
+    calls = [int(part.replace(",", "")) for part in facts["calls to pay"].split(" to ")]
+    assert calls == [130, 390]
+    assert "not known" in harness(*GPT4, "-o", "model.name=no-such", "--dry-run").stdout
+
+
+def test_a_user_has_prices_of_their_own(runs: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("127.0.0.1:\n  models:\n    mine: {input: 5, output: 50}\n")
+    with MockServer() as server:
+        ended = subprocess.run(
+            ["python", "-m", "harness", *at(server, "model.name=mine")],
+            cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+            env=os.environ | {"HARNESS_PRICES": str(prices)},
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        stats = server.stats()
+        cost = (5 * stats.prompt_tokens + 50 * stats.completion_tokens) / 1e6
+    assert metrics(runs, "gpt4_collie")["cost_usd"] == pytest.approx(cost)
