@@ -89,15 +89,14 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     (arXiv 2411.00640), has the same sum without the factor.
 
     values: (n,) numbers or truth values.
-    clusters: (n,) label of the statistical unit of each.
+    clusters: (n,) number, from 0, of the statistical unit of each.
     """
     n = len(values)
     if n == 0:
         return Estimate(None, None, None, 0, 0)
     mean = float(np.mean(values))
     residuals = np.asarray(values, dtype=np.float64) - mean
-    _, unit = np.unique(clusters, return_inverse=True)
-    totals = np.bincount(unit, weights=residuals)
+    totals = np.bincount(clusters, weights=residuals)[np.bincount(clusters) > 0]
     return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals))
 
 

@@ -23,7 +23,7 @@ from harness.analysis.clustered import Estimate, clustered_mean
 from harness.analysis.metrics import Group, Metrics, Rate, Rounds
 from harness.analysis.pass_at_k import pass_at_k
 from harness.records import OUTCOMES, Outcome, Usage
-from harness.store.reader import UNKNOWN_TOKENS, AttemptTable, CallTable
+from harness.store.columns import UNKNOWN_TOKENS, AttemptTable, CallTable
 
 
 def summarise(
@@ -71,7 +71,7 @@ def summarise(
         pass_at_k_instances=at_k_instances,
         rounds=_rounds(attempts),
         n_calls=len(calls),
-        usage=_usage(calls.tokens[counted]) if counted.any() or not len(calls) else None,
+        usage=_usage(calls, counted) if counted.any() or not len(calls) else None,
         n_calls_without_usage=int((~counted).sum()),
         cost_usd=known_cost_usd if priced.all() else None,
         known_cost_usd=known_cost_usd,
@@ -85,9 +85,10 @@ def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
     return {outcome: int(count) for outcome, count in zip(OUTCOMES, counts, strict=True)}
 
 
-def _usage(tokens: NDArray[np.int64]) -> Usage:
-    """Totals of (c, 4) token counts."""
-    return Usage(*(int(total) for total in tokens.sum(axis=0)))
+def _usage(calls: CallTable, counted: NDArray[np.bool_]) -> Usage:
+    """Totals of the calls that were counted."""
+    totals = calls.tokens.sum(axis=0, dtype=np.int64, where=counted[:, None])
+    return Usage(*(int(total) for total in totals))
 
 
 def _group(attempts: AttemptTable) -> Group:
@@ -126,11 +127,12 @@ def _mean(judged: AttemptTable) -> Estimate:
 def _pass_at_k(samples: AttemptTable) -> tuple[dict[int, float], dict[int, float | None], int]:
     """pass@k, its standard errors, and the number of instances they speak of."""
     judged = samples.take(samples.judged)
-    instances, row = np.unique(judged.instance, return_inverse=True)
-    if not len(instances):
+    if not len(judged):
         return {}, {}, 0
-    drawn = np.bincount(row)
-    passed = np.bincount(row, weights=judged.passed)
+    drawn = np.bincount(judged.instance)
+    (instances,) = drawn.nonzero()
+    passed = np.bincount(judged.instance, weights=judged.passed)[instances]
+    drawn = drawn[instances]
     columns = pass_at_k(drawn, passed, int(drawn.min())).T
     clusters = judged.instances.cluster[instances]
     estimates = {k: clustered_mean(values, clusters) for k, values in enumerate(columns, start=1)}

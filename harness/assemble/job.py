@@ -207,6 +207,7 @@ def _rare_collections() -> Iterator[None]:
 
 
 def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
+    gc.collect()  # what the calls have left in cycles is room for the reading of the attempts
     manifest.end(ended)
     metrics = measure(folder)
     write_whole(folder.metrics, to_json(metrics))

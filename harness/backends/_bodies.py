@@ -19,8 +19,8 @@ T = TypeVar("T")
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """What reading a hostile body may raise."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""A number of tokens."""
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+"""A number of tokens; whatever is beyond is none, and no column holds it."""
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:

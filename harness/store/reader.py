@@ -13,9 +13,7 @@ and scores are skipped, not held.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from math import fsum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -26,137 +24,21 @@ from numpy.typing import NDArray
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
+from harness.store.columns import (
+    NOT_JUDGED,
+    TOKENS,
+    UNKNOWN_TOKENS,
+    AttemptTable,
+    CallTable,
+    InstanceTable,
+    Ints,
+)
 
-Ints = NDArray[np.int32]
-Bools = NDArray[np.bool_]
-
-NOT_JUDGED = -1
-"""In `AttemptTable.passed`: no verdict, which is not a failed one."""
-UNKNOWN_TOKENS = -1
-"""In `CallTable.tokens`: the provider did not count."""
-
-TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _NOT_COUNTED = (UNKNOWN_TOKENS,) * len(TOKENS)
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 L = TypeVar("L", bound="_Name")
 N = TypeVar("N", bound=np.generic)
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceTable:
-    """What is the same for all attempts of an instance: taken from its first line.
-
-    ids: (m,) names, sorted.
-    cluster: (m,) number of the statistical unit.
-    grouping: (m,) which of ``groupings`` the instance has.
-    groupings: the distinct mappings of label to group.
-    """
-
-    ids: tuple[str, ...]
-    cluster: Ints
-    grouping: Ints
-    groupings: tuple[Mapping[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptTable:
-    """Attempts as columns of length n, sorted by (instance, sample, round), each key once.
-
-    instance: (n,) row of the instance in ``instances``.
-    sample: (n,) from 0.
-    round: (n,) from 1.
-    outcome: (n,) index into `harness.records.OUTCOMES`.
-    passed: (n,) 1, 0 or `NOT_JUDGED`.
-    instances: shared by every selection of rows.
-    """
-
-    instance: Ints
-    sample: Ints
-    round: Ints
-    outcome: NDArray[np.int8]
-    passed: NDArray[np.int8]
-    instances: InstanceTable
-
-    def __len__(self) -> int:
-        return len(self.instance)
-
-    @property
-    def cluster(self) -> Ints:
-        """(n,) statistical unit of each attempt."""
-        return self.instances.cluster[self.instance]
-
-    @property
-    def judged(self) -> Bools:
-        """(n,) which attempts have a verdict."""
-        judged: Bools = self.passed != NOT_JUDGED
-        return judged
-
-    def take(self, rows: Bools | NDArray[np.intp]) -> AttemptTable:
-        """The attempts of a mask or of ascending row numbers."""
-        return replace(
-            self,
-            instance=self.instance[rows],
-            sample=self.sample[rows],
-            round=self.round[rows],
-            outcome=self.outcome[rows],
-            passed=self.passed[rows],
-        )
-
-    def sample_starts(self) -> Bools:
-        """(n,) true at the first row of each sample."""
-        starts = np.ones(len(self), dtype=np.bool_)
-        starts[1:] = (np.diff(self.instance) != 0) | (np.diff(self.sample) != 0)
-        return starts
-
-    def last_rounds(self) -> AttemptTable:
-        """One row for each sample: its last round in the file."""
-        return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
-
-    def labels(self) -> list[str]:
-        """What the attempts can be grouped by, in the order of the instances' own labels."""
-        return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
-
-    def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """The attempts of each group of a label, sorted by group; those without it are left out."""
-        groupings = self.instances.groupings
-        names = sorted({groups[label] for groups in groupings if label in groups})
-        code = {name: number for number, name in enumerate(names)}
-        of_grouping = np.array(
-            [code[groups[label]] if label in groups else -1 for groups in groupings], dtype=np.intp
-        )
-        codes = of_grouping[self.instances.grouping[self.instance]]
-        # One stable sort instead of a mask per group: labels may have thousands of groups.
-        order = np.argsort(codes, kind="stable")
-        ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
-        for number, name in enumerate(names):
-            rows = order[ends[number] : ends[number + 1]]
-            if len(rows):
-                yield name, self.take(rows)
-
-
-@dataclass(frozen=True, slots=True)
-class CallTable:
-    """The calls of a run, each once however many attempts share it.
-
-    Calls of superseded lines are here too: they were paid for.
-
-    tokens: (c, 4) in the order of `harness.records.Usage`, `UNKNOWN_TOKENS`
-        where not counted.
-    cost_usd: (c,) not a number where unknown.
-    paid: (c,) by this run; the others had been paid for by another.
-    """
-
-    tokens: NDArray[np.int64]
-    cost_usd: NDArray[np.float64]
-    paid: Bools
-
-    def __len__(self) -> int:
-        return len(self.cost_usd)
-
-    def paid_usd(self) -> float:
-        """What this run has paid, as far as the costs are known."""
-        return fsum(self.cost_usd[self.paid & ~np.isnan(self.cost_usd)])
 
 
 def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
@@ -170,22 +52,15 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
     for number, _, line in _decoded(path, _Line):
         try:
             instance.append(instances.number(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            calls.add(line)
+            for rewriting in line.polish:
+                calls.add(rewriting)
+        except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
             raise _invalid(path, number, error) from None
         sample.append(line.sample)
         round_.append(line.round)
         outcome.append(_OUTCOME_CODE[line.outcome])
         passed.append(NOT_JUDGED if line.passed is None else line.passed)
-        if line.call_id is not None:
-            calls.add(line.call_id, line.usage, line.cost_usd, paid=not line.cached)
-        for rewriting in line.polish:
-            if rewriting.call_id is not None:
-                calls.add(
-                    rewriting.call_id,
-                    rewriting.usage,
-                    rewriting.cost_usd,
-                    paid=not rewriting.cached,
-                )
     instance_table, row_of = instances.table()
     table = AttemptTable(
         row_of[_column(instance, np.int32)],
@@ -383,19 +258,23 @@ class _Calls:
     def __init__(self) -> None:
         # Names are held as 64-bit hashes, 8 bytes instead of 200: among a
         # million calls, the odds that any two are taken for one are 1 in 10^7.
-        self._name, self._tokens, self._cost = array("q"), array("q"), array("d")
+        self._name, self._tokens, self._cost = array("q"), array("i"), array("d")
         self._paid = array("b")
 
-    def add(self, call_id: str, usage: Usage | None, cost_usd: float | None, *, paid: bool) -> None:
-        self._name.append(hash(call_id))
-        self._paid.append(paid)
-        self._cost.append(float("nan") if cost_usd is None else cost_usd)
+    def add(self, call: _Line | Rewriting) -> None:
+        """Raises: OverflowError where a count is no number of tokens."""
+        if call.call_id is None:
+            return
+        usage = call.usage
         self._tokens.extend(_NOT_COUNTED if usage is None else msgspec.structs.astuple(usage))
+        self._name.append(hash(call.call_id))
+        self._paid.append(not call.cached)
+        self._cost.append(float("nan") if call.cost_usd is None else call.cost_usd)
 
     def table(self) -> CallTable:
         names, rows = np.unique(_column(self._name, np.int64), return_inverse=True)
-        tokens = np.full((len(names), len(TOKENS)), UNKNOWN_TOKENS, dtype=np.int64)
-        counts = _column(self._tokens, np.int64).reshape(-1, len(TOKENS))
+        tokens = np.full((len(names), len(TOKENS)), UNKNOWN_TOKENS, dtype=np.int32)
+        counts = _column(self._tokens, np.int32).reshape(-1, len(TOKENS))
         for kind in range(len(TOKENS)):
             np.maximum.at(tokens[:, kind], rows, counts[:, kind])
         cost_usd = np.full(len(names), np.nan)

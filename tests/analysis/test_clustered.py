@@ -27,7 +27,7 @@ def sandwich(values: np.ndarray, clusters: np.ndarray) -> float:
 
 @given(VALUES)
 def test_is_the_sandwich_of_least_squares(rows: list[tuple[bool, int]]) -> None:
-    values, clusters = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    values, clusters = (np.array(column) for column in zip(*rows, strict=True))
     assume(len(set(clusters)) > 1)
     estimate = clustered_mean(values, clusters)
     assert estimate.mean == pytest.approx(values.mean())
@@ -73,7 +73,7 @@ def test_unanimous_clusters_are_not_certain(verdict: int) -> None:
 
 
 def test_one_cluster_says_nothing_of_its_error() -> None:
-    estimate = clustered_mean(np.array([1, 0, 1]), np.zeros(3))
+    estimate = clustered_mean(np.array([1, 0, 1]), np.zeros(3, dtype=int))
     assert estimate.mean == pytest.approx(2 / 3)
     assert estimate.stderr is None
     assert estimate.ci95 is None

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Usage
 from harness.store.attempts import AttemptWriter
-from harness.store.reader import (
-    NOT_JUDGED,
-    UNKNOWN_TOKENS,
-    AttemptTable,
-    CallTable,
-    read_columns,
-    read_instance,
-)
+from harness.store.columns import NOT_JUDGED, UNKNOWN_TOKENS, AttemptTable, CallTable
+from harness.store.reader import read_columns, read_instance
 
 
 def attempt(instance: str = "a", sample: int = 0, round_: int = 1, **changes: object) -> Attempt:
@@ -238,3 +232,17 @@ def test_a_round_written_anew_ends_its_sample(tmp_path: Path) -> None:
     assert attempts.instance[0] != attempts.instance[1] == attempts.instance[2]
     assert [a.round for a in read_instance(path, "a")] == [1]
     assert [a.round for a in read_instance(path, "b")] == [1, 2]
+
+
+@pytest.mark.parametrize("tokens", [2**31, 2**70])
+def test_a_count_that_is_no_number_of_tokens_is_told_with_its_line(
+    tmp_path: Path, tokens: int
+) -> None:
+    path = tmp_path / "attempts.jsonl"
+    path.write_text(
+        '{"v":1,"instance":"a","sample":0,"round":1,"groups":{},"cluster":"c","outcome":"ok",'
+        '"request":{},"started_at":0,"ended_at":1,"call_id":"k",'
+        f'"usage":{{"input_tokens":{tokens}}}}}\n'
+    )
+    with pytest.raises(DataInvalid, match="line 1"):
+        read_columns(path)
