@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import uuid4
 
-from harness.assemble.parts import Model
+from harness.assemble.parts import FREE, Model
 from harness.middleware.budget import Budget, Budgeted
 from harness.middleware.cache.payments import Payment
 from harness.middleware.cache.reply_file import ReplyFile
@@ -47,7 +47,8 @@ def call_stack(model: Model, session: Session) -> Calls:
     )
     ask: Ask = lane
     budgeted = None
-    if session.budget is not None and model.price is not None and session.replies is not None:
+    costs = model.price not in (None, FREE)
+    if costs and session.budget is not None and session.replies is not None:
         ask = budgeted = _budgeted(lane, model, session.budget, session.replies, session.run_id)
     circuit = Circuit(
         ask,

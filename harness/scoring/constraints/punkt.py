@@ -1,7 +1,7 @@
 """NLTK's Punkt splitter of sentences, with the English parameters or without.
 
-Importing NLTK takes two seconds (it brings all of itself along), so only
-`levels` imports this module, when the first text is split. Nothing is ever
+Importing NLTK takes a while (it brings all of itself along), so only `levels`
+imports this module, when the first text is split. Nothing is ever
 downloaded: without NLTK's English parameters the same algorithm runs with our
 own `ABBREVIATIONS`, which changes 18 of the 8,320 verdicts on
 COLLIE's recorded gpt-4 outputs.
@@ -11,23 +11,41 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from nltk import data, redos
-from nltk.tokenize.destructive import NLTKWordTokenizer
-from nltk.tokenize.punkt import (
-    PunktLanguageVars,
-    PunktParameters,
-    PunktSentenceTokenizer,
-    load_punkt_params,
-)
-
 from harness.errors import DataInvalid
 from harness.scoring.constraints.abbreviations import ABBREVIATIONS
+
+
+@contextmanager
+def _without(module: str) -> Iterator[None]:
+    """Let an import that would be tried inside fail, where it was not done before."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
+# NLTK does without it but for one measure of word pairs; importing it takes a second.
+with _without("scipy.stats"):
+    from nltk import data, redos
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+    from nltk.tokenize.punkt import (
+        PunktLanguageVars,
+        PunktParameters,
+        PunktSentenceTokenizer,
+        load_punkt_params,
+    )
 
 word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
 """The tokens of one sentence, marks included."""
