@@ -95,6 +95,10 @@ class ServerFailed(TransientError):
     """The provider answered 408, 409 or 5xx."""
 
 
+class BrokenOff(ServerFailed):
+    """The provider gave up an answer that it had begun (504, or it says so): it may bill it."""
+
+
 class Overloaded(ServerFailed):
     """503 or 529: the provider has more to do than it can."""
 

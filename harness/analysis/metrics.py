@@ -86,6 +86,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
         finished here, and as not judged); an interrupted or killed run is not
         complete, and its figures are those of the part that is there.
     n_planned: samples of the whole run, null where that is not known.
+    n_owed: samples of it that are unfinished, some perhaps with rounds to come;
+        null where that is not known (a killed session).
     outcomes: attempts by outcome, all six.
     groups: label, then group, to its figures.
     pass_at_k: mean over instances of the chance that one of k samples passes,
@@ -114,6 +116,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     simulated: bool
     complete: bool = True
     n_planned: int | None = None
+    n_owed: int | None = None
     n_instances: int
     n_samples: int
     n_attempts: int

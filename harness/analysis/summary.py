@@ -36,12 +36,13 @@ def summarise(
     simulated: bool = False,
     complete: bool = True,
     n_planned: int | None = None,
+    n_owed: int | None = None,
 ) -> Metrics:
     """All figures of a run.
 
     run, task, model: names, for the tables.
     simulated: the answers are made up, and every table must say so.
-    complete, n_planned: see `Metrics`.
+    complete, n_planned, n_owed: see `Metrics`.
     """
     last = attempts.last_rounds()
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
@@ -56,6 +57,7 @@ def summarise(
         simulated=simulated,
         complete=complete,
         n_planned=n_planned,
+        n_owed=n_owed,
         n_instances=len(np.unique(attempts.instance)),
         n_samples=len(last),
         n_attempts=len(attempts),

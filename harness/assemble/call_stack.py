@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -56,7 +57,8 @@ def call_stack(model: Model, session: Session) -> Calls:
         outage_s=limits.outage_s,
         sleep=stop.sleep,
         tell=session.notices.teller(model.section.name or name),
-        restored=lane.restart,
+        opened=lane.close,
+        restored=lane.reopen,
     )
     retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
     if not backend.cacheable or session.replies is None:
@@ -80,7 +82,7 @@ def _budgeted(ask: Ask, model: Model, budget: Budget, replies: ReplyFile, run_id
     price = model.price
     assert price is not None
 
-    async def charge(_: Request, usd: float) -> None:
-        await replies.charge(uuid4().hex, Payment(run_id, usd))
+    def charge(_: Request, usd: float) -> asyncio.Future[None]:
+        return replies.charge(uuid4().hex, Payment(run_id, usd))
 
     return Budgeted(ask, budget, most=price.most, cost=price.cost, charge=charge)

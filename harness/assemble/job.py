@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import fsum
@@ -23,6 +23,7 @@ from harness.assemble.parts import (
     refuse_unpriced,
     refuse_unsupported,
     resolved,
+    state_limits,
 )
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
@@ -43,7 +44,7 @@ from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.reader import read_columns
+from harness.store.reader import read_columns, read_payments
 from harness.store.run_folder import RunFolder, write_whole
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
@@ -150,7 +151,7 @@ def prepare(
         sharing=tuple(RunFolder(settings.runs_dir, other) for other in sharing if other != name),
     )
     if run.budget.usd is not None:
-        refuse_unpriced(run, job.models)
+        refuse_unpriced(run, job.models, prices)
     if folder.begun():
         folder.check_continues(run, task.fingerprint(), resolved)
     return job
@@ -225,6 +226,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
             else nullcontext() as replies,
         ):
             budget = _budget(job, manifest.id, replies, stop)
+            state_limits(job.models)  # now, and not before: another variant may have stated its own
             session = Session(manifest.id, stop, notices, replies, budget)
             ledger = Ledger(folder.attempts)
             plan = _plan(job)
@@ -262,16 +264,22 @@ def _budget(job: Job, run_id: str, replies: ReplyFile | None, stop: Stop) -> Bud
     usd = job.run.budget.usd
     if usd is None or replies is None:
         return None
-    others = [folder.run_id() for folder in job.sharing]
-    booked = replies.spent([run_id, *(other for other in others if other)])
-    # The book is in the cache, which may have been cleared since.
-    recorded = fsum(_recorded_usd(folder) for folder in (job.folder, *job.sharing))
-    return Budget(usd, max(booked, recorded), stop)
+    runs = [(job.folder, run_id), *((folder, folder.run_id()) for folder in job.sharing)]
+    paid = [_paid(folder, replies.booked(name or "")) for folder, name in runs]
+    return Budget(usd, fsum(spent for spent, _ in paid), stop, unsure=fsum(u for _, u in paid))
 
 
-def _recorded_usd(folder: RunFolder) -> float:
-    """What a run's attempts say that it has paid."""
-    return read_columns(folder.attempts)[1].paid_usd()
+def _paid(folder: RunFolder, booked: Mapping[bytes, float]) -> tuple[float, float]:
+    """What a run has spent, and how much of that is for calls without an answer.
+
+    The book knows the calls that failed and may be billed. It is in the cache,
+    which may have been cleared, and begins with the budget, which may have been
+    set later: the calls that it lacks are in the attempts.
+    """
+    recorded = read_payments(folder.attempts)
+    unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
+    known = fsum(booked.get(key, usd) for key, usd in recorded.items())
+    return known + unsure, unsure
 
 
 def _polisher(job: Job, session: Session) -> Polisher | None:
@@ -295,7 +303,7 @@ def foresee_job(job: Job) -> Outlook:
     def key(request: Request) -> str:
         return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
 
-    plan = Plan(job.task, job.run, "seed" in backend.features)
+    plan = _plan(job)
     ledger = Ledger(job.folder.attempts)
     price = job.model.price.cost if job.model.price else None
     path = replies_path(job.settings)
@@ -319,4 +327,5 @@ def measure(folder: RunFolder) -> Metrics:
         simulated=manifest.get("simulated", False),
         complete=complete,
         n_planned=planned,
+        n_owed=folder.owed(),
     )

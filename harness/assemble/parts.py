@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +26,14 @@ from harness.ports import Backend, Task
 from harness.records import Allowance, Call
 
 FREE = Price(input=0, output=0)
+
+STATED: Mapping[Unit, str] = {
+    "requests": "rpm",
+    "tokens": "tpm",
+    "input_tokens": "input_tpm",
+    "output_tokens": "output_tpm",
+}
+"""What is limited -> its key in the run file's ``limits``."""
 
 S = TypeVar("S", bound=ModelSection)
 
@@ -69,17 +77,25 @@ class Rates:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], RateLimits] = {}
 
-    def of(self, backend: str, endpoint: str, model: str, limits: LimitsSection) -> RateLimits:
-        """Those of one model, with the user's figures as they are now."""
-        stated: dict[Unit, int | None] = {
-            "requests": limits.rpm,
-            "tokens": limits.tpm,
-            "input_tokens": limits.input_tpm,
-            "output_tokens": limits.output_tpm,
-        }
-        rates = self._known.setdefault((backend, endpoint, model), RateLimits({}))
-        rates.state({unit: limit for unit, limit in stated.items() if limit is not None})
-        return rates
+    def of(self, backend: str, endpoint: str, model: str) -> RateLimits:
+        """Those of one model."""
+        return self._known.setdefault((backend, endpoint, model), RateLimits({}))
+
+
+def state_limits(models: Sequence[Model]) -> None:
+    """Put the figures that the user states for some models in force.
+
+    Models that share their limits share the lower figure of each.
+    """
+    for model in models:
+        stated: dict[Unit, int] = {}
+        for other in models:
+            if other.rates is model.rates:
+                for unit, key in STATED.items():
+                    limit = getattr(other.limits, key)
+                    if limit is not None:
+                        stated[unit] = min(limit, stated.get(unit, limit))
+        model.rates.state(stated)
 
 
 def build_model(
@@ -115,7 +131,7 @@ def build_model(
         model=section.name,
         on_allowances=on_allowances,
     )
-    told.append(rates.of(section.backend, backend.endpoint, section.name, limits))
+    told.append(rates.of(section.backend, backend.endpoint, section.name))
     return Model(section, backend, limits, told[0], _price(section, backend, prices))
 
 
@@ -136,7 +152,11 @@ def _price(section: ModelSection, backend: Backend, prices: Prices) -> Price | N
         return section.price
     if "free" in backend.features:
         return FREE
-    return prices.find(urlsplit(backend.endpoint).hostname or "", section.name)
+    return prices.find(_host(backend), section.name)
+
+
+def _host(backend: Backend) -> str:
+    return urlsplit(backend.endpoint).hostname or ""
 
 
 class _Golds:
@@ -178,7 +198,7 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
         )
 
 
-def refuse_unpriced(run: RunFile, models: Sequence[Model]) -> None:
+def refuse_unpriced(run: RunFile, models: Sequence[Model], prices: Prices) -> None:
     """Refuse a budget that cannot be kept.
 
     Raises: ConfigError.
@@ -188,7 +208,8 @@ def refuse_unpriced(run: RunFile, models: Sequence[Model]) -> None:
             where = "polish" if isinstance(model.section, SecondModelSection) else "model"
             raise ConfigError(
                 f"budget.usd is set, but the price of {model.section.name!r}"
-                f" at {model.backend.endpoint} is not known.",
+                f" at {model.backend.endpoint} is not known. "
+                + prices.nearest(_host(model.backend), model.section.name),
                 f"State it in the run file ({where}.price: {{input: …, output: …}}, US dollars "
                 "per million tokens) or in the file that HARNESS_PRICES names.",
             )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from harness.errors import ServerFailed
+from harness.errors import BrokenOff
 from harness.records import encodable
 
 T = TypeVar("T")
@@ -72,11 +72,11 @@ FAILED = frozenset({"error", "abort", "cancelled"})
 def finish(reason: object) -> str:
     """The finish reason, ``stop`` where none is told.
 
-    Raises: ServerFailed where it says that there is no answer.
+    Raises: BrokenOff where it says that there is no answer.
     """
     told = said(reason) or "stop"
     if told in FAILED:
-        raise ServerFailed(f"The server ended the answer with {told!r}.")
+        raise BrokenOff(f"The server ended the answer with {told!r}.")
     return told
 
 

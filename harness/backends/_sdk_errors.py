@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.errors import (
     AuthenticationFailed,
+    BrokenOff,
     CallError,
     ConnectionFailed,
     ConnectionLost,
@@ -113,7 +114,9 @@ def _status(error: Any, endpoint: str, model: str, key_variable: str | None, key
         return RateLimited(message, retry_after=_retry_after(error.response.headers))
     if status in (503, 529):
         return Overloaded(message, retry_after=_retry_after(error.response.headers))
-    if status in (408, 409, 499) or status >= 500:
+    if status in (408, 499, 504, 524):
+        return BrokenOff(message, retry_after=_retry_after(error.response.headers))
+    if status == 409 or status >= 500:
         return ServerFailed(message, retry_after=_retry_after(error.response.headers))
     if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
         return ParameterRefused(message, "Remove it from decoding in the run file.")

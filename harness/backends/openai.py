@@ -47,15 +47,21 @@ class OpenAIUsage(msgspec.Struct):
 
     prompt_tokens: Count
     completion_tokens: Count
+    total_tokens: Count | None = None
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        """The same as our record."""
+        """The same as our record.
+
+        Some (xAI) count reasoning beside the completion and not in it: the total tells.
+        """
         read, written = self.prompt_tokens_details, self.completion_tokens_details
         return Usage(
             input_tokens=self.prompt_tokens,
-            output_tokens=self.completion_tokens,
+            output_tokens=max(
+                self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens
+            ),
             cached_input_tokens=(read.cached_tokens or 0) if read else 0,
             reasoning_tokens=(written.reasoning_tokens or 0) if written else 0,
         )

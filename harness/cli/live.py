@@ -27,7 +27,12 @@ PLAIN_SECONDS = 10.0
 def progress(
     name: str, tally: Tally, stop: Stop, notices: Notices, console: Console
 ) -> Iterator[None]:
-    """Show a run's progress while entered."""
+    """Show a run's progress while entered, and notices also afterwards."""
+
+    def notice(text: str) -> None:
+        with contextlib.suppress(OSError):
+            console.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
+
     if console.is_terminal:
         live = Live(
             get_renderable=lambda: _table(name, tally, stop, notices),
@@ -43,12 +48,15 @@ def progress(
             # A terminal that has gone away is no reason for a run to fail.
             with contextlib.suppress(OSError):
                 live.stop()
+            notices.listen = notice
         return
     done = threading.Event()
 
+    notices.listen = notice  # at once: a log is read from its end
+
     def lines() -> None:
         while not done.wait(PLAIN_SECONDS):
-            _line(name, tally, stop, notices, console)
+            _line(name, tally, stop, console)
 
     thread = threading.Thread(target=lines, name="progress", daemon=True)
     thread.start()
@@ -58,15 +66,13 @@ def progress(
         done.set()
         thread.join()
         if tally.attempts:
-            _line(name, tally, stop, notices, console)
+            _line(name, tally, stop, console)
 
 
-def _line(name: str, tally: Tally, stop: Stop, notices: Notices, console: Console) -> None:
+def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:
     facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
     with contextlib.suppress(OSError):  # a full disk or a closed pipe is no reason to fail
         console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
-        for notice in notices.now:
-            console.print(Text(f"{name}: ") + inert_text(notice), soft_wrap=True)
 
 
 def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableType:
@@ -86,10 +92,8 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableT
         error = inert(f"last error: {tally.last_error}")
         error.stylize("red")
         outer.add_row(error)
-    for notice in notices.now:
-        shown = inert(notice)
-        shown.stylize("yellow")
-        outer.add_row(shown)
+    for notice in notices.now:  # wrapped, not cut: its end may say why
+        outer.add_row(Text(inert_text(notice).plain[:300], style="yellow"))
     if stop.requested:
         outer.add_row(Text("Ctrl-C again stops at once.", style="yellow"))
     return outer
@@ -99,6 +103,8 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     yield "samples", f"{tally.already + tally.finished:,}/{tally.already + tally.owed:,}"
     yield "per s", f"{tally.per_second:,.1f}"
     rate = tally.pass_rate
+    if tally.already:
+        yield "now", f"{tally.finished:,} samples, of which"
     yield "passed", "none yet" if rate is None else f"{rate:.1%}"
     yield "calls", f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
@@ -114,7 +120,8 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
 def _cost(tally: Tally) -> str:
     """Of this session; with a budget, of the run and of all that share it."""
     if tally.budget is not None:
-        return f"${tally.budget.spent:,.4f} of ${tally.budget.usd:,.2f}"
+        usd = tally.budget.usd
+        return f"${tally.budget.spent:,.4f} of ${usd:,.{2 if usd >= 1 else 4}f}"
     if not tally.cost_known:
         return "unknown"
     return f"${tally.cost_usd:,.4f}" if tally.cost_usd < 1 else f"${tally.cost_usd:,.2f}"

@@ -33,9 +33,12 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         "cost": _cost(outlook),
     }
     if run.budget.usd is not None:
-        rows["budget"] = f"${run.budget.usd:,.2f}: the run ends before it costs more"
+        usd = run.budget.usd
+        rows["budget"] = f"${usd:,.{2 if usd >= 1 else 4}f}: the run ends before it costs more"
     if run.polish:
-        rows["polished by"] = f"{run.polish.name}: a call more for each prompt and feedback"
+        rows["polished by"] = (
+            f"{run.polish.name}: a call more for each prompt and feedback, not counted above"
+        )
     failed = outlook.golds_failed
     rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
         f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""

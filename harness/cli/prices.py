@@ -9,6 +9,8 @@ from harness.config.prices import load_prices
 from harness.config.settings import Settings
 from harness.report.price_table import price_table
 
+PIPE_WIDTH = 120
+
 
 def list_prices(wanted: str) -> None:
     """Print the prices whose host or model holds `wanted`, in whatever case.
@@ -24,7 +26,9 @@ def list_prices(wanted: str) -> None:
     if found:
         hosts = {entry.host: None for entry in found}  # in the order of the files
         found.sort(key=lambda entry: list(hosts).index(entry.host))
-        output.print(price_table(found, None if path is None else str(path)))
+        # Into a pipe: names stay whole, for grep.
+        width = None if output.is_terminal else max(output.width, PIPE_WIDTH)
+        output.print(price_table(found, None if path is None else str(path)), width=width)
     else:
         messages.print(Text(f"No price of a host or model named like {wanted!r}."), soft_wrap=True)
     messages.print(

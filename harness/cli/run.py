@@ -78,7 +78,7 @@ def run_file(
         for job in jobs:
             show_outlook(job, foresee_job(job), missing)
         return 0
-    again = _again(file, overrides, limit, base)
+    again = _again(file, overrides, limit, base, retry)
     code = 0
     for job in jobs:
         code = max(code, _run(job, again))
@@ -101,7 +101,7 @@ def _outcomes(names: str) -> frozenset[Outcome]:
     return frozenset(cast("set[Outcome]", found))
 
 
-def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str) -> str:
+def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, retry: str) -> str:
     """The command that continues a run."""
     words = ["harness", "run", str(file)]
     for text in overrides:
@@ -110,6 +110,8 @@ def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str) -
         words += ["--limit", str(limit)]
     if name != file.stem:
         words += ["--name", name]
+    if retry:
+        words += ["--retry", retry]
     return shlex.join(words)
 
 
@@ -138,7 +140,7 @@ def _run(job: Job, again: str) -> int:
         messages.print(Text(f"Interrupted. To continue: {again}"), soft_wrap=True)
         return INTERRUPTED
     if result.ended == "budget":
-        messages.print(Text(f"{_spent(tallies[0])} To continue: {again}"), soft_wrap=True)
+        messages.print(Text(f"{_spent(tallies[0])} Then, to continue: {again}"), soft_wrap=True)
         return BUDGET_SPENT
     failed = result.metrics.outcomes["error"]
     if failed:
@@ -153,10 +155,16 @@ def _run(job: Job, again: str) -> int:
 def _spent(tally: Tally) -> str:
     budget = tally.budget
     assert budget is not None
+    unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
     return (
-        f"The budget of ${budget.usd:,.2f} cannot pay for the next call (${budget.spent:,.4f} are "
-        "spent). Raise budget.usd."
+        f"The budget of {_usd(budget.usd)} cannot pay for the next call, which may cost "
+        f"${budget.wanted:,.4f}: ${budget.spent:,.4f} are spent{unsure if budget.unsure else ''}. "
+        "Raise budget.usd."
     )
+
+
+def _usd(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:,.4f}"
 
 
 def _event_loop(work: Coroutine[Any, Any, T]) -> T:

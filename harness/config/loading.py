@@ -10,7 +10,7 @@ import copy
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -242,6 +242,7 @@ def _keys(section: tuple[int | str, ...]) -> list[str]:
     model: Any = RunFile
     for part in section:
         model = model.model_fields[str(part)].annotation
+        model = next((kind for kind in get_args(model) if hasattr(kind, "model_fields")), model)
     if isinstance(model, type) and issubclass(model, BaseModel):
         return list(model.model_fields)
     return list(getattr(model, "__dataclass_fields__", {}))

@@ -182,6 +182,11 @@ class RunFile(Section):
     polish: SecondModelSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
+    @field_validator("limits", "budget", mode="before")
+    @classmethod
+    def _null_is_the_default(cls, section: Any) -> Any:
+        return {} if section is None else section
+
     @field_validator("decoding", mode="before")
     @classmethod
     def _numbers_are_numbers(cls, decoding: Any) -> Any:

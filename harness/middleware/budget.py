@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from harness.errors import ConfigError, ConnectionLost, MalformedReply, TimedOut
+import msgspec
+
+from harness.errors import BrokenOff, ConfigError, ConnectionLost, MalformedReply, TimedOut
 from harness.middleware.calls import Ask
 from harness.middleware.stopping import Stop, Stopping
 from harness.records import Reply, Request, Usage
 
-MAYBE_BILLED = (TimedOut, MalformedReply, ConnectionLost)
+MAYBE_BILLED = (TimedOut, MalformedReply, ConnectionLost, BrokenOff)
 """Failures after which a provider may well have done the work, and bills it."""
 
 MESSAGE_TOKENS = 32
@@ -36,11 +38,16 @@ class Budget:
     usd: the cap.
     spent: what the run has cost before.
     stop: is requested when a call does not fit any more.
+    unsure: the part of it that is for calls without an answer, which may be billed.
+
+    wanted: the most that the call may cost that did not fit, when the budget has ended.
     """
 
-    def __init__(self, usd: float, spent: float, stop: Stop) -> None:
+    def __init__(self, usd: float, spent: float, stop: Stop, *, unsure: float = 0.0) -> None:
         self.usd = usd
         self.spent = spent
+        self.unsure = unsure
+        self.wanted = 0.0
         self.ended = False
         self._reserved = 0.0
         self._stop = stop
@@ -63,14 +70,16 @@ class Budget:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # served at the same moment
+            if not turn.cancelled() and turn.exception() is None:  # served at the same moment
                 self.settle(most, 0.0)
             raise
 
-    def settle(self, most: float, cost: float) -> None:
+    def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
         """A call has ended that had set so much aside, and has cost so much."""
         self._reserved -= most
         self.spent += cost
+        if unsure:
+            self.unsure += cost
         self._serve()
 
     def _fits(self, most: float) -> bool:
@@ -88,7 +97,7 @@ class Budget:
             elif self._reserved > ROUNDING:
                 return  # a call on the way may cost less than it set aside
             else:
-                self.ended = True
+                self.ended, self.wanted = True, most
                 self._stop.request()
                 return
 
@@ -105,7 +114,7 @@ class Budgeted:
     ask: the stack below.
     most: the most that a call of so many input and output tokens can cost.
     cost: what a reply has cost, None where the provider has not counted.
-    charge: books what a call without a usable reply may have cost.
+    charge: books what a call without a usable reply may have cost; begun at once.
     """
 
     def __init__(
@@ -115,7 +124,7 @@ class Budgeted:
         *,
         most: Callable[[int, int], float],
         cost: Callable[[Usage], float],
-        charge: Callable[[Request, float], Awaitable[None]],
+        charge: Callable[[Request, float], asyncio.Future[None]],
     ) -> None:
         self._ask = ask
         self._budget = budget
@@ -130,20 +139,21 @@ class Budgeted:
         """
         most = self._most(*bounds(request))
         await self._budget.reserve(most)
-        spent = 0.0
+        spent, unsure = 0.0, False
         try:
             reply = await self._ask(request)
             spent = self.cost(request, reply)
             return reply
         except MAYBE_BILLED:
-            spent = most
+            spent, unsure = most, True
             await self._charge(request, most)
             raise
-        except asyncio.CancelledError:
-            spent = most  # the session is ending; nothing else may start
+        except asyncio.CancelledError:  # stopped in the middle: the provider goes on, and bills
+            spent, unsure = most, True
+            self._charge(request, most).add_done_callback(_heard)
             raise
         finally:
-            self._budget.settle(most, spent)
+            self._budget.settle(most, spent, unsure=unsure)
 
     def cost(self, request: Request, reply: Reply) -> float:
         """What a reply has cost; the most that it can have where nobody counted."""
@@ -153,12 +163,15 @@ class Budgeted:
 def bounds(request: Request) -> tuple[int, int]:
     """The most tokens that a request can have and be answered with.
 
-    A token is at least one byte of UTF-8, whatever the tokeniser.
+    A token is at least one byte of UTF-8, whatever the tokeniser. What else is sent
+    (a schema, tools) is read by the model too.
 
     Raises: ConfigError where nothing bounds the answer.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra
+    if extra:
+        read += len(msgspec.json.encode(extra))
     told = [extra.get(name) for name in ("max_tokens", "max_completion_tokens")]
     written = max(
         (n for n in (request.decoding.max_tokens, *told) if isinstance(n, int)), default=None
@@ -168,5 +181,11 @@ def bounds(request: Request) -> tuple[int, int]:
             "budget.usd is set, but nothing says how long an answer may be.",
             "Set decoding.max_tokens.",
         )
-    answers = extra.get("n")
-    return read, written * (answers if isinstance(answers, int) and answers > 0 else 1)
+    answers = [n for n in (extra.get("n"), extra.get("best_of")) if isinstance(n, int)]
+    return read, written * max([1, *answers])
+
+
+def _heard(booked: asyncio.Future[None]) -> None:
+    """Nobody waits for it any more; whether it failed is told when the file is closed."""
+    if not booked.cancelled():
+        booked.exception()

@@ -25,6 +25,10 @@ CLAIMED_NOTICE_S = 30.0
 """Seconds that a call waits for another process before the user hears of it."""
 
 
+REFUSALS = frozenset({"refusal", "content_filter"})
+"""Finish reasons of an answer that may well have no text, and will have none again."""
+
+
 class ReplyUnsaved(StoreFailed):
     """A reply was paid for but could not be put into the cache: it is handed over here.
 
@@ -133,7 +137,7 @@ class PaidCalls:
             reply = await self._ask(request)
             payment, unpriced = self._payment(request, reply)
             saving: asyncio.Future[None] | None = None
-            if reply.text.strip():
+            if reply.text.strip() or reply.finish_reason in REFUSALS:
                 call = Call(key, reply, False, started, self._clock())
                 saving = self._replies.put(
                     key, reply, self._backend, request.model, payment, then=release

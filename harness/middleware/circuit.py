@@ -18,13 +18,15 @@ from harness.errors import (
     ConnectionLost,
     FatalCallError,
     MalformedReply,
+    Overloaded,
     ProviderDown,
     RateLimited,
     TransientError,
 )
 from harness.middleware.calls import Ask
 from harness.middleware.notices import Tell
-from harness.records import Reply, Request
+from harness.middleware.stopping import TurnedBack
+from harness.records import Origin, Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
 """So many tries that fail one after the other, of whichever calls, open the circuit: as
@@ -34,6 +36,8 @@ REFUSALS_IN_A_ROW = 5
 FIRST_CONTACT_S = 3.0
 """How long to try a provider that was never reached: a wrong address shows soon."""
 LONGEST_STEP_S = 30.0
+UNSENT = (ConnectionFailed, Overloaded)
+"""What is no single call's fault."""
 UNREACHED = (ConnectionFailed, MalformedReply)
 """What a wrong address may look like."""
 
@@ -46,6 +50,8 @@ class Circuit:
     outage_s: seconds after which the run ends.
     sleep: waits between tries; may end the wait by raising `Stopping`.
     tell: is told when the provider is away and when it is back.
+    opened: is called with the one request that goes on trying: the others are to
+        be sent back (`TurnedBack`), wherever below they wait.
     restored: is called when it is back.
     """
 
@@ -57,6 +63,7 @@ class Circuit:
         outage_s: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tell: Tell = lambda _: None,
+        opened: Callable[[Request], None] = lambda _: None,
         restored: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,10 +73,11 @@ class Circuit:
         self._outage_s = outage_s
         self._sleep = sleep
         self._tell = tell
+        self._opened = opened
         self._restored = restored
         self._clock = clock
+        self._well()
         self._reached = False
-        self._failures = self._refusals = 0
         self._closed: asyncio.Future[None] | None = None
         """While the circuit is open: done when the call that goes on trying has ended."""
 
@@ -84,10 +92,12 @@ class Circuit:
                 await self._sleep(0)  # the run may be stopping
             try:
                 return await self._counted(request)
+            except TurnedBack:
+                continue
             except TransientError as error:
                 if self._closed is not None:
                     continue  # it failed in an outage that is known: no try of its own
-                if not self._opens(error):
+                if not self._opens(request, error):
                     raise
                 return await self._outlast(request, error)
 
@@ -108,26 +118,37 @@ class Circuit:
     def _well(self) -> None:
         self._reached = True
         self._failures = self._refusals = 0
+        self._failing: Origin | None = None
+        self._several = False
 
-    def _opens(self, error: TransientError) -> bool:
-        """Count a failed try; whether it is one too many."""
+    def _opens(self, request: Request, error: TransientError) -> bool:
+        """Count a failed try; whether it is one too many.
+
+        What only one call meets may be that call's own fault (a prompt that the
+        server always fails at): it is given up like any, and ends no run.
+        """
+        self._several = self._several or self._failing not in (None, request.origin)
+        self._failing = request.origin
         if isinstance(error, RateLimited):
             self._failures, self._refusals = 0, self._refusals + 1
-            return self._refusals >= REFUSALS_IN_A_ROW
+            return self._several and self._refusals >= REFUSALS_IN_A_ROW
         self._failures, self._refusals = self._failures + 1, 0
-        return self._failures >= self._most_failures
+        nobodys_fault = isinstance(error, UNSENT)
+        return (self._several or nobodys_fault) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
         """Open the circuit and go on trying with one call until it is answered."""
         self._closed = asyncio.get_running_loop().create_future()
+        self._opened(request)
         began, step = self._clock(), 0.5
         try:
             while True:
-                wait = step if error.retry_after is None else max(error.retry_after, 0.1)
+                wait = max(step, error.retry_after or 0.0)
                 gone = self._clock() - began
                 if gone + wait > (self._outage_s if self._reached else FIRST_CONTACT_S):
                     raise _down(error, gone, wait) from error
-                self._tell(f"paused, next try in {wait:.0f} s. {error.message}")
+                then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
+                self._tell(f"paused until {then}: {error.message}")
                 await self._sleep(wait)
                 step = min(2 * step, LONGEST_STEP_S)
                 try:
@@ -136,7 +157,9 @@ class Circuit:
                     error = again
         finally:
             self._tell("")
-            self._failures = self._refusals = 0
+            reached = self._reached
+            self._well()
+            self._reached = reached
             self._restored()
             self._closed.set_result(None)
             self._closed = None
@@ -144,7 +167,9 @@ class Circuit:
 
 def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
     if isinstance(error, RateLimited):
-        problem = f"The provider lets no call in, and asks to wait {wait:.0f} s more"
+        problem = f"The provider has let no call in for {gone:.0f} s"
+        if error.retry_after:
+            problem += f", and asks to wait {wait:.0f} s more"
     else:
         problem = f"All calls have failed for {gone:.0f} s"
     return ProviderDown(

@@ -9,14 +9,14 @@ Tell = Callable[[str], None]
 
 
 class Notices:
-    """What is the matter now, by who says so.
+    """What is the matter now, by who says so; told from any thread.
 
-    listen: is told each new text.
+    listen: is told each new text, where somebody sets it.
     """
 
-    def __init__(self, listen: Tell | None = None) -> None:
+    def __init__(self) -> None:
+        self.listen: Tell | None = None
         self._now: dict[str, str] = {}
-        self._listen = listen
 
     def teller(self, source: str) -> Tell:
         """Where a part of the stack says its own; the latest text counts.
@@ -29,8 +29,8 @@ class Notices:
                 self._now.pop(source, None)
                 return
             self._now[source] = f"{source}: {text}" if source else text
-            if self._listen is not None:
-                self._listen(self._now[source])
+            if self.listen is not None:
+                self.listen(self._now[source])
 
         return tell
 

@@ -10,6 +10,10 @@ class Stopping(Exception):
     """The run is stopping: this call is not made, its attempt stays owed."""
 
 
+class TurnedBack(Exception):
+    """A call that waited for its turn is sent back, since the provider is away: ask again."""
+
+
 class Stop:
     """Shared by the scheduler, which sees that no work is taken, and the call stack."""
 

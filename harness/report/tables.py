@@ -43,7 +43,7 @@ def run_tables(metrics: Metrics) -> RenderableType:
         parts.append(_pass_at_k_table(metrics))
     if len(metrics.rounds.each) > 1:
         parts.append(_rounds_table(metrics))
-    parts += [_outcome_table(metrics), _cost(metrics)]
+    parts += [_OutcomeTable(metrics), _cost(metrics)]
     return Group(parts[0], *(line for part in parts[1:] for line in ("", part)))
 
 
@@ -106,6 +106,9 @@ def _headline(metrics: Metrics) -> Table:
 def _progress(metrics: Metrics) -> str:
     if metrics.n_planned is None:
         return f"{metrics.n_samples:,} samples so far"
+    if metrics.n_owed is not None and metrics.n_planned - metrics.n_owed != metrics.n_samples:
+        done = metrics.n_planned - metrics.n_owed
+        return f"{done:,} of {metrics.n_planned:,} samples, others with rounds to come"
     return f"{metrics.n_samples:,} of {metrics.n_planned:,} samples"
 
 
@@ -255,15 +258,32 @@ def _unequal_rounds(metrics: Metrics) -> bool:
     return len(set(metrics.rounds.n.values())) > 1
 
 
-def _outcome_table(metrics: Metrics) -> Table:
-    table = _table(metrics)
-    counts = []
-    for outcome in OUTCOMES:
-        count = metrics.outcomes.get(outcome, 0)
-        table.add_column(outcome, justify="right", no_wrap=True)
-        counts.append(Text(f"{count:,}", style="yellow" if count and outcome != "ok" else ""))
-    table.add_row(*counts)
-    return table
+class _OutcomeTable:
+    """Attempts by outcome: side by side where there is room, else one below the other."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        counts = {
+            outcome: Text(
+                f"{self._metrics.outcomes.get(outcome, 0):,}",
+                style="yellow" if self._metrics.outcomes.get(outcome) and outcome != "ok" else "",
+            )
+            for outcome in OUTCOMES
+        }
+        wide = sum(_column(max(len(name), len(count))) for name, count in counts.items())
+        if wide > options.max_width:
+            facts = _facts()
+            for outcome, count in counts.items():
+                facts.add_row(outcome, count)
+            yield facts
+            return
+        table = _table(self._metrics)
+        for outcome in OUTCOMES:
+            table.add_column(outcome, justify="right", no_wrap=True)
+        table.add_row(*counts.values())
+        yield table
 
 
 def _cost(metrics: Metrics) -> Table:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from harness.errors import Unparseable
+from harness.middleware.calls import REFUSALS
 from harness.ports import Task
 from harness.records import Instance, Outcome, Reply, Score, verdict
-
-REFUSALS = frozenset({"refusal", "content_filter"})
 
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",

@@ -127,7 +127,8 @@ def foresee(
                 else:
                     total.add(size, sure=True, answer=_answer_tokens(plan, owed))
         for number in range(max(2, owed.round), plan.run.rounds.max + 1):
-            total.add(size, sure=number == owed.round, before=number - 1)
+            sure = number == owed.round or not plan.run.rounds.stop_on_pass
+            total.add(size, sure=sure, before=number - 1)
     golds, golds_failed = _check_golds(plan)
     return Outlook(
         instances=samples // plan.run.samples,

@@ -73,6 +73,24 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
     return _latest(table), calls.table()
 
 
+def read_payments(path: Path) -> dict[bytes, float]:
+    """What a run has paid for its calls in US dollars, by the call's key, as far as it is known.
+
+    Raises: as `read_columns`.
+    """
+    paid: dict[bytes, float] = {}
+    for number, _, line in _decoded(path, _Line):
+        for call in (line, *line.polish):
+            assert isinstance(call, _Line | Rewriting)
+            if call.call_id is None or call.cached or call.cost_usd is None:
+                continue
+            try:
+                paid[bytes.fromhex(call.call_id)] = call.cost_usd
+            except ValueError as error:
+                raise _invalid(path, number, error) from None
+    return paid
+
+
 def read_instance(path: Path, instance: str) -> list[Attempt]:
     """The whole attempts of one instance, in order of sample and round.
 

@@ -127,6 +127,13 @@ class RunFolder:
         manifest = self.read_manifest()
         return manifest.get("owed") == 0, manifest.get("samples")
 
+    def owed(self) -> int | None:
+        """Samples that the last session left unfinished; None where it could not say so."""
+        manifest = self.read_manifest()
+        sessions = manifest.get("sessions")
+        killed = not sessions or sessions[-1].get("ended") == "killed"
+        return None if killed else manifest.get("owed")
+
     def read_metrics(self) -> dict[str, Any]:
         """The metrics as they were last written, empty where there are none."""
         return _read_json(self.metrics)

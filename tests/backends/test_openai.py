@@ -90,6 +90,25 @@ async def test_what_is_not_set_is_not_sent() -> None:
     assert json.loads(received[0].partition(b"\r\n\r\n")[2]).keys() == {"model", "messages"}
 
 
+@pytest.mark.parametrize(
+    ("usage", "output"),
+    [
+        # xAI counts reasoning beside the completion, OpenAI in it; some tell no total.
+        ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 428}, 396),
+        ({"prompt_tokens": 32, "completion_tokens": 396, "total_tokens": 428}, 396),
+        ({"prompt_tokens": 32, "completion_tokens": 396}, 396),
+    ],
+)
+async def test_reasoning_is_output_wherever_it_is_counted(
+    usage: dict[str, int], output: int
+) -> None:
+    body = {"choices": [{"message": {"content": "a"}}], "usage": usage}
+    with answering(json.dumps(body)) as (url, _):
+        reply = await ask(url)
+    assert reply.usage is not None
+    assert reply.usage.output_tokens == output
+
+
 async def test_usage_is_what_the_provider_counted(mock_server: MockServer) -> None:
     reply = await ask(mock_server.base_url)
     assert reply.text

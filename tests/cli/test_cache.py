@@ -17,6 +17,7 @@ from harness.middleware.cache.reply_file import ReplyFile
 from harness.records import Reply
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_tasks import words
+from tests.middleware.processes import spent
 
 DAY = 86_400
 
@@ -173,7 +174,7 @@ async def test_what_was_paid_is_shown_and_never_pruned(path: Path) -> None:
     assert "$1.75 by 2 runs on a budget" in words(harness("cache", "stats").stdout)
     assert harness("cache", "prune", "--all", "--yes").returncode == 0
     with ReplyFile(path) as replies:
-        assert replies.spent(["one", "two"]) == 1.75
+        assert spent(replies, ["one", "two"]) == 1.75
 
 
 async def test_a_file_of_before_the_payments(cache: Path) -> None:

@@ -116,6 +116,8 @@ def test_truncated_answers_are_drawn_again_where_the_user_says_so(runs: Path) ->
         assert cut > 20
         assert harness(*command).returncode == 0
         assert server.stats().requests == 130
+        said = harness(*command, "--retry", "truncated", "--dry-run").stdout
+        assert f"calls to pay      {cut}" in " ".join(said.split(" ")) or f" {cut}\n" in said
         ended = harness(*command, "--retry", "truncated")
         assert ended.returncode == 0, ended.stderr
         assert server.stats().requests == 130 + cut
@@ -182,7 +184,7 @@ def test_a_budget_is_a_hard_cap_and_may_be_raised(runs: Path) -> None:
         ended = harness(*at(server, *tokens, "budget.usd=2"), *PRICE)
         assert ended.returncode == 3, ended.stderr
         assert "The budget of $2.00" in ended.stderr
-        assert "To continue: " in ended.stderr
+        assert "to continue: " in ended.stderr
         assert 1.8 <= paid() <= 2
         assert metrics(runs, "gpt4_collie")["paid_usd"] == pytest.approx(paid())
         assert metrics(runs, "gpt4_collie")["complete"] is False
@@ -234,6 +236,40 @@ def test_the_variants_of_a_file_share_its_budget(runs: Path, tmp_path: Path) -> 
         stats = server.stats()
         assert (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6 <= 2
         assert stats.requests > 20
+
+
+def test_each_variant_has_its_own_rate_limit(runs: Path, tmp_path: Path) -> None:
+    with MockServer() as server:
+        file = tmp_path / "both.yaml"
+        file.write_text(
+            f"task: {{name: collie}}\nlimit: 13\n"
+            f"model: {{backend: openai, name: m, base_url: '{server.base_url}'}}\n"
+            "variants: {slow: {limits.rpm: 120}, quick: {seed: 1, limits.rpm: 60000}}\n"
+        )
+        assert harness("run", file).returncode == 0
+    slow, quick = (attempts(runs, f"both.{name}").values() for name in ("slow", "quick"))
+
+    def span(found: Any) -> float:
+        times = [attempt["ended_at"] for attempt in found]
+        return max(times) - min(times)
+
+    assert span(slow) >= 0.5  # ten at once, and one in each half second from then on
+    assert len(quick) == 13
+
+
+def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_path: Path) -> None:
+    items = (ROOT / "harness/tasks/collie/builtin.jsonl").read_text().splitlines()[:20]
+    file = tmp_path / "items.jsonl"
+    file.write_text("\n".join(items))
+    with MockServer() as server:
+        command = at(server, f"task.dataset={file}", "limits.attempts=3", "limits.outage_s=5")
+        assert harness(*command, "-o", "limit=19").returncode == 0
+        server.change(faults={"500": 1.0})
+        for _ in range(2):
+            ended = harness(*command)
+            assert ended.returncode == 1
+            assert "1 attempts failed" in ended.stderr
+    assert outcomes(runs) == {"ok": 19, "error": 1}
 
 
 def test_a_budget_without_a_price_is_refused_before_any_call(runs: Path) -> None:

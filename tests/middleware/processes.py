@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+
+from harness.middleware.cache.reply_file import ReplyFile
 
 PRELUDE = """
 import asyncio, os, signal, sys, time
@@ -68,3 +71,8 @@ def output(started: subprocess.Popen[bytes]) -> str:
     said, complained = started.communicate(timeout=120)
     assert started.returncode == 0, complained.decode()
     return said.decode()
+
+
+def spent(replies: ReplyFile, runs: Collection[str]) -> float:
+    """What some runs have paid, by the book."""
+    return math.fsum(usd for run in set(runs) for usd in replies.booked(run).values())

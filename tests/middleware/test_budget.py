@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import (
+    BrokenOff,
     ConfigError,
     ConnectionLost,
     MalformedReply,
@@ -36,8 +37,11 @@ class Setting:
         self.backend = Scripted(**backend)
         self.charged: list[float] = []
 
-        async def charge(_: Request, paid: float) -> None:
+        def charge(_: Request, paid: float) -> asyncio.Future[None]:
             self.charged.append(paid)
+            booked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            booked.set_result(None)
+            return booked
 
         self.ask = Budgeted(
             self.backend.generate,
@@ -92,6 +96,7 @@ async def test_what_the_provider_did_not_count_costs_the_most_it_can() -> None:
         (TimedOut("x"), 100),
         (MalformedReply("x"), 100),
         (ConnectionLost("x"), 100),
+        (BrokenOff("x"), 100),
         (ServerFailed("x"), 0),
         (RateLimited("x"), 0),
         (RequestRejected("x"), 0),
@@ -105,6 +110,16 @@ async def test_a_failure_costs_what_the_provider_may_bill(error: Exception, spen
         await setting.ask(asked())
     assert setting.budget.spent == spent
     assert setting.charged == ([spent] if spent else [])
+
+
+async def test_a_call_that_is_stopped_in_the_middle_may_be_billed() -> None:
+    setting = Setting(1000, delay=5)
+    call = asyncio.create_task(setting.ask(asked()))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert setting.charged == [100]
+    assert setting.budget.spent == setting.budget.unsure == 100
 
 
 async def test_what_was_spent_before_counts() -> None:
@@ -167,5 +182,7 @@ def test_a_text_has_no_more_tokens_than_bytes() -> None:
     assert written == 100
     assert bounds(asked(extra={"max_completion_tokens": 500}))[1] == 500
     assert bounds(asked(extra={"n": 3}))[1] == 300
+    assert bounds(asked(extra={"best_of": 4, "n": 2}))[1] == 400
+    assert bounds(asked(extra={"tools": ["x" * 500]}))[0] > read - 20 + 500
     with pytest.raises(ConfigError, match="max_tokens"):
         bounds(asked(max_tokens=None))

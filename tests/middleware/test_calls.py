@@ -13,6 +13,7 @@ from harness.middleware.calls import FreeCalls, PaidCalls, ReplyUnsaved
 from harness.middleware.stopping import Stop, Stopping
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.conftest import Scripted
+from tests.middleware.processes import spent
 
 
 def request(number: int = 1, sample: int = 0, instance: str = "a") -> Request:
@@ -146,7 +147,7 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
     for _ in range(2):
         for sample in range(3):
             await calls(request(sample=sample))
-    assert replies.spent(["run of m"]) == 0.5 * 4, "the empty answer was paid twice"
+    assert spent(replies, ["run of m"]) == 0.5 * 4, "the empty answer was paid twice"
 
 
 async def test_a_price_that_cannot_be_told_loses_no_reply(replies: ReplyFile) -> None:

@@ -11,6 +11,7 @@ from harness.errors import (
     AuthenticationFailed,
     ConnectionFailed,
     MalformedReply,
+    Overloaded,
     ProviderDown,
     RateLimited,
     RequestRejected,
@@ -18,11 +19,19 @@ from harness.errors import (
     TimedOut,
 )
 from harness.middleware.circuit import FAILURES_IN_A_ROW, REFUSALS_IN_A_ROW, Circuit
+from harness.middleware.limits.lane import Lane
+from harness.middleware.limits.rate_limits import RateLimits
 from harness.middleware.stopping import Stop, Stopping
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
 
 REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
+
+
+def request(number: int) -> Request:
+    return Request("m", REQUEST.messages, Decoding(), 0, Origin(f"sum/{number}", 0, 1))
+
+
 MOST = FAILURES_IN_A_ROW[1]
 
 
@@ -57,7 +66,7 @@ class World:
     async def all(self, calls: int) -> list[Any]:
         async with asyncio.timeout(20):
             return await asyncio.gather(
-                *(self.ask(REQUEST) for _ in range(calls)), return_exceptions=True
+                *(self.ask(request(number)) for number in range(calls)), return_exceptions=True
             )
 
 
@@ -82,7 +91,7 @@ async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(error: type) 
     assert world.now >= 20
     # Not one of those waiting hammered: each was tried once in the outage, at the most.
     assert len(world.backend.requests) < 50 + 50 + 8
-    assert any("next try in" in text and "down" in text for text in world.said)
+    assert any("paused until" in text and "down" in text for text in world.said)
     assert world.said[-1] == ""
     assert world.restored == 1
 
@@ -146,7 +155,7 @@ async def test_it_does_not_wait_for_a_provider_that_asks_for_more_than_there_is_
     world.backend.answer = lambda _: RateLimited("daily limit", retry_after=600.0)
     answers = await world.all(REFUSALS_IN_A_ROW)
     assert isinstance(answers[-1], ProviderDown)
-    assert "600 s" in answers[-1].message
+    assert "asks to wait 600 s" in answers[-1].message
     assert world.now == 0
 
 
@@ -179,7 +188,7 @@ async def test_an_open_circuit_closes_for_what_ends_the_run() -> None:
 async def test_stopping_ends_every_wait_at_once() -> None:
     backend, stop = Scripted(lambda _: ServerFailed("down")), Stop()
     ask = Circuit(backend.generate, attempts=99, outage_s=3600, sleep=stop.sleep)
-    calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
+    calls = [asyncio.create_task(ask(request(number))) for number in range(30)]
     await asyncio.sleep(0.05)
     stop.request()
     async with asyncio.timeout(5):
@@ -192,9 +201,59 @@ async def test_with_few_attempts_it_opens_before_a_call_is_given_up() -> None:
     await world.ask(REQUEST)
     world.fails_until(20, lambda: ServerFailed("down"))
     failed = 0
-    for _ in range(5):
+    for number in range(5):
         try:
-            await world.ask(REQUEST)
+            await world.ask(request(number))
         except ServerFailed:
             failed += 1
     assert failed == 4
+
+
+@pytest.mark.parametrize("error", [ServerFailed, TimedOut, MalformedReply, RateLimited])
+async def test_a_call_that_alone_keeps_failing_is_given_up_and_ends_no_run(error: type) -> None:
+    world = World(attempts=6)
+    world.backend.answer = lambda _: error("this one always fails")
+    for _ in range(20):
+        with pytest.raises(error):
+            await world.ask(REQUEST)
+    assert not world.said
+
+
+@pytest.mark.parametrize("error", [ConnectionFailed, Overloaded])
+async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(error: type) -> None:
+    world = World(attempts=6)
+    await world.ask(REQUEST)
+    began = world.now
+    world.backend.answer = lambda _: error("down") if world.now < began + 9 else "2"
+    failed = 0
+    for _ in range(6):
+        try:
+            await world.ask(REQUEST)
+        except error:
+            failed += 1
+    assert failed == 4
+    assert world.now >= began + 9
+
+
+async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None:
+    backend, stop = Scripted(delay=0.001), Stop()
+    turns = Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({"requests": 30}))
+    ask = Circuit(
+        turns,
+        attempts=6,
+        outage_s=60,
+        sleep=stop.sleep,
+        opened=turns.close,
+        restored=turns.reopen,
+    )
+    tries = count()
+    backend.answer = lambda _: Overloaded("busy") if next(tries) < 6 else "2"
+    calls = [asyncio.create_task(ask(request(number))) for number in range(40)]
+    for _ in range(1000):
+        if any(call.done() and not call.exception() for call in calls):
+            break
+        await asyncio.sleep(0.01)
+    # Of forty, no more than were let in before it opened; the rest did not try.
+    assert len(backend.requests) <= 4 + 6 + 3
+    stop.request()
+    await asyncio.gather(*calls, return_exceptions=True)

@@ -13,7 +13,7 @@ from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.calls import PaidCalls
 from harness.records import Reply
 from tests.conftest import Scripted
-from tests.middleware.processes import line, output, process, tell
+from tests.middleware.processes import line, output, process, spent, tell
 from tests.middleware.test_calls import request
 
 # Asks for 300 calls, 20 at once, of a provider that writes every call down, and is slow.
@@ -180,4 +180,4 @@ def test_every_put_that_returned_outlives_kill_9_of_many_writers(path: Path) -> 
             "SELECT (SELECT count(*) FROM replies), (SELECT count(*) FROM payments)"
         ).fetchone()
         assert kept == paid
-        assert replies.spent(["run"]) == 0.25 * kept
+        assert spent(replies, ["run"]) == 0.25 * kept

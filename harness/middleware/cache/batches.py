@@ -28,7 +28,8 @@ class Batches(Generic[T]):
         self._queue: SimpleQueue[tuple[T, _Waiting, asyncio.AbstractEventLoop] | None] = (
             SimpleQueue()
         )
-        self.closing = threading.Event()
+        self.unheard = 0
+        """Items that have failed and that nobody waited for any more."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -45,7 +46,6 @@ class Batches(Generic[T]):
 
     def close(self) -> None:
         """Do what is queued, then end the thread."""
-        self.closing.set()
         self._queue.put(None)
         self._thread.join()
 
@@ -67,6 +67,8 @@ class Batches(Generic[T]):
             for _, waiting, loop in added:
                 loops.setdefault(loop, []).append(waiting)
             for loop, all_waiting in loops.items():
+                if failure is not None:
+                    self.unheard += sum(future.done() for future, _ in all_waiting)
                 with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                     loop.call_soon_threadsafe(_settle, all_waiting, failure)
 

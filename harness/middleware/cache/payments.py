@@ -46,4 +46,4 @@ ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
 """
 """A key that is paid for again (its reply was pruned, or was empty) has cost both times."""
 
-OF_RUN = "SELECT usd FROM payments WHERE run = ?"
+OF_RUN = "SELECT key, usd FROM payments WHERE run = ?"

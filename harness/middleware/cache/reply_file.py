@@ -13,9 +13,8 @@ Locks, damage and odd file systems are `harness.middleware.cache.shared_database
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -172,17 +171,13 @@ class ReplyFile:
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())), then)
 
-    def spent(self, runs: Collection[str]) -> float:
-        """What some runs have paid in US dollars.
+    def booked(self, run: str) -> dict[bytes, float]:
+        """What a run has paid in US dollars, by the call's key.
 
         Raises: StoreFailed.
         """
-        return math.fsum(
-            usd
-            for run in set(runs)
-            for (usd,) in self._database.read(
-                payments.OF_RUN, (encodable(run),), wait_s=reply_database.LOCKED_S
-            )
+        return dict(
+            self._database.read(payments.OF_RUN, (encodable(run),), wait_s=reply_database.LOCKED_S)
         )
 
     def tell(self, said: str) -> None:
@@ -209,6 +204,11 @@ class ReplyFile:
         """Commit what is queued and close the file."""
         self._database.closing()
         self._batches.close()
+        if self._batches.unheard:
+            self.tell(
+                f"{self._batches.unheard} replies that were paid for could not be saved in "
+                f"{self.path}."
+            )
         for key in list(self._claimed):
             self.release(key)
         self._database.close()

@@ -16,14 +16,23 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from harness.errors import CallError, Overloaded, PromptRefused, RateLimited, TimedOut
+from harness.errors import (
+    BrokenOff,
+    CallError,
+    ConnectionFailed,
+    ConnectionLost,
+    Overloaded,
+    PromptRefused,
+    RateLimited,
+    TimedOut,
+)
 from harness.middleware.limits.adaptive_limit import UNREFUSED_S, AdaptiveLimit
 from harness.middleware.limits.rate_limits import RateLimits, Reservation
-from harness.middleware.stopping import Stop, Stopping
+from harness.middleware.stopping import Stop, Stopping, TurnedBack
 from harness.ports import Backend
 from harness.records import Reply, Request, Usage, encodable
 
-PROTESTS = (RateLimited, Overloaded, TimedOut)
+PROTESTS = (RateLimited, Overloaded, TimedOut, BrokenOff)
 
 
 @dataclass(slots=True)
@@ -62,10 +71,12 @@ class Lane:
         self._most = most
         self._limit = AdaptiveLimit(most)
         self._in_flight = 0
+        self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
-        stop.tell(self._send_home)
+        stop.tell(self._dismiss)
+        limits.attend(self)
 
     @property
     def in_flight(self) -> int:
@@ -77,14 +88,21 @@ class Lane:
         """Calls that may be in flight now."""
         return self._limit.now
 
-    def restart(self) -> None:
-        """Begin with a few calls again: the provider was away."""
+    def close(self, probing: Request) -> None:
+        """The provider is away: send everybody back, and let in this one request only."""
+        self._probing = probing
+        self._dismiss(TurnedBack)
+
+    def reopen(self) -> None:
+        """It is back: begin with a few calls again."""
+        self._probing = None
         self._limit.restart()
 
     async def __call__(self, request: Request) -> Reply:
         """The backend's reply, with its latency.
 
-        Raises: what the backend raises; TimedOut; Stopping instead of beginning a call.
+        Raises: what the backend raises; TimedOut; Stopping or TurnedBack instead of
+            beginning a call.
         """
         ticket = await self._enter(request)
         sent = self._clock()
@@ -109,8 +127,7 @@ class Lane:
                 self._limit.protested(sent, self._clock())
             else:
                 self._limit.answered(sent, self._clock(), full=False)
-            refused = isinstance(error, RateLimited)
-            self._limits.settle(ticket.reserved, request, None, refused=refused)
+            self._limits.settle(ticket.reserved, request, None, refused=_was_refused(error))
             raise
         except BaseException:
             self._limits.settle(ticket.reserved, request, None)
@@ -127,15 +144,17 @@ class Lane:
             )
         finally:
             self._in_flight -= 1
-            self._serve()
+            self.serve()
 
     async def _enter(self, request: Request) -> _Ticket:
         """Wait for the turn of a call; on return it counts as in flight."""
         if self._stop.requested:
             raise Stopping
+        if self._probing is not None and request is not self._probing:
+            raise TurnedBack
         ticket = _Ticket(request)
         self._waiting.append(ticket)
-        self._serve()
+        self.serve()
         if self._waiting and self._waiting[-1] is ticket:
             ticket.turn = asyncio.get_running_loop().create_future()
             try:
@@ -146,11 +165,11 @@ class Lane:
                 if ticket.let_in:  # and told to go at the same moment
                     self._limits.settle(ticket.reserved, request, None, refused=True)
                     self._in_flight -= 1
-                    self._serve()
+                    self.serve()
                 raise
         return ticket
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
         """Let in who may go now; where time alone will tell, come back then."""
         if self._timer is not None:
             self._timer.cancel()
@@ -163,7 +182,7 @@ class Lane:
                 continue
             wait = self._limits.wait(ticket.request)
             if wait > 0:
-                self._timer = asyncio.get_running_loop().call_later(wait, self._serve)
+                self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
                 return
             waiting.popleft()
             self._in_flight += 1
@@ -179,12 +198,18 @@ class Lane:
         self._patience = None
         if self._waiting and self._in_flight >= self._limit.now:
             self._limit.unrefused()
-            self._serve()
+            self.serve()
 
-    def _send_home(self) -> None:
-        """The run stops: nobody is let in any more."""
+    def _dismiss(self, why: type[Stopping] | type[TurnedBack] = Stopping) -> None:
+        """Nobody who waits is let in."""
         while self._waiting:
             turn = self._waiting.popleft().turn
             if turn is not None and not turn.done():
-                turn.set_exception(Stopping())
-        self._serve()
+                turn.set_exception(why())
+        self.serve()
+
+
+def _was_refused(error: CallError) -> bool:
+    """Whether the provider did no work on the call: it has not let it in, or never saw it."""
+    unsent = isinstance(error, ConnectionFailed) and not isinstance(error, ConnectionLost)
+    return unsent or isinstance(error, RateLimited)

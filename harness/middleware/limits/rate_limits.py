@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, get_args
+from weakref import WeakSet
 
 from harness.middleware.limits.token_estimate import TokenEstimate
 from harness.middleware.limits.window import WINDOW_S, SlidingWindow
 from harness.records import Allowance, Request, Usage
 
 Unit = Literal["requests", "tokens", "input_tokens", "output_tokens"]
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 Amounts = dict[Unit, float]
 
@@ -35,6 +38,14 @@ def _amounts(read: float, written: float) -> Amounts:
     }
 
 
+class Attendant(Protocol):
+    """A lane that waits by these limits."""
+
+    def serve(self) -> None:
+        """Let in who may go now."""
+        ...
+
+
 class RateLimits:
     """The limits of one model, a window for each that is known.
 
@@ -46,16 +57,32 @@ class RateLimits:
         self, stated: Mapping[Unit, int], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._clock = clock
+        self._told: dict[Unit, int] = {}
         self._windows: dict[Unit, SlidingWindow] = {}
         self._estimate = TokenEstimate()
         self._open = 0
+        self._attendants: WeakSet[Attendant] = WeakSet()
         self.state(stated)
 
     def state(self, stated: Mapping[Unit, int]) -> None:
         """The user's figures from now on; what was used stays used."""
         self._stated = dict(stated)
-        for unit, limit in stated.items():
-            self._windows.setdefault(unit, SlidingWindow(limit)).limit = limit
+        for unit in UNITS:
+            self._limit(unit)
+
+    def attend(self, attendant: Attendant) -> None:
+        """Have a lane told when another one has given something back."""
+        self._attendants.add(attendant)
+
+    def _limit(self, unit: Unit) -> None:
+        """Put the lower of the known figures in force, or none."""
+        known = [figures[unit] for figures in (self._stated, self._told) if unit in figures]
+        if not known:
+            self._windows.pop(unit, None)
+        elif unit in self._windows:
+            self._windows[unit].limit = min(known)
+        else:
+            self._windows[unit] = SlidingWindow(min(known))
 
     def wait(self, request: Request) -> float:
         """Seconds until a request may be sent, at the earliest; 0 for now."""
@@ -103,7 +130,11 @@ class RateLimits:
         elif refused:
             actual = _amounts(0, 0)
         for unit, expected in reservation.amounts.items():
-            self._windows[unit].settle(expected, actual[unit], reservation.sent, now)
+            if unit in self._windows:
+                self._windows[unit].settle(expected, actual[unit], reservation.sent, now)
+        if len(self._attendants) > 1:
+            for attendant in list(self._attendants):
+                attendant.serve()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
         """The provider tells what its limits are, and what is left of them.
@@ -115,13 +146,14 @@ class RateLimits:
         for told in allowances:
             if told.limit is None or told.limit < 1:
                 continue
-            limit = min(told.limit, self._stated.get(told.unit, told.limit))
-            window = self._windows.setdefault(told.unit, SlidingWindow(limit))
-            window.limit = limit
+            self._told[told.unit] = told.limit
+            self._limit(told.unit)
+            window = self._windows[told.unit]
             if told.remaining is None:
                 continue
             by_others = told.limit - told.remaining - window.used(now) - margins[told.unit]
-            window.add(by_others, now + min(told.reset_s or WINDOW_S, WINDOW_S))
+            reset_s = WINDOW_S if told.reset_s is None else min(told.reset_s, WINDOW_S)
+            window.add(by_others, now + reset_s)
 
     def _margins(self) -> Amounts:
         return _amounts(*self._estimate.margins(self._open)) | {"requests": 0.0}

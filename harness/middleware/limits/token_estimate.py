@@ -21,6 +21,8 @@ BOUND_CHARACTERS = 2.0
 """Characters a token, at the fewest that is usual (code, digits)."""
 BOUND_MESSAGE = 20
 """Tokens that a message has besides its text."""
+BOUND_TIMES = 3
+"""Until the mean is trusted: times the longest answer so far."""
 BOUND_OUTPUT = 1000
 """Output tokens where the run file sets no most."""
 
@@ -49,12 +51,15 @@ class TokenEstimate:
     def __init__(self) -> None:
         self._per_character = _Mean()
         self._output = _Mean()
+        self._longest = 1
 
     def of(self, request: Request) -> tuple[float, float]:
         """Expected tokens of input and output."""
         size = characters(request)
         written = request.decoding.max_tokens or BOUND_OUTPUT
         if self._output.seen < LEARNED:
+            if self._output.seen:  # a most of 8,192 says little of answers that have had 20
+                written = min(written, BOUND_TIMES * self._longest)
             return size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.messages), written
         return size * self._per_character.value, min(self._output.value, written)
 
@@ -63,6 +68,7 @@ class TokenEstimate:
         size = max(1, characters(request))
         self._per_character.learn(usage.input_tokens / size, size)
         self._output.learn(usage.output_tokens, 1.0)
+        self._longest = max(self._longest, usage.output_tokens)
 
     def margins(self, calls: int) -> tuple[float, float]:
         """Input and output tokens that so many calls may take beyond the sum of their guesses."""

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 WINDOW_S = 60.0
 COUNTED_WITHIN_S = 2.0
 """Seconds after its sending by which a provider has surely counted a call."""
+ROUNDING_S = 1e-6
 BURST_S = 5.0
 """So many seconds' worth may be used at once after a rest."""
 
@@ -33,7 +34,9 @@ class SlidingWindow:
         """(when it leaves the window, amount): a heap, since slow answers come out of turn."""
         self._past_sum = 0.0
         self._open_sum = 0.0
-        self._paced_to = 0.0
+        self._level = 0.0
+        """Units used of late, running out at the limit's rate: a leaky bucket for the pace."""
+        self._level_at = 0.0
 
     def used(self, now: float) -> float:
         """Units in the window, those of unanswered calls included."""
@@ -55,18 +58,19 @@ class SlidingWindow:
         if used + margin + amount > self.limit and used > 0:
             # An answer may also free what was reserved too much: the caller asks again then.
             return max(self._past[0][0] - now, 0.001) if self._past else WINDOW_S
-        return max(0.0, self._paced_to - BURST_S - now)
+        ahead_s = self._drained(now) * WINDOW_S / self.limit - BURST_S
+        return ahead_s if ahead_s > ROUNDING_S else 0.0
 
     def take(self, amount: float, now: float) -> None:
         """A call is sent, which is expected to use so much."""
         self._open_sum += amount
-        self._pace(amount, now)
+        self._level = self._drained(now) + amount
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
         """A call that was sent has ended, and has used so much."""
         self._open_sum -= expected
         self.add(actual, min(now, sent + COUNTED_WITHIN_S) + WINDOW_S)
-        self._paced_to += (actual - expected) * WINDOW_S / self.limit
+        self._level = max(0.0, self._drained(now) + actual - expected)
 
     def add(self, amount: float, until: float) -> None:
         """Something was used that leaves the window then: by us, or by others on the account."""
@@ -74,5 +78,7 @@ class SlidingWindow:
             heappush(self._past, (until, amount))
             self._past_sum += amount
 
-    def _pace(self, amount: float, now: float) -> None:
-        self._paced_to = max(self._paced_to, now) + amount * WINDOW_S / self.limit
+    def _drained(self, now: float) -> float:
+        gone = (now - self._level_at) * self.limit / WINDOW_S
+        self._level, self._level_at = max(0.0, self._level - gone), now
+        return self._level

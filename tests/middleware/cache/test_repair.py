@@ -18,7 +18,7 @@ from harness.middleware.cache.repair import marker
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.cache.salvage import salvage
 from harness.records import Reply, Usage
-from tests.middleware.processes import output, process
+from tests.middleware.processes import output, process, spent
 
 PAGE = 4096
 N = 400
@@ -57,7 +57,7 @@ def saved(path: Path) -> tuple[set[int], float, list[str]]:
     with ReplyFile(path, notice=told.append) as replies:
         found = {number for number in range(N) if replies.get(key(number)) is not None}
         assert all(replies.get(key(number)) == reply(number) for number in found)
-        paid = replies.spent([f"run {number}" for number in range(3)])
+        paid = spent(replies, [f"run {number}" for number in range(3)])
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert file.execute("SELECT count(*) FROM replies").fetchone() == (len(found),)
@@ -175,7 +175,7 @@ async def test_what_is_only_in_the_log_is_saved(path: Path, damage: bytes) -> No
     with ReplyFile(path) as replies:
         texts = [got.text for n in range(40) if (got := replies.get(f"{n:032x}"))]
         assert texts == [str(n) for n in range(40)]
-        assert replies.spent(["run"]) == 40.0
+        assert spent(replies, ["run"]) == 40.0
 
 
 async def test_pruned_replies_do_not_come_back(path: Path) -> None:

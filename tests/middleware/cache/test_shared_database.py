@@ -14,7 +14,7 @@ from harness.errors import StoreFailed
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.cache.shared_database import Change, SharedDatabase, StoreBusy
 from harness.records import Reply
-from tests.middleware.processes import line, output, process
+from tests.middleware.processes import line, output, process, spent
 
 REPLY = Reply("x", "stop")
 
@@ -181,7 +181,7 @@ async def test_a_file_of_before_the_payments_is_taken_over_in_silence(path: Path
     told: list[str] = []
     with ReplyFile(path, notice=told.append) as replies:
         assert replies.get(key(1)) == REPLY
-        assert replies.spent(["run"]) == 0
+        assert spent(replies, ["run"]) == 0
     assert told == []
     assert version(path) == 1
 

@@ -68,7 +68,7 @@ async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
     backend.answer = lambda _: "2"
     await asyncio.gather(*(ask(REQUEST) for _ in range(400)))
     assert ask.limit > 8
-    ask.restart()
+    ask.reopen()
     assert ask.limit == 16
 
 
@@ -138,6 +138,15 @@ async def test_nobody_waits_for_a_rate_limit_when_the_run_stops() -> None:
     async with asyncio.timeout(5):
         with pytest.raises(Stopping):
             await waiting
+
+
+async def test_lanes_that_share_their_limits_hear_of_each_other() -> None:
+    rates = RateLimits({"output_tokens": 1000})
+    slow, quick = Scripted(delay=0.05), Scripted()
+    first, second = lane(slow, limits=rates), lane(quick, limits=rates)
+    large = Request("m", REQUEST.messages, Decoding(max_tokens=990), 0, REQUEST.origin)
+    async with asyncio.timeout(5):  # and not after the minute that the first one seemed to take
+        await asyncio.gather(first(large), second(large))
 
 
 async def test_the_first_come_is_the_first_served() -> None:

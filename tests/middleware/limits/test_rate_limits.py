@@ -83,7 +83,7 @@ def test_a_refused_call_has_used_a_request_and_no_token() -> None:
     clock.now = 61
     reserved = rates.take(asked)
     rates.settle(reserved, asked, None)  # nobody knows: the reservation stands
-    rates.state({"requests": 100})
+    rates.state({"requests": 100, "tokens": 1000})
     clock.now = 100
     assert rates.wait(request(max_tokens=900)) > 0
 
@@ -128,4 +128,41 @@ def test_our_own_use_is_not_counted_twice() -> None:
 def test_what_says_nothing_changes_nothing() -> None:
     rates, _ = limits()
     rates.observe([Allowance("requests"), Allowance("tokens", limit=0, remaining=0)])
+    assert rates.wait(request()) == 0
+
+
+def test_the_users_figure_outlives_what_the_provider_tells_and_the_other_way_round() -> None:
+    rates, _ = limits(requests=60)
+    rates.observe([Allowance("requests", limit=5000, remaining=4999)])
+    rates.state({})  # another run of the process states nothing
+    for _ in range(100):
+        rates.take(request())
+    assert rates.wait(request()) == 0
+    rates.state({"requests": 60})
+    assert rates.wait(request()) > 0
+
+
+def test_a_limit_that_is_raised_lets_nobody_wait_for_the_old_one() -> None:
+    rates, clock = limits(tokens=1000)
+    asked = request(max_tokens=8000)
+    reserved = rates.take(asked)
+    rates.state({"tokens": 100_000})
+    assert rates.wait(request(max_tokens=100)) < 1
+    clock.now = 1
+    rates.settle(reserved, asked, Usage(100, 20))
+    assert rates.wait(request(max_tokens=100)) == 0
+
+
+def test_a_most_above_the_limit_holds_up_the_first_call_only() -> None:
+    rates, clock = limits(output_tokens=8000)
+    asked = request(max_tokens=8192)
+    use(rates, clock, asked, Usage(100, 20))
+    for _ in range(30):
+        assert rates.wait(asked) == 0
+        use(rates, clock, asked, Usage(100, 20))
+
+
+def test_a_reset_that_is_now_holds_nothing() -> None:
+    rates, _ = limits()
+    rates.observe([Allowance("requests", limit=600, remaining=0, reset_s=0.0)])
     assert rates.wait(request()) == 0
