@@ -104,7 +104,7 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     yield "per s", f"{tally.per_second:,.1f}"
     rate = tally.pass_rate
     if tally.already:
-        yield "now", f"{tally.finished:,} samples, of which"
+        yield "this session", f"{tally.finished:,}"
     yield "passed", "none yet" if rate is None else f"{rate:.1%}"
     yield "calls", f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
