@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harness.config.run_file import RunFile
+from harness.config.run_file import MOST, RunFile
 from harness.middleware.key import provider_seed
 from harness.ports import Task
 from harness.records import Instance, Message, Origin, Outcome, Request
@@ -41,8 +41,15 @@ class Plan:
     retried: Collection[Outcome] = frozenset({"error"})
 
     def instances(self) -> Iterator[Instance[Any]]:
-        """The run's instances in its order, anew at each call."""
-        return limited(self.task.instances, self.run.limit, self.run.seed)
+        """The run's instances in its order, anew at each call.
+
+        Under a budget it goes round the groups too: what the money is enough for
+        shall speak of all of them.
+        """
+        limit = self.run.limit
+        if limit is None and self.run.budget.usd is not None:
+            limit = MOST
+        return limited(self.task.instances, limit, self.run.seed)
 
     def owed(self, ledger: Ledger) -> Iterator[OwedSample]:
         """The unfinished samples, instance by instance."""

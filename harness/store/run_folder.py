@@ -18,6 +18,19 @@ from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, n
 from harness.store.attempts import lines
 
 
+class _Manifest(msgspec.Struct):
+    """What is read of a manifest, as it must be."""
+
+    id: str = ""
+    task: str = ""
+    model: str | None = None
+    simulated: bool = False
+    samples: int | None = None
+    owed: int | None = None
+    fingerprint: dict[str, str] = {}
+    sessions: list[dict[str, Any]] = []
+
+
 class RunFolder:
     """``runs/NAME``: the names of a run's files.
 
@@ -114,8 +127,16 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest, empty where there is none."""
-        return _read_json(self.manifest)
+        """The manifest, empty where there is none.
+
+        Raises: StoreFailed where it cannot be one.
+        """
+        found = _read_json(self.manifest)
+        try:
+            msgspec.convert(found, _Manifest)
+        except msgspec.ValidationError as error:
+            raise _damaged(self.manifest, error) from None
+        return found
 
     def run_id(self) -> str | None:
         """The run's name in the book of payments, None before it is begun."""
@@ -157,7 +178,11 @@ def _read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise _unreadable(path, error) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise StoreFailed(f"{path} is damaged: {error}.", "Remove it and run again.") from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> StoreFailed:
+    return StoreFailed(f"{path} is damaged: {error}.", "Remove it and run again.")
 
 
 def _exists(path: Path) -> bool:

@@ -188,6 +188,8 @@ def test_a_budget_is_a_hard_cap_and_may_be_raised(runs: Path) -> None:
         assert 1.8 <= paid() <= 2
         assert metrics(runs, "gpt4_collie")["paid_usd"] == pytest.approx(paid())
         assert metrics(runs, "gpt4_collie")["complete"] is False
+        asked = Counter(a["groups"]["structure"] for a in attempts(runs, "gpt4_collie").values())
+        assert len(asked) == 13, "round the groups"
         before = server.stats().requests
         assert harness(*at(server, *tokens, "budget.usd=2"), *PRICE).returncode == 3
         assert server.stats().requests == before

@@ -345,3 +345,14 @@ def test_a_kill_leaves_the_old_content_or_the_new(tmp_path: Path) -> None:
                 process.kill()
         content = file.read_bytes()
         assert content in (b"a" * 300_000, b"b" * 300_000)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"sessions": 3}', '{"sessions": [1]}', '{"fingerprint": []}', '{"owed": "two"}', "[]"]
+)
+def test_a_manifest_that_cannot_be_one_is_told(tmp_path: Path, text: str) -> None:
+    folder = RunFolder(tmp_path, "run")
+    folder.path.mkdir()
+    folder.manifest.write_text(text)
+    with pytest.raises(StoreFailed, match="is damaged"):
+        folder.read_manifest()
