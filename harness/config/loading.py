@@ -27,8 +27,18 @@ class _Refused(yaml.MarkedYAMLError):
         self.remedy = remedy
 
 
+MOST_MERGED = 1_000
+"""Most keys that merging (``<<``) may bring together: a few lines could name billions."""
+
+
 class _Loader(yaml.SafeLoader):
     """YAML without silent surprises: keys are words as written, and none is there twice."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        own = len(node.value)
+        super().flatten_mapping(node)
+        if len(node.value) > max(own, MOST_MERGED):
+            raise _Refused("too many keys are merged", node, "Write them out.")
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
