@@ -7,7 +7,7 @@ PosixPath('/data/collie/instances.jsonl')
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,24 @@ class DataFolder:
 
         Raises: DataMissing, naming the command that brings it.
         """
+        return self._found(name, _is_file, "file")
+
+    def place(self, name: str) -> Path:
+        """The file or folder that a run file names, for data sets of several files.
+
+        Raises: DataMissing, as for a file.
+        """
+        return self._found(name, _is_there, "file or folder")
+
+    def _found(self, name: str, suits: Callable[[Path], bool], what: str) -> Path:
         own = _expanded(name)
         for path in (self.root / name, own):
-            if _is_file(path):
+            if suits(path):
                 return path
         dataset = own.parts[0] if len(own.parts) > 1 and not own.is_absolute() else ""
         fetch = f"Run 'harness data fetch {dataset}', or set HARNESS_DATA_DIR to where it is."
         raise DataMissing(
-            f"{name!r} is neither in the data folder {self.root} nor a file of its own.",
+            f"{name!r} is neither in the data folder {self.root} nor a {what} of its own.",
             fetch if dataset else "Check the path.",
         )
 
@@ -51,6 +61,13 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # too long for a name, or in a folder that may not be entered
+        return False
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file() or path.is_dir()
+    except OSError:
         return False
 
 

@@ -31,6 +31,17 @@ def test_a_file_of_its_own_is_found_by_its_path(
     assert data.file("~/own.jsonl") == own
 
 
+def test_a_place_is_a_file_or_a_folder(data: DataFolder, tmp_path: Path) -> None:
+    assert data.place("collie") == data.root / "collie"
+    assert data.place("collie/instances.jsonl").is_file()
+    (tmp_path / "own").mkdir()
+    assert data.place(str(tmp_path / "own")) == tmp_path / "own"
+    with pytest.raises(DataMissing, match="nor a file or folder of its own"):
+        data.place("x" * 300)
+    with pytest.raises(DataMissing, match="data fetch natural_instructions"):
+        data.place("natural_instructions/tasks")
+
+
 def test_the_data_folder_goes_over_the_current_one(
     data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

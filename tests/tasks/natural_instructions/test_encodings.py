@@ -1,0 +1,101 @@
+import pytest
+
+from harness.errors import ConfigError
+from harness.tasks.natural_instructions.encodings import (
+    ENCODINGS,
+    FIELDS,
+    chat,
+    fields_of,
+    label,
+    paper,
+)
+from harness.tasks.natural_instructions.schema import Example, Instruction
+
+COLOURS = Instruction(
+    title="Colours",
+    definition=" Name the colour. ",
+    prompt="Which colour?",
+    things_to_avoid="-",
+    emphasis_and_caution="One word.\n",
+    positive=(Example("snow", "white", "It is."), Example("coal ", "black", "So it is.")),
+    negative=(
+        Example("blood", "warm", "No colour.", "Say red."),
+        Example("sky", "up", "No colour.", " "),
+        Example("sea", "wet", "No colour."),
+    ),
+)
+
+
+def test_paper_fields_are_stripped_and_absent_ones_left_out() -> None:
+    fields = ("Emphasis & Caution", "Things to Avoid", "Definition")
+    assert paper(COLOURS, fields, " grass ") == (
+        "Emphasis & Caution: One word.\nDefinition: Name the colour.\ninput:  grass \noutput:"
+    )
+    assert paper(Instruction(), ("Prompt",), "grass") == "input: grass\noutput:"
+
+
+def test_paper_examples_are_not_stripped() -> None:
+    assert paper(COLOURS, ENCODINGS["positive_examples"], "grass", COLOURS.positive) == (
+        "input: snow\noutput: white\ninput: coal \noutput: black\ninput: grass\noutput:"
+    )
+
+
+def test_paper_explanations_and_suggestions() -> None:
+    positives = (*COLOURS.positive, Example("rust", "brown"))
+    assert paper(COLOURS, ENCODINGS["full"], "grass", positives) == (
+        "Definition: Name the colour.\nPrompt: Which colour?\nEmphasis & Caution: One word.\n"
+        "Negative Example1- \ninput: blood\noutput: warm\nreason: No colour.suggestion: Say red.\n"
+        "Negative Example2- \ninput: sky\noutput: up\nreason: No colour.\n"
+        "Negative Example3- \ninput: sea\noutput: wet\nreason: No colour.\n"
+        "Positive Example1- \ninput: snow\noutput: white\nreason: It is.\n"
+        "Positive Example2- \ninput: coal \noutput: black\nreason: So it is.\n"
+        "Positive Example3- \ninput: rust\noutput: brown\n"
+        "input: grass\noutput:"
+    )
+
+
+def test_no_more_wrong_examples_than_right_ones() -> None:
+    prompt = paper(COLOURS, ENCODINGS["full"], "grass", COLOURS.positive[:1])
+    assert (prompt.count("Negative Example"), prompt.count("Positive Example")) == (1, 1)
+    assert "Example" not in paper(COLOURS, ENCODINGS["full"], "grass")
+
+
+def test_chat_says_the_same_in_paragraphs() -> None:
+    positives = (*COLOURS.positive[:1], Example("rust", "brown"))
+    assert chat(COLOURS, ENCODINGS["full"], " grass ", positives) == (
+        "Definition: Name the colour.\n\nPrompt: Which colour?\n\nEmphasis & Caution: One word.\n\n"
+        "Wrong example 1\nInput: blood\nOutput: warm\nReason: No colour.\nSuggestion: Say red.\n\n"
+        "Wrong example 2\nInput: sky\nOutput: up\nReason: No colour.\n\n"
+        "Example 1\nInput: snow\nOutput: white\nReason: It is.\n\n"
+        "Example 2\nInput: rust\nOutput: brown\n\n"
+        "Give the output for this input. Answer with the output alone.\n\nInput: grass"
+    )
+    plain = chat(COLOURS, ENCODINGS["positive_examples"], "grass", COLOURS.positive)
+    assert "Reason" not in plain
+    assert plain.startswith("Example 1\nInput: snow\nOutput: white\n\nExample 2\nInput: coal\n")
+
+
+def test_an_encoding_is_a_name_a_list_or_the_authors_notation() -> None:
+    assert fields_of("prompt_definition") == ("Definition", "Prompt")
+    assert fields_of(["Prompt", "Title"]) == ("Prompt", "Title")
+    assert fields_of("_Prompt_Things to Avoid") == ("Prompt", "Things to Avoid")
+    assert fields_of([]) == fields_of("instance_only") == ()
+    for fields in ENCODINGS.values():
+        if fields:
+            assert fields_of(label(fields)) == fields
+    assert fields_of(label(())) == ()
+    assert set(FIELDS) >= {field for fields in ENCODINGS.values() for field in fields}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("promt", "no encoding 'promt'. Did you mean 'prompt'"),
+        (["Defintion"], "no field 'Defintion' to encode. Did you mean 'Definition'"),
+        ("_Prompt_Hints", "no field 'Hints'"),
+        (["Prompt", "Prompt"], "names a field twice"),
+    ],
+)
+def test_what_is_no_encoding_is_refused(encoding: str | list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        fields_of(encoding)
