@@ -1,0 +1,182 @@
+"""Natural Instructions: tasks told by the instructions once written for people.
+
+Mishra et al. 2022, arXiv 2104.08773: does a model do a task that it is only told of, and which
+parts of the instruction help it? The prompt holds the parts that `encoding` names, and the answer
+is measured against the references by ROUGE-L. Data sets: ``builtin`` (six tasks of our own,
+offline), ``v1`` (the authors' files, in the data folder), or a file or folder of tasks in either of
+the authors' forms or in YAML (see `loading`).
+
+>>> [instance.id for instance in NaturalInstructionsTask(data=folder).instances()][:1]  # doctest: +SKIP
+['classify_quantity/0']
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, nearest
+from harness.records import Instance, Message, Score
+from harness.tasks.natural_instructions.answers import Measures, Truncation
+from harness.tasks.natural_instructions.categories import SHIPPED, UNKNOWN, Categories
+from harness.tasks.natural_instructions.encodings import fields_of, label
+from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, Item, Showing
+from harness.tasks.natural_instructions.loading import read_task, task_files
+from harness.tasks.natural_instructions.schema import NaturalTask
+from harness.tasks.natural_instructions.tokens import counter
+
+BUILTIN = Path(__file__).with_name("builtin")
+V1 = "natural_instructions/tasks"
+
+
+class NaturalInstructionsTask:
+    """Natural Instructions: which parts of an instruction help a model with an unseen task.
+
+    dataset: ``builtin``, ``v1``, or a file or folder of tasks.
+    tasks: names of the tasks to take; null for all.
+    encoding: instance_only, prompt, prompt_definition, positive_examples or full; or a list of the
+        instruction's fields, in the order wanted.
+    examples: how many right ones are shown, where the encoding has them: a number, a mapping of
+        tasks to numbers, own (all of the task's own) or fit (as many as token_budget holds).
+    form: paper (the authors' text, byte for byte) or chat.
+    truncation: what of an answer exact_match, token_f1 and accuracy look at: none (all of it),
+        first_line, or stop (what is before the first stop sequence).
+    stop: the stop sequences, for that truncation.
+    instances: how many of each task at most; null for all. The authors take 50.
+    categories: a YAML file, task to category, over what is known of the tasks.
+    token_budget: tokens of the longest prompt, where examples fit.
+    token_table: the model's tokens (r50k_base.tiktoken and the like), in the data folder or a path
+        of its own; null for an estimate.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        tasks: list[str] | None = None,
+        encoding: str | list[str] = "full",
+        examples: int | Literal["own", "fit"] | dict[str, int] = "own",
+        form: Literal["paper", "chat"] = "chat",
+        truncation: Truncation = "none",
+        stop: list[str] | None = None,
+        instances: int | None = 50,
+        categories: str | None = None,
+        token_budget: int = GPT3_PROMPT,
+        token_table: str | None = None,
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset = dataset
+        self._files = _chosen(_path(dataset, data), tasks)
+        _check_numbers(examples, instances, self._files)
+        self._measures = Measures(truncation, tuple(stop or ()))
+        self._category_files = [data.file(categories)] if categories else []
+        self._told = [Categories.read(file) for file in self._category_files]
+        self._known = Categories.read(SHIPPED)
+        self._table = data.file(token_table) if token_table and examples == "fit" else None
+        self._showing = Showing(
+            fields_of(encoding), form, examples, instances, token_budget, counter(self._table)
+        )
+
+    def instances(self) -> Iterator[Instance[Item]]:
+        """The evaluated instances, task by task.
+
+        Raises: DataInvalid naming file and place.
+        """
+        encoding = label(self._showing.fields)
+        for path in self._files.values():
+            task = read_task(path)
+            category = self._category(task)
+            for item in self._showing.items(task, category):
+                groups = {
+                    "task": task.name,
+                    "category": category,
+                    "encoding": encoding,
+                    "examples": str(item.n_examples),
+                }
+                yield Instance(item.id, item, groups)
+
+    def _category(self, task: NaturalTask) -> str:
+        told = next((found for known in self._told if (found := known.of(task.name))), None)
+        return told or task.category or self._known.of(task.name) or UNKNOWN
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hashes of tasks and categories, and whose stems ROUGE-L compares."""
+        listed = "".join(f"{name} {sha256(path)}\n" for name, path in self._files.items())
+        found = {
+            "dataset": self.dataset,
+            "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
+            "categories_sha256": " ".join(map(sha256, [*self._category_files, SHIPPED])),
+            "stemmer": f"Porter, nltk {version('nltk')}",
+        }
+        if self._showing.examples == "fit":
+            found["tokens"] = sha256(self._table) if self._table else "estimate"
+        return found
+
+    def messages(
+        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+    ) -> tuple[Message, ...]:
+        """One turn: the instruction, its examples and the input."""
+        if shots:
+            raise ConfigError(
+                "The task 'natural_instructions' takes no shots.",
+                "Set task.shots to 0, and task.examples to how many are to be shown.",
+            )
+        return (Message("user", instance.data.prompt),)
+
+    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+        """ROUGE-L of the whole answer and of its first line, exact match, and more (`Measures`)."""
+        item = instance.data
+        return self._measures.scores(item.outputs, text, item.labels)
+
+    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+        """Whether the answer is right; never what it should be."""
+        if scores["exact_match"].passed:
+            return "That is right."
+        return "That is not the output. Please read the instruction again, and give the output."
+
+    def gold(self, instance: Instance[Item]) -> str | None:
+        """The first reference that the truncation leaves right."""
+        outputs = instance.data.outputs
+        return next((text for text in outputs if self._measures.right(outputs, text)), None)
+
+
+def _path(dataset: str, data: DataFolder) -> Path:
+    if dataset == "builtin":
+        return BUILTIN
+    return data.place(V1 if dataset == "v1" else dataset)
+
+
+def _chosen(path: Path, tasks: list[str] | None) -> dict[str, Path]:
+    files = task_files(path)
+    for name in tasks or ():
+        if name not in files:
+            raise ConfigError(f"{path} has no task {name!r:.80}.", nearest(name, files))
+    if tasks is not None and not tasks:
+        raise ConfigError("task.tasks names no task.", "Name some, or leave it out for all.")
+    return {name: file for name, file in files.items() if tasks is None or name in tasks}
+
+
+def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str, Path]) -> None:
+    if instances is not None and instances < 1:
+        raise ConfigError("task.instances must be at least 1.", "Or null, for all.")
+    if isinstance(examples, str):
+        return
+    numbers = [examples] if isinstance(examples, int) else list(examples.values())
+    if min(numbers, default=0) < 0:
+        raise ConfigError("task.examples must not be negative.", "Write 0 for none.")
+    if isinstance(examples, int):
+        return
+    for name in files.keys() - examples.keys():
+        raise ConfigError(
+            f"task.examples has no number for the task {name!r}.",
+            "Give each task its number, or name in task.tasks those that have one.",
+        )
+
+
+plugin = NaturalInstructionsTask

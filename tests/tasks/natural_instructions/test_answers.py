@@ -1,0 +1,50 @@
+import pytest
+
+from harness.errors import ConfigError
+from harness.records import verdict
+from harness.tasks.natural_instructions.answers import Measures
+
+TEXT = " Yes.\n\ninput: Is it?"
+
+
+def test_both_rouges_are_told_whatever_the_truncation() -> None:
+    for truncation, passed in (("none", False), ("first_line", True)):
+        scores = Measures(truncation).scores(["yes"], TEXT)
+        assert list(scores) == ["rouge_l", "rouge_l_first_line", "exact_match", "token_f1"]
+        assert scores["rouge_l"].value == pytest.approx(0.4)
+        assert scores["rouge_l_first_line"].value == 1.0
+        assert scores["exact_match"].passed is passed
+        assert verdict(scores) is passed
+    assert scores["rouge_l"].passed is scores["token_f1"].passed is None
+
+
+def test_a_stop_sequence_has_a_rouge_of_its_own() -> None:
+    scores = Measures("stop", ("input:",)).scores(["yes"], TEXT)
+    assert scores["rouge_l_stop"].value == 1.0
+    assert scores["exact_match"].passed
+
+
+def test_a_label_counts_though_more_follows() -> None:
+    scores = Measures("none").scores(["Yes."], "Yes, it is.", {"yes", "no"})
+    assert (scores["accuracy"].value, scores["accuracy"].passed) == (True, None)
+    assert not scores["exact_match"].passed
+    wrong = Measures("none").scores(["Yes."], "No.", {"yes", "no"})
+    assert (wrong["accuracy"].value, wrong["accuracy"].reason) == (False, "")
+    none = Measures("none").scores(["Yes."], "Perhaps.", {"yes", "no"})
+    assert (none["accuracy"].value, none["accuracy"].reason) == (False, "names no label")
+
+
+def test_the_reason_quotes_a_reference_in_short() -> None:
+    reason = Measures("none").scores(["x" * 1000], "y")["exact_match"].reason
+    assert reason.startswith("not 'xxx")
+    assert len(reason) < 80
+
+
+@pytest.mark.parametrize(
+    ("truncation", "stops"), [("stop", ()), ("none", ("x",)), ("first_line", ("x",))]
+)
+def test_a_truncation_and_its_stops_go_together(truncation: str, stops: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="go together"):
+        Measures(truncation, stops)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="empty"):
+        Measures("stop", ("",))

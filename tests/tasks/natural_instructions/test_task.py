@@ -1,0 +1,141 @@
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.plugins import kind
+from harness.records import verdict
+from harness.tasks.natural_instructions import BUILTIN, NaturalInstructionsTask
+from harness.tasks.natural_instructions.loading import read_task
+
+NOWHERE = DataFolder(Path("nowhere"))
+
+
+def task(data: DataFolder = NOWHERE, **options: Any) -> NaturalInstructionsTask:
+    built: NaturalInstructionsTask = kind("tasks").build("natural_instructions", options, data=data)
+    return built
+
+
+def test_two_built_in_tasks_of_each_category() -> None:
+    instances = list(task().instances())
+    assert Counter((i.groups["category"], i.groups["task"]) for i in instances) == {
+        ("classification", "classify_quantity"): 12,
+        ("classification", "classify_request"): 12,
+        ("generation", "generate_question_for_answer"): 12,
+        ("generation", "generate_word_for_meaning"): 12,
+        ("modification", "modify_to_opposite"): 12,
+        ("modification", "modify_to_past_tense"): 12,
+    }
+    assert list(instances[0].groups) == ["task", "category", "encoding", "examples"]
+    assert len({instance.id for instance in instances}) == 72
+
+
+def test_the_built_in_tasks_have_the_whole_schema() -> None:
+    for path in BUILTIN.iterdir():
+        found = read_task(path)
+        told = found.instruction
+        assert all([told.title, told.definition, told.prompt])
+        assert all([told.things_to_avoid, told.emphasis_and_caution, found.category])
+        assert all(e.reason and not e.suggestion for e in told.positive)
+        assert all(e.reason and e.suggestion for e in told.negative)
+        inputs = [e.input for e in (*told.positive, *told.negative, *found.entries)]
+        assert len(set(inputs)) == len(inputs) == 3 + 2 + 12
+
+
+@pytest.mark.parametrize("truncation", ["none", "first_line"])
+def test_golds_pass_and_others_fail(truncation: str) -> None:
+    built = task(truncation=truncation)
+    instances = list(built.instances())
+    for instance, other in zip(instances, [*instances[13:], *instances[:13]], strict=True):
+        gold = built.gold(instance)
+        assert gold is not None
+        scores = built.score(instance, gold)
+        assert verdict(scores) is True
+        assert {score.value for score in scores.values()} == {1.0}
+        wrong = built.score(instance, built.gold(other) or "")
+        assert verdict(wrong) is False
+        assert "right" in built.feedback(instance, gold, scores)
+        assert "not the output" in built.feedback(instance, gold, wrong)
+
+
+def test_the_prompt_is_one_turn_in_the_form_asked_for() -> None:
+    built = task(form="paper", encoding="prompt", tasks=["classify_quantity"])
+    (message,) = built.messages(next(built.instances()), ())
+    assert message.role == "user"
+    assert message.content == (
+        "Prompt: Say which quantity the phrase measures.\n"
+        "input: a fever of thirty-nine degrees\noutput:"
+    )
+    (message,) = task(encoding=["Prompt"]).messages(next(task().instances()), ())
+    assert "Answer with the output alone." in message.content
+
+
+def test_shots_are_refused() -> None:
+    built = task()
+    instance = next(built.instances())
+    with pytest.raises(ConfigError, match=r"task\.examples"):
+        built.messages(instance, [instance])
+
+
+def test_categories_of_ones_own_go_over_the_files(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text('"classify_*": sorting\n')
+    built = task(DataFolder(tmp_path), categories="own.yaml")
+    assert {i.groups["category"] for i in built.instances()} == {
+        *("sorting", "generation", "modification")
+    }
+    scores = built.score(next(built.instances()), "x")
+    assert "accuracy" not in scores
+    assert built.fingerprint()["categories_sha256"] != task().fingerprint()["categories_sha256"]
+
+
+def test_a_folder_of_both_forms(tmp_path: Path) -> None:
+    entries = [{"input": "a", "output": ["b"]}]
+    (tmp_path / "subtask1.json").write_text(json.dumps({"Instances": entries}))
+    second = {"Categories": ["Sorting"], "Instances": [{"id": "task2-x", **entries[0]}]}
+    (tmp_path / "task2.json").write_text(json.dumps(second))
+    first, other = task(dataset=str(tmp_path)).instances()
+    assert (first.id, first.groups["category"]) == ("subtask1/0", "unknown")
+    assert (other.id, other.groups["category"]) == ("task2/task2-x", "Sorting")
+    assert [i.id for i in task(dataset=str(tmp_path / "task2.json")).instances()] == [other.id]
+
+
+def test_fingerprints_tell_data_and_tokens_apart(tmp_path: Path) -> None:
+    whole, part = task().fingerprint(), task(tasks=["classify_request"]).fingerprint()
+    assert whole["dataset_sha256"] != part["dataset_sha256"]
+    assert "Porter" in whole["stemmer"]
+    assert "tokens" not in whole
+    assert task(examples="fit").fingerprint()["tokens"] == "estimate"
+    (tmp_path / "r50k_base.tiktoken").write_text("YQ== 0\n")
+    options = {"examples": "fit", "token_table": "r50k_base.tiktoken"}
+    assert len(task(DataFolder(tmp_path), **options).fingerprint()["tokens"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tasks": ["classify_quantiy"]}, "Did you mean 'classify_quantity'"),
+        ({"tasks": []}, "names no task"),
+        ({"encoding": "fulll"}, "Did you mean 'full'"),
+        ({"examples": -1}, "must not be negative"),
+        ({"examples": {"classify_request": 2}}, "has no number for the task"),
+        ({"examples": "most"}, "Option 'examples"),
+        ({"instances": 0}, "at least 1"),
+        ({"truncation": "stop"}, "go together"),
+        ({"form": "prose"}, "'paper' or 'chat'"),
+        ({"shown": 1}, "no option 'shown'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        task(**options)
+
+
+def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing, match="harness data fetch natural_instructions"):
+        task(DataFolder(tmp_path), dataset="v1")
+    with pytest.raises(DataInvalid, match="holds no task"):
+        task(dataset=str(tmp_path))
