@@ -28,7 +28,7 @@ from harness.config.settings import Settings, secret
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
-from harness.middleware.cache.reply_file import NETWORK_FILE_SYSTEMS, file_system
+from harness.middleware.cache.reply_database import NETWORK_FILE_SYSTEMS, file_system
 from harness.report.cache_contents import size_text
 from harness.report.checkup import Finding, State, checkup
 

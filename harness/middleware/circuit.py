@@ -76,8 +76,8 @@ class Circuit:
         self._opened = opened
         self._restored = restored
         self._clock = clock
-        self._well()
         self._reached = False
+        self._forget()
         self._closed: asyncio.Future[None] | None = None
         """While the circuit is open: done when the call that goes on trying has ended."""
 
@@ -117,6 +117,10 @@ class Circuit:
 
     def _well(self) -> None:
         self._reached = True
+        self._forget()
+
+    def _forget(self) -> None:
+        """No failure stands against the provider."""
         self._failures = self._refusals = 0
         self._failing: Origin | None = None
         self._several = False
@@ -157,9 +161,7 @@ class Circuit:
                     error = again
         finally:
             self._tell("")
-            reached = self._reached
-            self._well()
-            self._reached = reached
+            self._forget()
             self._restored()
             self._closed.set_result(None)
             self._closed = None

@@ -23,9 +23,7 @@ from harness.errors import StoreFailed
 from harness.middleware.cache import payments, reply_database
 from harness.middleware.cache.batches import Batches
 from harness.middleware.cache.payments import Payment, PaymentRow
-from harness.middleware.cache.reply_database import NETWORK_FILE_SYSTEMS as NETWORK_FILE_SYSTEMS
 from harness.middleware.cache.reply_database import ReplyRow
-from harness.middleware.cache.reply_database import file_system as file_system
 from harness.middleware.cache.shared_database import NOTICE_S, SharedDatabase, StoreBusy
 from harness.records import Reply, encodable
 
@@ -57,7 +55,8 @@ class ReplyFile:
     ) -> None:
         self.path = path
         if shared_memory is None:
-            shared_memory = file_system(path.parent) not in NETWORK_FILE_SYSTEMS
+            found = reply_database.file_system(path.parent)
+            shared_memory = found not in reply_database.NETWORK_FILE_SYSTEMS
         self._database = SharedDatabase(
             path,
             wal=shared_memory,

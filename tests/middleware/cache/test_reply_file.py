@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreFailed
-from harness.middleware.cache.reply_file import ReplyFile, file_system
+from harness.middleware.cache.reply_database import file_system
+from harness.middleware.cache.reply_file import ReplyFile
 from harness.records import Reply, Usage
 
 REPLY = Reply("Grüße\n\0", "stop", Usage(1, 2, 3, 4), "m", 0.5)
