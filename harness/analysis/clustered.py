@@ -96,7 +96,8 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
         return Estimate(None, None, None, 0, 0)
     mean = float(np.mean(values))
     residuals = np.asarray(values, dtype=np.float64) - mean
-    totals = np.bincount(clusters, weights=residuals)[np.bincount(clusters) > 0]
+    there = np.bincount(clusters) > 0
+    totals = np.bincount(clusters, weights=residuals)[there]
     return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals))
 
 

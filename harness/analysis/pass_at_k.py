@@ -3,19 +3,22 @@
 Owns the estimator for one instance; what is averaged over instances, and how
 sure the average is, is for the caller.
 
->>> pass_at_k(np.array([3]), np.array([1]), 3).round(3).tolist()
-[[0.333, 0.667, 1.0]]
+>>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
+[0.333, 0.667, 1.0]
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def pass_at_k(drawn: NDArray[Any], passed: NDArray[Any], k_max: int) -> NDArray[np.float64]:
+def pass_at_k(
+    drawn: NDArray[Any], passed: NDArray[Any], k_max: int
+) -> Iterator[NDArray[np.float64]]:
     """The unbiased estimate 1 - C(n - c, k) / C(n, k) for k = 1 … k_max.
 
     Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (arXiv
@@ -25,11 +28,12 @@ def pass_at_k(drawn: NDArray[Any], passed: NDArray[Any], k_max: int) -> NDArray[
 
     drawn: (m,) n, the samples of each instance, at least k_max.
     passed: (m,) c, how many of them passed.
-    Returns: (m, k_max), column k - 1 holds pass@k.
+    Yields: (m,) pass@k for each k in turn.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"pass@{k_max} needs {k_max} samples of each instance")
-    taken = np.arange(k_max)
-    failures_left = np.maximum((drawn - passed)[:, None] - taken, 0)
-    all_fail: NDArray[np.float64] = np.cumprod(failures_left / (drawn[:, None] - taken), axis=1)
-    return 1 - all_fail
+    failures = drawn - passed
+    all_fail = np.ones(len(drawn))
+    for taken in range(k_max):
+        all_fail *= np.maximum(failures - taken, 0) / (drawn - taken)
+        yield 1 - all_fail

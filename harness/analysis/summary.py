@@ -13,22 +13,19 @@ group is the same function applied to the group's rows.
 
 from __future__ import annotations
 
-from math import fsum
-
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_mean
 from harness.analysis.metrics import Group, Metrics, Rate, Rounds
 from harness.analysis.pass_at_k import pass_at_k
-from harness.records import OUTCOMES, Outcome, Usage
-from harness.store.columns import UNKNOWN_TOKENS, AttemptTable, CallTable
+from harness.records import OUTCOMES, Outcome
+from harness.store.columns import AttemptTable, CallTotals
 
 
 def summarise(
     attempts: AttemptTable,
-    calls: CallTable,
+    calls: CallTotals,
     *,
     run: str,
     task: str,
@@ -46,10 +43,6 @@ def summarise(
     """
     last = attempts.last_rounds()
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
-    counted = (calls.tokens != UNKNOWN_TOKENS).all(axis=1)
-    priced = ~np.isnan(calls.cost_usd)
-    # Exact, because calls come in no particular order.
-    known_cost_usd = fsum(calls.cost_usd[priced])
     return Metrics(
         run=run,
         task=task,
@@ -72,25 +65,19 @@ def summarise(
         pass_at_k_stderr=at_k_stderr,
         pass_at_k_instances=at_k_instances,
         rounds=_rounds(attempts),
-        n_calls=len(calls),
-        usage=_usage(calls, counted) if counted.any() or not len(calls) else None,
-        n_calls_without_usage=int((~counted).sum()),
-        cost_usd=known_cost_usd if priced.all() else None,
-        known_cost_usd=known_cost_usd,
-        paid_usd=calls.paid_usd(),
-        n_calls_without_cost=int((~priced).sum()),
+        n_calls=calls.n,
+        usage=calls.usage,
+        n_calls_without_usage=calls.n_without_usage,
+        cost_usd=None if calls.n_without_cost else calls.known_cost_usd,
+        known_cost_usd=calls.known_cost_usd,
+        paid_usd=calls.paid_usd,
+        n_calls_without_cost=calls.n_without_cost,
     )
 
 
 def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
     counts = np.bincount(attempts.outcome, minlength=len(OUTCOMES))
     return {outcome: int(count) for outcome, count in zip(OUTCOMES, counts, strict=True)}
-
-
-def _usage(calls: CallTable, counted: NDArray[np.bool_]) -> Usage:
-    """Totals of the calls that were counted."""
-    totals = calls.tokens.sum(axis=0, dtype=np.int64, where=counted[:, None])
-    return Usage(*(int(total) for total in totals))
 
 
 def _group(attempts: AttemptTable) -> Group:
@@ -131,12 +118,11 @@ def _pass_at_k(samples: AttemptTable) -> tuple[dict[int, float], dict[int, float
     judged = samples.take(samples.judged)
     if not len(judged):
         return {}, {}, 0
-    drawn = np.bincount(judged.instance)
+    drawn = np.bincount(judged.instance).astype(np.int32)
     (instances,) = drawn.nonzero()
-    passed = np.bincount(judged.instance, weights=judged.passed)[instances]
-    drawn = drawn[instances]
-    columns = pass_at_k(drawn, passed, int(drawn.min())).T
-    clusters = judged.instances.cluster[instances]
+    passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
+    drawn, clusters = drawn[instances], judged.instances.cluster[instances]
+    columns = pass_at_k(drawn, passed, int(drawn.min()))
     estimates = {k: clustered_mean(values, clusters) for k, values in enumerate(columns, start=1)}
     return _means(estimates), _stderrs(estimates), len(instances)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import fsum
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +19,29 @@ Bools = NDArray[np.bool_]
 
 NOT_JUDGED = -1
 """In `AttemptTable.passed`: no verdict, which is not a failed one."""
-UNKNOWN_TOKENS = -1
-"""In `CallTable.tokens`: the provider did not count."""
 
-TOKENS: tuple[str, ...] = Usage.__struct_fields__
+
+def name_digest(name: str) -> int:
+    """64 bits that stand in columns for the name of an instance or a cluster.
+
+    They are the same in every process. Among a million names, the odds that any two
+    have the same are 1 in 10^7.
+    """
+    digest = blake2b(name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """What is the same for all attempts of an instance: taken from its first line.
+    """What is the same for all attempts of an instance: taken from its first attempt.
 
-    ids: (m,) names, sorted.
+    digest: (m,) `name_digest` of the names, ascending.
     cluster: (m,) number of the statistical unit.
     grouping: (m,) which of ``groupings`` the instance has.
     groupings: the distinct mappings of label to group.
     """
 
-    ids: tuple[str, ...]
+    digest: NDArray[np.int64]
     cluster: Ints
     grouping: Ints
     groupings: tuple[Mapping[str, str], ...]
@@ -74,8 +80,10 @@ class AttemptTable:
         judged: Bools = self.passed != NOT_JUDGED
         return judged
 
-    def take(self, rows: Bools | NDArray[np.intp]) -> AttemptTable:
+    def take(self, rows: Bools | Ints) -> AttemptTable:
         """The attempts of a mask or of ascending row numbers."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         return replace(
             self,
             instance=self.instance[rows],
@@ -109,7 +117,7 @@ class AttemptTable:
         )
         codes = of_grouping[self.instances.grouping[self.instance]]
         # One stable sort instead of a mask per group: labels may have thousands of groups.
-        order = np.argsort(codes, kind="stable")
+        order = np.argsort(codes, kind="stable").astype(np.int32)
         ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
         for number, name in enumerate(names):
             rows = order[ends[number] : ends[number + 1]]
@@ -117,25 +125,24 @@ class AttemptTable:
                 yield name, self.take(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class CallTable:
-    """The calls of a run, each once however many attempts share it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTotals:
+    """The calls of a run, each counted once however many attempts share it.
 
-    Calls of superseded lines are here too: they were paid for.
+    Calls of superseded lines are counted too: they were paid for.
 
-    tokens: (c, 4) in the order of `harness.records.Usage`, `UNKNOWN_TOKENS`
-        where not counted.
-    cost_usd: (c,) not a number where unknown.
-    paid: (c,) by this run; the others had been paid for by another.
+    n: how many there are.
+    usage: tokens of the calls that were counted; None where there are calls and
+        none was counted.
+    n_without_usage: calls whose tokens are not known.
+    known_cost_usd: of the calls whose cost is known.
+    paid_usd: the part of it that this run has paid; the rest was there already.
+    n_without_cost: calls whose cost is not known.
     """
 
-    tokens: Ints
-    cost_usd: NDArray[np.float64]
-    paid: Bools
-
-    def __len__(self) -> int:
-        return len(self.cost_usd)
-
-    def paid_usd(self) -> float:
-        """What this run has paid, as far as the costs are known."""
-        return fsum(self.cost_usd[self.paid & ~np.isnan(self.cost_usd)])
+    n: int
+    usage: Usage | None
+    n_without_usage: int
+    known_cost_usd: float
+    paid_usd: float
+    n_without_cost: int

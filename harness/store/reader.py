@@ -6,71 +6,54 @@ is refused. Columns keep a million attempts small: texts, requests, feedback
 and scores are skipped, not held.
 
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
->>> len(attempts), len(calls)
+>>> len(attempts), calls.n
 (0, 0)
 """
 
 from __future__ import annotations
 
-from array import array
+import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.errors import DataInvalid, StoreFailed
-from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
+from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
-from harness.store.columns import (
-    NOT_JUDGED,
-    TOKENS,
-    UNKNOWN_TOKENS,
-    AttemptTable,
-    CallTable,
-    InstanceTable,
-    Ints,
-)
-
-_NOT_COUNTED = (UNKNOWN_TOKENS,) * len(TOKENS)
-_OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+from harness.store.columns import AttemptTable, CallTotals, Ints
+from harness.store.gathering import Attempts, Calls
 
 L = TypeVar("L", bound="_Name")
-N = TypeVar("N", bound=np.generic)
 
 
-def read_columns(path: Path) -> tuple[AttemptTable, CallTable]:
+def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
     """All attempts and calls of a file, superseded lines resolved; empty where there is no file.
 
     Raises: DataInvalid with file and line, StoreFailed where the file cannot be read.
     """
-    instances, calls = _Instances(), _Calls()
-    instance, sample, round_ = array("i"), array("i"), array("i")
-    outcome, passed = array("b"), array("b")
+    attempts, calls = Attempts(), Calls()
     for number, _, line in _decoded(path, _Line):
         try:
-            instance.append(instances.number(line))
-            calls.add(line)
-            for rewriting in line.polish:
-                calls.add(rewriting)
-        except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError) as error:
+            attempts.add(
+                line.instance,
+                line.sample,
+                line.round,
+                groups=bytes(line.groups),
+                cluster=line.cluster,
+                outcome=line.outcome,
+                passed=line.passed,
+            )
+            for call in _calls(line):
+                if call.call_id is not None:
+                    calls.add(call.call_id, call.usage, call.cost_usd, paid=not call.cached)
+        except (msgspec.MsgspecError, UnicodeDecodeError, struct.error) as error:
             raise _invalid(path, number, error) from None
-        sample.append(line.sample)
-        round_.append(line.round)
-        outcome.append(_OUTCOME_CODE[line.outcome])
-        passed.append(NOT_JUDGED if line.passed is None else line.passed)
-    instance_table, row_of = instances.table()
-    table = AttemptTable(
-        row_of[_column(instance, np.int32)],
-        _column(sample, np.int32),
-        _column(round_, np.int32),
-        _column(outcome, np.int8),
-        _column(passed, np.int8),
-        instance_table,
-    )
-    return _latest(table), calls.table()
+    totals = calls.totals()
+    del calls  # before more is made of what the attempts hold
+    return _latest(*attempts.table()), totals
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
@@ -80,8 +63,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
     """
     paid: dict[bytes, float] = {}
     for number, _, line in _decoded(path, _Line):
-        for call in (line, *line.polish):
-            assert isinstance(call, _Line | Rewriting)
+        for call in _calls(line):
             if call.call_id is None or call.cached or call.cost_usd is None:
                 continue
             try:
@@ -144,6 +126,11 @@ class _Line(_Name, gc=False):
     polish: tuple[Rewriting, ...] = ()
 
 
+def _calls(line: _Line) -> tuple[_Line | Rewriting, ...]:
+    """What names a call in a line: itself and its rewritings."""
+    return (line, *line.polish) if line.polish else (line,)
+
+
 def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, bytes, L]]:
     """Number, from 1, text and content of each complete line."""
     decode = msgspec.json.Decoder(shape).decode
@@ -188,120 +175,23 @@ def _invalid(path: Path, number: int, error: Exception) -> DataInvalid:
     )
 
 
-def _latest(table: AttemptTable) -> AttemptTable:
-    """Sorted by key, the last of the lines of each key.
+def _latest(table: AttemptTable, lines: Ints) -> AttemptTable:
+    """The last of the lines of each key.
 
     A round that was written anew ends its sample: later rounds in earlier
     lines followed another answer (the ledger owes them again, too).
+
+    table, lines: from `Attempts.table`.
     """
-    # The sort is stable: lines of one key keep the order of the file.
-    lines = np.lexsort((table.round, table.sample, table.instance))
-    table = table.take(lines)
     again = (
         (np.diff(table.instance) == 0) & (np.diff(table.sample) == 0) & (np.diff(table.round) == 0)
     )
-    last = np.append(~again, True)[: len(table)]
-    anew = np.append(False, again)[: len(table)][last]
-    table, lines = table.take(last), lines[last]
-    if not anew.any():
+    if not again.any():
         return table
+    last = np.append(~again, True)
+    table, lines, anew = table.take(last), lines[last], np.append(False, again)[last]
     # Each sample's lines are lifted above those of the samples before it, so that
     # one running maximum tells the latest rewriting so far in every sample.
-    floor = np.cumsum(table.sample_starts()) * len(again) * 2
+    floor = np.cumsum(table.sample_starts()) * len(last) * 2
     lifted = floor + lines
     return table.take(lifted >= np.maximum.accumulate(np.where(anew, lifted, floor)))
-
-
-class _Instances:
-    """Gathers an `InstanceTable` from lines, numbering the instances as they come."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        # Held as 64-bit hashes, as the names of calls are.
-        self._cluster = array("q")
-        self._grouping = array("i")
-        self._groupings: dict[bytes, int] = {}
-
-    def number(self, line: _Line) -> int:
-        """Of the line's instance, from 0."""
-        number = self._numbers.get(line.instance)
-        if number is None:
-            groups = bytes(line.groups)
-            if groups not in self._groupings:
-                msgspec.json.decode(groups, type=dict[str, str])  # or raise
-            number = self._numbers[line.instance] = len(self._numbers)
-            self._cluster.append(hash(line.cluster))
-            self._grouping.append(self._groupings.setdefault(groups, len(self._groupings)))
-        return number
-
-    def table(self) -> tuple[InstanceTable, Ints]:
-        """The instances sorted by id, and (m,) the row of each number.
-
-        Sorted, because attempts finish in another order every time, and the
-        same attempts shall give the same figures to the last bit.
-        """
-        ids = sorted(self._numbers)
-        numbers = np.fromiter((self._numbers[name] for name in ids), np.intp, len(ids))
-        self._numbers.clear()  # half of the memory, and no longer needed
-        row_of = np.empty(len(ids), dtype=np.int32)
-        row_of[numbers] = np.arange(len(ids), dtype=np.int32)
-        groupings = list(self._groupings)
-        grouping, used = _numbered(_column(self._grouping, np.int32)[numbers])
-        table = InstanceTable(
-            tuple(ids),
-            _numbered(_column(self._cluster, np.int64)[numbers])[0],
-            grouping,
-            tuple(msgspec.json.decode(groupings[old], type=dict[str, str]) for old in used),
-        )
-        return table, row_of
-
-
-def _numbered(values: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
-    """The values numbered in the order in which they come, and the value of each number."""
-    distinct, first, rows = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    number = np.empty(len(order), dtype=np.int32)
-    number[order] = np.arange(len(order), dtype=np.int32)
-    return number[rows], distinct[order]
-
-
-class _Calls:
-    """Gathers a `CallTable` from the lines that name a call.
-
-    Lines of one call may differ in what they know (one was paid for, another
-    came from the cache): the largest figure is the call's, and it was paid for
-    by this run where any line says so.
-    """
-
-    def __init__(self) -> None:
-        # Names are held as 64-bit hashes, 8 bytes instead of 200: among a
-        # million calls, the odds that any two are taken for one are 1 in 10^7.
-        self._name, self._tokens, self._cost = array("q"), array("i"), array("d")
-        self._paid = array("b")
-
-    def add(self, call: _Line | Rewriting) -> None:
-        """Raises: OverflowError where a count is no number of tokens."""
-        if call.call_id is None:
-            return
-        usage = call.usage
-        self._tokens.extend(_NOT_COUNTED if usage is None else msgspec.structs.astuple(usage))
-        self._name.append(hash(call.call_id))
-        self._paid.append(not call.cached)
-        self._cost.append(float("nan") if call.cost_usd is None else call.cost_usd)
-
-    def table(self) -> CallTable:
-        names, rows = np.unique(_column(self._name, np.int64), return_inverse=True)
-        tokens = np.full((len(names), len(TOKENS)), UNKNOWN_TOKENS, dtype=np.int32)
-        counts = _column(self._tokens, np.int32).reshape(-1, len(TOKENS))
-        for kind in range(len(TOKENS)):
-            np.maximum.at(tokens[:, kind], rows, counts[:, kind])
-        cost_usd = np.full(len(names), np.nan)
-        np.fmax.at(cost_usd, rows, _column(self._cost, np.float64))
-        paid = np.zeros(len(names), dtype=np.bool_)
-        np.logical_or.at(paid, rows, _column(self._paid, np.int8) != 0)
-        return CallTable(tokens, cost_usd, paid)
-
-
-def _column(values: array[Any], dtype: type[N]) -> NDArray[N]:
-    """The same memory, not a copy."""
-    return np.frombuffer(values, dtype=dtype)

@@ -13,15 +13,16 @@ from harness.analysis.pass_at_k import pass_at_k
 @given(st.lists(st.booleans(), min_size=1, max_size=9))
 def test_is_the_share_of_choices_with_a_pass(verdicts: list[bool]) -> None:
     n = len(verdicts)
-    (estimates,) = pass_at_k(np.array([n]), np.array([sum(verdicts)]), n)
-    for k, estimate in enumerate(estimates, start=1):
+    for k, (estimate,) in enumerate(
+        pass_at_k(np.array([n]), np.array([sum(verdicts)]), n), start=1
+    ):
         choices = list(combinations(verdicts, k))
         assert estimate == pytest.approx(sum(map(any, choices)) / len(choices), abs=1e-12)
 
 
 def test_each_instance_on_its_own() -> None:
-    estimates = pass_at_k(np.array([4, 2, 3]), np.array([1, 0, 3]), 2)
-    assert estimates == pytest.approx(np.array([[0.25, 0.5], [0, 0], [1, 1]]))
+    estimates = list(pass_at_k(np.array([4, 2, 3]), np.array([1, 0, 3]), 2))
+    assert np.array(estimates) == pytest.approx(np.array([[0.25, 0, 1], [0.5, 0, 1]]))
 
 
 @given(st.integers(1, 100_000), st.data())
@@ -29,7 +30,7 @@ def test_many_samples_neither_overflow_nor_leave_the_unit_interval(
     n: int, data: st.DataObject
 ) -> None:
     passed = data.draw(st.integers(0, n))
-    estimates = pass_at_k(np.array([n]), np.array([passed]), min(n, 500))[0]
+    estimates = np.concatenate(list(pass_at_k(np.array([n]), np.array([passed]), min(n, 500))))
     assert np.all((estimates >= 0) & (estimates <= 1))
     assert np.all(np.diff(estimates) >= 0)
     assert estimates[0] == pytest.approx(passed / n)
@@ -37,4 +38,4 @@ def test_many_samples_neither_overflow_nor_leave_the_unit_interval(
 
 def test_too_few_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="pass@3 needs 3 samples"):
-        pass_at_k(np.array([5, 2]), np.array([1, 1]), 3)
+        list(pass_at_k(np.array([5, 2]), np.array([1, 1]), 3))

@@ -1,0 +1,200 @@
+"""The lines of a run's file gathered into columns.
+
+Owns what that costs in memory. A row is packed into tens of bytes, and rows
+into blocks so small that they fit between what the run has left in its memory:
+a run of many prompts ends with hardly more of it than a run of few.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from math import fsum
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.records import OUTCOMES, Outcome, Usage
+from harness.store.columns import (
+    NOT_JUDGED,
+    AttemptTable,
+    Bools,
+    CallTotals,
+    InstanceTable,
+    Ints,
+    name_digest,
+)
+
+BLOCK_BYTES = 1 << 14
+
+_OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_TOKENS: tuple[str, ...] = Usage.__struct_fields__
+_UNKNOWN = -1
+_NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
+
+
+class _Rows:
+    """Rows of numbers, gathered one by one, read by column.
+
+    fields: the code of `struct` for each column.
+    """
+
+    def __init__(self, **fields: str) -> None:
+        packing = struct.Struct("=" + "".join(fields.values()))
+        self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
+        self._pack: Callable[..., bytes] = packing.pack
+        self._blocks: list[bytearray] = [bytearray()]
+
+    def append(self, *row: float) -> None:
+        """Raises: struct.error where a number does not fit its column."""
+        block = self._blocks[-1]
+        block += self._pack(*row)
+        if len(block) >= BLOCK_BYTES:
+            self._blocks.append(bytearray())
+
+    def column(self, name: str) -> NDArray[Any]:
+        """(n,) a copy of one column."""
+        return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
+
+
+class Attempts:
+    """Gathers an `AttemptTable`."""
+
+    def __init__(self) -> None:
+        self._rows = _Rows(
+            digest="q", cluster="q", grouping="i", sample="i", round="i", outcome="b", passed="b"
+        )
+        self._groupings: dict[bytes, int] = {}
+
+    def add(
+        self,
+        instance: str,
+        sample: int,
+        round_: int,
+        *,
+        groups: bytes,
+        cluster: str,
+        outcome: Outcome,
+        passed: bool | None,
+    ) -> None:
+        """Add a line; groups: in JSON, decoded once for each distinct text.
+
+        Raises: msgspec.MsgspecError where groups is no mapping of label to group.
+        """
+        grouping = self._groupings.get(groups)
+        if grouping is None:
+            _decoded(groups)  # or raise
+            grouping = self._groupings[groups] = len(self._groupings)
+        self._rows.append(
+            name_digest(instance),
+            name_digest(cluster),
+            grouping,
+            sample,
+            round_,
+            _OUTCOME_CODE[outcome],
+            NOT_JUDGED if passed is None else passed,
+        )
+
+    def table(self) -> tuple[AttemptTable, Ints]:
+        """All lines sorted by key and, for one key, as in the file; (n,) where each was in it.
+
+        Instances are in an order that is the same in every process, because
+        attempts finish in another order every time, and the same attempts shall
+        give the same figures to the last bit.
+        """
+        digest = self._rows.column("digest")
+        sample, round_ = self._rows.column("sample"), self._rows.column("round")
+        # The sort is stable: lines of one key keep the order of the file.
+        lines = np.lexsort((round_, sample, digest)).astype(np.int32)
+        digest, sample, round_ = digest[lines], sample[lines], round_[lines]
+        new = _changes(digest)
+        table = AttemptTable(
+            np.cumsum(new, dtype=np.int32) - np.int32(1),
+            sample,
+            round_,
+            self._rows.column("outcome")[lines],
+            self._rows.column("passed")[lines],
+            self._instances(digest[new], lines[new]),
+        )
+        return table, lines
+
+    def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
+        """digest: (m,); first: (m,) a line of each."""
+        clusters = self._rows.column("cluster")[first]
+        order = np.argsort(clusters).astype(np.int32)
+        cluster = np.empty_like(order)
+        cluster[order] = np.cumsum(_changes(clusters[order]), dtype=np.int32) - np.int32(1)
+        del clusters, order
+        # Numbered anew, in the order of the instances: the file's is another every time.
+        old = self._rows.column("grouping")[first]
+        seen, at = np.unique(old, return_index=True)
+        seen = seen[np.argsort(at)]
+        number = np.zeros(len(self._groupings), dtype=np.int32)
+        number[seen] = np.arange(len(seen), dtype=np.int32)
+        groupings = list(self._groupings)
+        return InstanceTable(
+            digest, cluster, number[old], tuple(_decoded(groupings[one]) for one in seen)
+        )
+
+
+def _decoded(groups: bytes) -> dict[str, str]:
+    return msgspec.json.decode(groups, type=dict[str, str])
+
+
+class Calls:
+    """Gathers `CallTotals` from the lines that name a call.
+
+    Lines of one call may differ in what they know (one was paid for, another
+    came from the cache): the largest figure is the call's, and it was paid for
+    by this run where any line says so.
+    """
+
+    def __init__(self) -> None:
+        # Names are held as 64-bit hashes, 8 bytes instead of 200: among a
+        # million calls, the odds that any two are taken for one are 1 in 10^7.
+        self._rows = _Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
+
+    def add(self, name: str, usage: Usage | None, cost_usd: float | None, *, paid: bool) -> None:
+        """Raises: struct.error where a count is no number of tokens."""
+        cost = float("nan") if cost_usd is None else cost_usd
+        counts = _NOT_COUNTED if usage is None else msgspec.structs.astuple(usage)
+        self._rows.append(hash(name), cost, paid, *counts)
+
+    def totals(self) -> CallTotals:
+        """Of all calls."""
+        names = self._rows.column("name")
+        order = np.argsort(names).astype(np.int32)
+        starts = np.flatnonzero(_changes(names[order])).astype(np.int32)
+        del names
+
+        def largest(column: str) -> NDArray[Any]:
+            # Of the numbers: what is not a number is not known.
+            found: NDArray[Any] = np.fmax.reduceat(self._rows.column(column)[order], starts)
+            return found
+
+        counted = np.ones(len(starts), dtype=np.bool_)
+        for kind in _TOKENS:
+            counted &= largest(kind) != _UNKNOWN
+        n_counted = int(counted.sum())
+        tokens = (largest(kind).sum(where=counted, dtype=np.int64) for kind in _TOKENS)
+        cost_usd = largest("cost")
+        priced = ~np.isnan(cost_usd)
+        paid = largest("paid") != 0
+        return CallTotals(
+            n=len(starts),
+            usage=Usage(*map(int, tokens)) if n_counted or not len(starts) else None,
+            n_without_usage=len(starts) - n_counted,
+            # Exact, because calls come in no particular order.
+            known_cost_usd=fsum(cost_usd[priced]),
+            paid_usd=fsum(cost_usd[priced & paid]),
+            n_without_cost=len(starts) - int(priced.sum()),
+        )
+
+
+def _changes(values: NDArray[Any]) -> Bools:
+    """(n,) true where a value differs from the one before it, and at the first."""
+    new = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return new
