@@ -79,7 +79,11 @@ class Task(Protocol[D]):
         ...
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
-        """The conversation of round 1."""
+        """The conversation of round 1.
+
+        shots: other instances, shown with their gold answers in the task's own way;
+            empty but for ``shots: {form: task}``.
+        """
         ...
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
@@ -103,6 +107,31 @@ class Polishable(Protocol[D]):
 
     def kept(self, instance: Instance[D]) -> Sequence[str]:
         """The values that a rewriting must keep, as they are written."""
+        ...
+
+
+class Guarded(Protocol[D]):
+    """A task that knows more of leaks than that a shot must not have the instance's prompt."""
+
+    def gives_away(self, instance: Instance[D], shot: Instance[D]) -> bool:
+        """Whether the shot's gold answer would be a right one to the instance."""
+        ...
+
+
+class Measured(Protocol[D]):
+    """A task that is measured by a score and not by how often answers pass."""
+
+    @property
+    def measure(self) -> str:
+        """The name of that score, for the headline of tables."""
+        ...
+
+    def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
+        """What an answer scores that is empty, refused, unreadable, or cut off and not graded.
+
+        The answer fails, whatever these say. Without them it would be left out of
+        the means, and a model that refuses what is hard would seem a good one.
+        """
         ...
 
 

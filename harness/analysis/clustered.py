@@ -67,11 +67,25 @@ class Estimate:
         if self.stderr < _ROUNDING:
             reach = 1 - _TAIL ** (1 / self.n_clusters)
             return {0.0: (0.0, reach), 1.0: (1 - reach, 1.0)}.get(self.mean)
+        low, high = self.mean - self._margin(self.stderr), self.mean + self._margin(self.stderr)
+        return max(0.0, low), min(1.0, high)
+
+    @property
+    def ci95_unbounded(self) -> tuple[float, float] | None:
+        """95% interval of a mean of values of any size: as `ci95`, not clipped.
+
+        None where the error cannot be estimated: one cluster, or clusters that
+        all have one and the same mean.
+        """
+        if self.mean is None or self.stderr is None or self.stderr < _ROUNDING:
+            return None
+        return self.mean - self._margin(self.stderr), self.mean + self._margin(self.stderr)
+
+    def _margin(self, stderr: float) -> float:
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
-        margin = float(stdtrit(self.n_clusters - 1, 1 - _TAIL)) * self.stderr
-        return max(0.0, self.mean - margin), min(1.0, self.mean + margin)
+        return float(stdtrit(self.n_clusters - 1, 1 - _TAIL)) * stderr
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:

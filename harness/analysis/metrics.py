@@ -47,6 +47,27 @@ class Rate(Struct, frozen=True, kw_only=True):
     pass_rate_errors_as_failures: float | None = None
 
 
+class Mean(Struct, frozen=True, kw_only=True):
+    """The mean of a score over samples, as each sample's last round in the file says.
+
+    mean: over the measured samples.
+    stderr: clustered by `cluster`; null over fewer than two clusters.
+    ci95: clipped to 0 and 1 where all values of the run are between them.
+    n: samples with a value.
+    n_clusters: statistical units they come from.
+    not_measured: samples without a value. An answer that is empty, refused or
+        unreadable has the values that the task gives to no answer; of a task that
+        gives none, it is here.
+    """
+
+    mean: float
+    stderr: float | None = None
+    ci95: tuple[float, float] | None = None
+    n: int
+    n_clusters: int
+    not_measured: int = 0
+
+
 class Rounds(Struct, frozen=True, kw_only=True):
     """Rates by round; keys are rounds, from 1.
 
@@ -73,6 +94,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
 class Group(Rate, frozen=True, kw_only=True):
     """The same figures for the instances of one group; as in `Metrics`."""
 
+    scores: dict[str, Mean] = {}
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
@@ -89,6 +111,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_owed: samples of it that are unfinished, some perhaps with rounds to come;
         null where that is not known (a killed session).
     outcomes: attempts by outcome, all six.
+    measure: the score that the task is measured by; null where that is the pass rate.
+    scores: means of the scores by name, but for those that no sample has.
     groups: label, then group, to its figures.
     pass_at_k: mean over instances of the chance that one of k samples passes,
         from the judged samples' last rounds, for k = 1 … the fewest judged
@@ -123,6 +147,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_clusters: int
     outcomes: dict[Outcome, int]
     overall: Rate
+    measure: str | None = None
+    scores: dict[str, Mean] = {}
     groups: dict[str, dict[str, Group]]
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]

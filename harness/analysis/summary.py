@@ -13,11 +13,13 @@ group is the same function applied to the group's rows.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 import numpy as np
 
 from harness.analysis.clustered import Estimate, clustered_mean
-from harness.analysis.metrics import Group, Metrics, Rate, Rounds
+from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
 from harness.analysis.pass_at_k import pass_at_k
 from harness.records import OUTCOMES, Outcome
 from harness.store.columns import AttemptTable, CallTotals
@@ -34,15 +36,18 @@ def summarise(
     complete: bool = True,
     n_planned: int | None = None,
     n_owed: int | None = None,
+    measure: str | None = None,
 ) -> Metrics:
     """All figures of a run.
 
     run, task, model: names, for the tables.
     simulated: the answers are made up, and every table must say so.
-    complete, n_planned, n_owed: see `Metrics`.
+    complete, n_planned, n_owed, measure: see `Metrics`.
     """
     last = attempts.last_rounds()
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
+    # Of the run, and not of a group: the intervals of a table shall be of one kind.
+    fractions = {name for name in last.scores if _are_fractions(last, name)}
     return Metrics(
         run=run,
         task=task,
@@ -57,8 +62,10 @@ def summarise(
         n_clusters=len(np.unique(attempts.cluster)),
         outcomes=_outcomes(attempts),
         overall=_rate(last),
+        measure=measure,
+        scores=_scores(last, fractions),
         groups={
-            label: {group: _group(rows) for group, rows in attempts.by(label)}
+            label: {group: _group(rows, fractions) for group, rows in attempts.by(label)}
             for label in attempts.labels()
         },
         pass_at_k=at_k,
@@ -80,11 +87,12 @@ def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
     return {outcome: int(count) for outcome, count in zip(OUTCOMES, counts, strict=True)}
 
 
-def _group(attempts: AttemptTable) -> Group:
+def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
     last = attempts.last_rounds()
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
     return Group(
         **msgspec.structs.asdict(_rate(last)),
+        scores=_scores(last, fractions),
         pass_at_k=at_k,
         pass_at_k_stderr=at_k_stderr,
         pass_at_k_instances=at_k_instances,
@@ -107,6 +115,33 @@ def _rate(samples: AttemptTable) -> Rate:
         not_judged=len(samples) - len(judged),
         pass_rate_errors_as_failures=n_passed / len(samples) if len(samples) else None,
     )
+
+
+def _are_fractions(samples: AttemptTable, name: str) -> bool:
+    values = samples.scores[name][samples.measured(name)]
+    return bool(np.all((values >= 0) & (values <= 1)))
+
+
+def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
+    """The means of the scores that any of the samples has.
+
+    fractions: names of those whose values are between 0 and 1.
+    """
+    means = {}
+    for name in samples.scores:
+        measured = samples.measured(name)
+        values = samples.scores[name][measured]
+        estimate = clustered_mean(values, samples.cluster[measured])
+        if estimate.mean is not None:
+            means[name] = Mean(
+                mean=estimate.mean,
+                stderr=estimate.stderr,
+                ci95=estimate.ci95 if name in fractions else estimate.ci95_unbounded,
+                n=estimate.n,
+                n_clusters=estimate.n_clusters,
+                not_measured=len(samples) - estimate.n,
+            )
+    return means
 
 
 def _mean(judged: AttemptTable) -> Estimate:

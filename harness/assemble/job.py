@@ -176,7 +176,13 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
         if folder.begun():  # again, now that nobody else can begin it
             folder.check_continues(job.run, job.task.fingerprint(), resolved)
         folder.write_config(job.run)
-        manifest = Manifest(folder, job.run, job.task.fingerprint(), simulated=job.simulated)
+        manifest = Manifest(
+            folder,
+            job.run,
+            job.task.fingerprint(),
+            simulated=job.simulated,
+            measure=getattr(job.task, "measure", None),
+        )
         manifest.begin(sorted(job.retried))
         ended: Ending = "failed"
         try:
@@ -328,4 +334,5 @@ def measure(folder: RunFolder) -> Metrics:
         complete=complete,
         n_planned=planned,
         n_owed=folder.owed(),
+        measure=manifest.get("measure"),
     )

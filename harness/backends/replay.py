@@ -4,18 +4,28 @@
 
 A row of the recording holds ``prompt`` (or ``instance``, or both), optionally
 ``sample`` (from 0), and ``rounds``: a list of ``{"text": …}``, with optional
-``finish_reason`` and ``usage``.
+``finish_reason`` and ``usage``. A recording of another form, one answer in a row,
+is read by telling its columns, and one of several runs by telling which rows are
+this one's:
+
+    model:
+      backend: replay
+      path: recorded.jsonl.gz
+      match: instance
+      columns: {instance: "{task}/{index}", text: output}
+      where: {temperature: 0, prompt_id: [1, 2]}
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import DataInvalid, ReplayMissing
+from harness.errors import ConfigError, DataInvalid, ReplayMissing, nearest
 from harness.ports import PARAMETERS
 from harness.records import Reply, Request, Usage
 
@@ -33,6 +43,10 @@ class _Row(msgspec.Struct):
     sample: int = 0
 
 
+COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
+"""What ``columns`` may tell of a recording."""
+
+
 class ReplayBackend:
     """Answers with what was recorded; what was not recorded is an error.
 
@@ -40,6 +54,9 @@ class ReplayBackend:
     match: find rows by the first user message (``prompt``) or by the
         instance's id (``instance``), for recordings with differing answers to
         one prompt.
+    columns: of a recording in a form of its own: where prompt, instance, sample, text and
+        finish_reason are, by a column's name or a text that holds {names} of columns.
+    where: only the rows that have these values in these columns, or one of a list of values.
     read: gives the rows of a JSONL file by such a path.
     """
 
@@ -50,6 +67,8 @@ class ReplayBackend:
         self,
         path: str,
         match: Literal["prompt", "instance"] = "prompt",
+        columns: dict[str, str] | None = None,
+        where: dict[str, Any] | None = None,
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
@@ -59,14 +78,24 @@ class ReplayBackend:
         }
         self._path = path
         self._match = match
+        for name in columns or {}:
+            if name not in COLUMNS:
+                raise ConfigError(f"model.columns cannot tell {name!r}.", nearest(name, COLUMNS))
+        self._columns = columns
+        self._where = {
+            name: wanted if isinstance(wanted, list) else [wanted]
+            for name, wanted in (where or {}).items()
+        }
         self._rows = read(path)
 
     @cached_property
     def _recorded(self) -> dict[tuple[str, int], list[_Round]]:
         recorded: dict[tuple[str, int], list[_Round]] = {}
         for number, raw in enumerate(self._rows, start=1):
+            if not all(raw.get(name) in wanted for name, wanted in self._where.items()):
+                continue
             try:
-                row = msgspec.convert(raw, _Row)
+                row = msgspec.convert(self._told(raw, number), _Row)
             except msgspec.ValidationError as error:
                 raise DataInvalid(f"{self._path}, row {number}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
@@ -85,6 +114,28 @@ class ReplayBackend:
                     else "Number the rows by 'sample'.",
                 )
         return recorded
+
+    def _told(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+        """A row in our form."""
+        if self._columns is None:
+            return raw
+
+        def value(column: str) -> Any:
+            if column not in raw:
+                raise DataInvalid(
+                    f"{self._path}, row {number} has no column {column!r}.",
+                    nearest(column, raw),
+                )
+            return raw[column]
+
+        row = {
+            name: re.sub(r"\{(\w+)\}", lambda found: str(value(found[1])), source)
+            if "{" in source
+            else value(source)
+            for name, source in self._columns.items()
+        }
+        answer = {name: row.pop(name) for name in ("text", "finish_reason") if name in row}
+        return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
         """The recorded answer of this sample and round.

@@ -6,7 +6,9 @@ PosixPath('/data/collie/instances.jsonl')
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,17 +73,24 @@ def _is_there(path: Path) -> bool:
         return False
 
 
+LONGEST_LINE = 1 << 26
+"""Bytes of a line of JSONL: a few bytes of a packed file can stand for as many as one likes."""
+
+
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL file, one at a time.
+    """The objects of a JSONL file, one at a time; of one packed by gzip, too (``*.gz``).
 
     Raises: DataInvalid with file and line; DataMissing where it cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
+    number = 0
     try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
                 if not line.strip():
                     continue
+                if len(line) == LONGEST_LINE:
+                    raise DataInvalid(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes.")
                 try:
                     found = decoder.decode(line)
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -89,6 +98,8 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
                         f"{path}, line {number}: not a JSON object ({error})."
                     ) from None
                 yield found
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataInvalid(f"{path}, after line {number}: not whole gzip ({error}).") from None
     except OSError as error:
         raise DataMissing(
             f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."

@@ -82,7 +82,8 @@ class Connection:
     async def reset(self) -> None:
         """Break the connection so that the client's kernel reports a reset."""
         raw = self._transport.get_extra_info("socket")
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        if raw.fileno() >= 0:  # else the client has left already
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._transport.abort()
         await self.gone()
 

@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.metrics import Metrics, Rate
+from harness.analysis.metrics import Mean, Metrics, Rate
 from harness.records import OUTCOMES
 
 MOST_GROUPS = 50
@@ -36,8 +36,10 @@ _INTERVAL = len("0.400-0.600")
 
 
 def run_tables(metrics: Metrics) -> RenderableType:
-    """Everything about one run: headline, groups, pass@k, rounds, outcomes, cost."""
+    """Everything about one run: headline, scores, groups, pass@k, rounds, outcomes, cost."""
     parts: list[RenderableType] = [_header(metrics), _headline(metrics)]
+    if telling := _telling(metrics):
+        parts.append(_scores_table(metrics, telling))
     parts += [_GroupTable(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(_pass_at_k_table(metrics))
@@ -77,9 +79,14 @@ def _header(metrics: Metrics) -> Text:
 
 
 def _headline(metrics: Metrics) -> Table:
-    rate = metrics.overall
+    rate, measure = metrics.overall, _measure(metrics, metrics.scores)
     facts = _facts()
-    facts.add_row("pass rate", Text(_with_error(rate.pass_rate, rate.stderr, 4), style="bold"))
+    if metrics.measure:
+        said = _with_error(measure.mean, measure.stderr, 4) if measure else _UNKNOWN
+        facts.add_row(inert(metrics.measure), Text(said, style="bold"))
+        facts.add_row("95% interval", _interval(measure, 4))
+    passed = Text(_with_error(rate.pass_rate, rate.stderr, 4), style="" if measure else "bold")
+    facts.add_row("pass rate", passed)
     facts.add_row("95% interval", _interval(rate, 4))
     facts.add_row("naive s.e.", f"± {_figure(rate.naive_stderr, 4)}, as if all were independent")
     facts.add_row("judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters")
@@ -101,6 +108,32 @@ def _headline(metrics: Metrics) -> Table:
             Text(f"{_progress(metrics)}; the rest may differ", style="yellow"),
         )
     return facts
+
+
+def _measure(metrics: Metrics, scores: Mapping[str, Mean]) -> Mean | None:
+    """Of the run's scores or a group's, the one that the task is measured by."""
+    return scores.get(metrics.measure) if metrics.measure else None
+
+
+def _telling(metrics: Metrics) -> dict[str, Mean]:
+    """The scores that say anything besides the pass rate."""
+    rate = metrics.overall
+    return {
+        name: mean
+        for name, mean in metrics.scores.items()
+        if (mean.mean, mean.n) != (rate.pass_rate, rate.n)
+    }
+
+
+def _scores_table(metrics: Metrics, scores: Mapping[str, Mean]) -> Table:
+    table = _table(metrics)
+    table.add_column("score")
+    for heading in ("n", "mean ± s.e.", "95%"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, mean in scores.items():
+        error = _with_error(mean.mean, mean.stderr, 4)
+        table.add_row(inert(name), f"{mean.n:,}", error, _interval(mean, 4))
+    return table
 
 
 def _progress(metrics: Metrics) -> str:
@@ -136,7 +169,11 @@ class _RunsTable:
     def _cells(metrics: Metrics | None, wide: bool) -> dict[str, RenderableType]:
         if metrics is None:
             return {"rate ± s.e.": Text("no metrics", style="dim")}
-        rate = metrics.overall
+        rate, measure = metrics.overall, _measure(metrics, metrics.scores)
+        shown = Text(_with_error(rate.pass_rate, rate.stderr))
+        if measure:
+            shown = Text(_with_error(measure.mean, measure.stderr))
+            shown = _line(inert(metrics.measure or ""), Text(" "), shown)
         model = inert(metrics.model or "")
         if metrics.simulated:
             # Where there is no room for both, the mark matters more than the model.
@@ -145,7 +182,7 @@ class _RunsTable:
             "task": inert(metrics.task),
             "model": model,
             "n": f"{rate.n:,}" if metrics.complete else _part(metrics),
-            "rate ± s.e.": _with_error(rate.pass_rate, rate.stderr),
+            "rate ± s.e.": shown,
             "not judged": f"{rate.not_judged:,}",
             "cost": _usd(metrics.cost_usd),
         }
@@ -158,7 +195,7 @@ def _part(metrics: Metrics) -> Text:
 
 
 class _GroupTable:
-    """Rates of the groups of one label.
+    """Rates of the groups of one label; of a run with a measure, its means.
 
     Where the terminal is narrow, the interval goes first, then all but the
     last of the rounds, from the back.
@@ -173,7 +210,7 @@ class _GroupTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         rounds = list(self._metrics.rounds.each)
-        rounds = rounds if len(rounds) > 1 else []
+        rounds = rounds if len(rounds) > 1 and not self._metrics.measure else []
         room = options.max_width - self._least_width()
         fitting = room // _column(_ROUND)
         shown = rounds if len(rounds) <= fitting else [*rounds[: max(0, fitting - 1)], rounds[-1]]
@@ -199,20 +236,25 @@ class _GroupTable:
     def _table(self, rounds: Sequence[int], with_interval: bool) -> Table:
         metrics = self._metrics
 
-        def figures(rate: Rate, each: Mapping[int, float]) -> list[str]:
-            interval = [_interval(rate)] if with_interval else []
+        def figures(rate: Rate, scores: Mapping[str, Mean], each: Mapping[int, float]) -> list[str]:
+            measure = _measure(metrics, scores)
+            shown: Rate | Mean | None = measure if metrics.measure else rate
+            value = measure.mean if measure else None if metrics.measure else rate.pass_rate
+            error = _with_error(value, shown.stderr if shown else None)
+            interval = [_interval(shown)] if with_interval else []
             by_round = [_figure(each.get(number)) for number in rounds]
-            return [f"{rate.n:,}", _with_error(rate.pass_rate, rate.stderr), *interval, *by_round]
+            return [f"{shown.n if shown else 0:,}", error, *interval, *by_round]
 
-        headings = ["n", "rate ± s.e.", *(["95%"] if with_interval else [])]
+        headings = ["n", f"{'mean' if metrics.measure else 'rate'} ± s.e."]
+        headings += ["95%"] if with_interval else []
         headings += [f"r{number}" for number in rounds]
         table = _table(metrics, show_footer=True)
         table.add_column(inert(self._label), footer="all")
-        totals = figures(metrics.overall, metrics.rounds.each)
+        totals = figures(metrics.overall, metrics.scores, metrics.rounds.each)
         for heading, total in zip(headings, totals, strict=True):
             table.add_column(heading, footer=total, justify="right", no_wrap=True)
         for name, group in self._shown.items():
-            table.add_row(inert(name), *figures(group, group.rounds.each))
+            table.add_row(inert(name), *figures(group, group.scores, group.rounds.each))
         return table
 
 
@@ -352,10 +394,10 @@ def _figure(value: float | None, digits: int = 3) -> str:
     return _UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
-def _interval(rate: Rate, digits: int = 3) -> str:
-    if rate.ci95 is None:
+def _interval(estimate: Rate | Mean | None, digits: int = 3) -> str:
+    if estimate is None or estimate.ci95 is None:
         return _UNKNOWN
-    low, high = rate.ci95
+    low, high = estimate.ci95
     return f"{low:.{digits}f}-{high:.{digits}f}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from harness.errors import Unparseable
@@ -37,26 +37,36 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     """Score a reply.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless
-    the task grades them. Nothing of these is graded in silence.
+    the task grades them. Nothing of these is graded in silence: such an answer
+    has scores only where the task says what no answer scores.
     """
     outcome: Outcome = "ok"
     if reply.finish_reason in REFUSALS:
-        return Assessment("refused", False, {})
+        return _unanswered(task, instance, "refused")
     if not reply.text.strip():
-        return Assessment("empty", False, {})
+        return _unanswered(task, instance, "empty")
     if reply.finish_reason == "length":
         if task.on_truncated == "fail":
-            return Assessment("truncated", False, {})
+            return _unanswered(task, instance, "truncated")
         outcome = "truncated"
     try:
         scores = task.score(instance, reply.text)
     except Unparseable as error:
-        return Assessment("unparseable", False, {}, str(error))
+        return _unanswered(task, instance, "unparseable", str(error))
     return Assessment(outcome, verdict(scores), scores)
+
+
+def _unanswered(
+    task: Task[Any], instance: Instance[Any], outcome: Outcome, problem: str = ""
+) -> Assessment:
+    score: Callable[[Instance[Any]], Mapping[str, Score]] | None
+    score = getattr(task, "score_of_no_answer", None)
+    return Assessment(outcome, False, score(instance) if score else {}, problem)
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
     """What the user's next turn says of a reply."""
-    if assessment.scores:
+    graded = assessment.outcome == "truncated" and task.on_truncated == "grade"
+    if assessment.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, assessment.scores)
     return assessment.problem or FEEDBACK.get(assessment.outcome, UNREADABLE)

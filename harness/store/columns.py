@@ -1,6 +1,6 @@
 """A run's attempts and calls as columns: a million of them are small.
 
-Texts, requests, feedback and scores are not here.
+Texts, requests, feedback and the reasons of scores are not here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from harness.records import Usage
 
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
+Values = NDArray[np.float64] | NDArray[np.int8]
+"""Of a score: numbers, not a number where there is none; or 1, 0 and `NOT_JUDGED`."""
 
 NOT_JUDGED = -1
 """In `AttemptTable.passed`: no verdict, which is not a failed one."""
@@ -56,6 +58,7 @@ class AttemptTable:
     round: (n,) from 1.
     outcome: (n,) index into `harness.records.OUTCOMES`.
     passed: (n,) 1, 0 or `NOT_JUDGED`.
+    scores: (n,) values of each score by its name.
     instances: shared by every selection of rows.
     """
 
@@ -64,6 +67,7 @@ class AttemptTable:
     round: Ints
     outcome: NDArray[np.int8]
     passed: NDArray[np.int8]
+    scores: Mapping[str, Values]
     instances: InstanceTable
 
     def __len__(self) -> int:
@@ -80,6 +84,12 @@ class AttemptTable:
         judged: Bools = self.passed != NOT_JUDGED
         return judged
 
+    def measured(self, name: str) -> Bools:
+        """(n,) which attempts have a value of a score."""
+        values = self.scores[name]
+        measured: Bools = values != NOT_JUDGED if values.dtype == np.int8 else ~np.isnan(values)
+        return measured
+
     def take(self, rows: Bools | Ints) -> AttemptTable:
         """The attempts of a mask or of ascending row numbers."""
         if rows.dtype == np.bool_ and rows.all():
@@ -91,6 +101,7 @@ class AttemptTable:
             round=self.round[rows],
             outcome=self.outcome[rows],
             passed=self.passed[rows],
+            scores={name: values[rows] for name, values in self.scores.items()},
         )
 
     def sample_starts(self) -> Bools:

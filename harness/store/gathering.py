@@ -8,7 +8,7 @@ a run of many prompts ends with hardly more of it than a run of few.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import fsum
 from typing import Any
 
@@ -24,8 +24,12 @@ from harness.store.columns import (
     CallTotals,
     InstanceTable,
     Ints,
+    Values,
     name_digest,
 )
+
+Value = bool | float | None
+"""Of a score."""
 
 BLOCK_BYTES = 1 << 14
 
@@ -64,9 +68,12 @@ class Attempts:
 
     def __init__(self) -> None:
         self._rows = _Rows(
-            digest="q", cluster="q", grouping="i", sample="i", round="i", outcome="b", passed="b"
+            **dict.fromkeys(("digest", "cluster"), "q"),
+            **dict.fromkeys(("grouping", "sample", "round", "scoring"), "i"),
+            **dict.fromkeys(("outcome", "passed"), "b"),
         )
         self._groupings: dict[bytes, int] = {}
+        self._scores = _Scores()
 
     def add(
         self,
@@ -78,8 +85,12 @@ class Attempts:
         cluster: str,
         outcome: Outcome,
         passed: bool | None,
+        scores: Mapping[str, Value],
     ) -> None:
-        """Add a line; groups: in JSON, decoded once for each distinct text.
+        """Add a line.
+
+        groups: in JSON, decoded once for each distinct text.
+        scores: name to value.
 
         Raises: msgspec.MsgspecError where groups is no mapping of label to group.
         """
@@ -93,6 +104,7 @@ class Attempts:
             grouping,
             sample,
             round_,
+            self._scores.add(scores),
             _OUTCOME_CODE[outcome],
             NOT_JUDGED if passed is None else passed,
         )
@@ -116,6 +128,7 @@ class Attempts:
             round_,
             self._rows.column("outcome")[lines],
             self._rows.column("passed")[lines],
+            self._scores.columns(self._rows.column("scoring"), lines),
             self._instances(digest[new], lines[new]),
         )
         return table, lines
@@ -141,6 +154,63 @@ class Attempts:
 
 def _decoded(groups: bytes) -> dict[str, str]:
     return msgspec.json.decode(groups, type=dict[str, str])
+
+
+class _Scores:
+    """Gathers the scores of attempts.
+
+    Attempts of one run mostly have the same scores. Those with the same names, of
+    the same kinds, make a table of their own: a byte for a verdict, eight for a number.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, _Rows]] = {}
+
+    def add(self, scores: Mapping[str, Value]) -> int:
+        """Add an attempt's scores; which table they went to."""
+        kinds = tuple(
+            (name, value is not None and not isinstance(value, bool))
+            for name, value in scores.items()
+        )
+        if kinds not in self._tables:
+            codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
+            self._tables[kinds] = len(self._tables), _Rows(**codes)
+        table, rows = self._tables[kinds]
+        if kinds:
+            rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
+        return table
+
+    def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
+        """(n,) the values of each score.
+
+        table: (n,) what `add` gave, line by line.
+        lines: (n,) the lines in the order wanted.
+        """
+        numbers: dict[str, bool] = {}
+        first: dict[str, int] = {}
+        for kinds in self._tables:
+            for place, (name, number) in enumerate(kinds):
+                numbers[name] = number or numbers.get(name, False)
+                first[name] = min(place, first.get(name, place))
+        # In an order that is the same whichever attempt came first.
+        return {
+            name: self._column(name, numbers[name], table)[lines]
+            for name in sorted(numbers, key=lambda name: (first[name], name))
+        }
+
+    def _column(self, name: str, number: bool, table: Ints) -> Values:
+        column: Values = (
+            np.full(len(table), np.nan) if number else np.full(len(table), NOT_JUDGED, np.int8)
+        )
+        for kinds, (code, rows) in self._tables.items():
+            for place, (other, is_number) in enumerate(kinds):
+                if other != name:
+                    continue
+                values = rows.column(str(place))
+                if number and not is_number:
+                    values = np.where(values == NOT_JUDGED, np.nan, values)
+                column[table == code] = values
+        return column
 
 
 class Calls:

@@ -35,6 +35,7 @@ class Manifest:
 
     fingerprint: what the task's scores depend on (hashes, tokeniser).
     simulated: no model was asked.
+    measure: the score that the task is measured by, None for the pass rate.
 
     Its ``id`` names the run in the book of payments, whatever its folder is called.
     """
@@ -46,6 +47,7 @@ class Manifest:
         fingerprint: Mapping[str, str],
         *,
         simulated: bool,
+        measure: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
@@ -61,6 +63,7 @@ class Manifest:
             "model": run.model.name,
             "backend": run.model.backend,
             "simulated": simulated,
+            "measure": measure,
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),
             "seed": run.seed,

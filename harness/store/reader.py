@@ -3,7 +3,7 @@
 Owns what a reader must decide: the last line of a key (instance, sample,
 round) counts, a torn last line is no attempt, a line of another schema version
 is refused. Columns keep a million attempts small: texts, requests, feedback
-and scores are skipped, not held.
+and the reasons of scores are skipped, not held.
 
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
 >>> len(attempts), calls.n
@@ -24,7 +24,7 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
 from harness.store.columns import AttemptTable, CallTotals, Ints
-from harness.store.gathering import Attempts, Calls
+from harness.store.gathering import Attempts, Calls, Value
 
 L = TypeVar("L", bound="_Name")
 
@@ -45,6 +45,7 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
                 cluster=line.cluster,
                 outcome=line.outcome,
                 passed=line.passed,
+                scores={name: score.value for name, score in line.scores.items()},
             )
             for call in _calls(line):
                 if call.call_id is not None:
@@ -112,6 +113,12 @@ class _Name(_Version, gc=False):
     round: _Round
 
 
+class _Value(msgspec.Struct, gc=False):
+    """What analysis needs of a score."""
+
+    value: Value
+
+
 class _Line(_Name, gc=False):
     """What analysis needs of a line."""
 
@@ -119,6 +126,7 @@ class _Line(_Name, gc=False):
     cluster: str
     outcome: Outcome
     passed: bool | None = None
+    scores: dict[str, _Value] = {}
     call_id: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None

@@ -5,12 +5,15 @@ from itertools import product
 from math import comb
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
+from harness.analysis.clustered import clustered_mean
 from harness.analysis.metrics import to_json
-from harness.records import Usage
+from harness.records import Score, Usage
 
 
 def test_no_attempts(summary_of) -> None:
@@ -251,3 +254,44 @@ def test_recorded_run_that_stops_on_a_pass_has_the_same_any_of_first_k(
     whole, short = summary_of(recorded), summary_of(stopped)
     assert short.rounds.any_of_first_k == whole.rounds.any_of_first_k
     assert short.overall.pass_rate == whole.rounds.any_of_first_k[4]
+
+
+def test_scores_have_means_clustered_and_by_group(make, summary_of) -> None:
+    values = {"a": (0.0, 0.5), "b": (1.0, 0.25)}
+    found = summary_of(
+        make(name, True, sample=sample, groups={"kind": name}, scores={"overlap": Score(value)})
+        for name, both in values.items()
+        for sample, value in enumerate(both)
+    )
+    mean = found.scores["overlap"]
+    expected = clustered_mean(np.array([0.0, 0.5, 1.0, 0.25]), np.array([0, 0, 1, 1]))
+    assert (mean.mean, mean.stderr, mean.n, mean.n_clusters) == (
+        *(0.4375, pytest.approx(expected.stderr)),
+        *(4, 2),
+    )
+    assert mean.ci95 == (0.0, 1.0)  # clipped: two clusters say little
+    assert {name: group.scores["overlap"].mean for name, group in found.groups["kind"].items()} == {
+        "a": 0.25,
+        "b": 0.625,
+    }
+
+
+def test_a_score_that_was_not_made_is_not_zero(make, summary_of) -> None:
+    found = summary_of(
+        [
+            make("a", True, scores={"overlap": Score(0.5)}),
+            make("b", None, scores={"overlap": Score(None)}),
+            make("c", None),
+        ]
+    )
+    mean = found.scores["overlap"]
+    assert (mean.mean, mean.n, mean.not_measured) == (0.5, 1, 2)
+
+
+def test_grades_have_an_interval_that_is_not_clipped(make, summary_of) -> None:
+    found = summary_of(make(str(n), True, scores={"grade": Score(float(n))}) for n in range(1, 11))
+    mean = found.scores["grade"]
+    low, high = mean.ci95 or (0, 0)
+    reference = ttest_1samp(range(1, 11), 0).confidence_interval()
+    assert mean.mean == 5.5
+    assert (low, high) == (pytest.approx(reference.low), pytest.approx(reference.high))

@@ -185,3 +185,41 @@ async def test_a_recording_is_read_through_the_door_of_plug_ins(tmp_path: Path) 
 def test_there_are_two_ways_to_match() -> None:
     with pytest.raises(ConfigError, match=r"Option 'match'.*'prompt' or 'instance'"):
         kind("backends").options("replay", {"path": "x", "match": "hash"})
+
+
+def own_form(
+    rows: Iterable[Any], columns: dict[str, str], where: dict[str, Any] | None = None
+) -> ReplayBackend:
+    return ReplayBackend("own.jsonl", "instance", columns, where, read=lambda path: rows)
+
+
+async def test_a_recording_in_a_form_of_its_own_is_read_by_its_columns() -> None:
+    rows = [{"task": "t", "index": number, "output": f"answer {number}"} for number in range(3)]
+    replay = own_form(rows, {"instance": "{task}/{index}", "text": "output"})
+    assert (await replay.generate(request(instance="t/2"))).text == "answer 2"
+    rows = [{"q": "Name a colour.", "n": 1, "a": "red", "why": "length"}]
+    columns = {"prompt": "q", "sample": "n", "text": "a", "finish_reason": "why"}
+    replay = ReplayBackend("own.jsonl", "prompt", columns, read=lambda path: rows)
+    reply = await replay.generate(request(sample=1))
+    assert (reply.text, reply.finish_reason) == ("red", "length")
+
+
+async def test_only_the_rows_that_are_asked_for_are_replayed() -> None:
+    rows = [{"id": "i", "shots": n, "text": f"with {n}"} for n in range(4)]
+    columns = {"instance": "id", "text": "text"}
+    assert (await own_form(rows, columns, {"shots": 2}).generate(request())).text == "with 2"
+    assert (await own_form(rows, columns, {"shots": [3, 9]}).generate(request())).text == "with 3"
+    with pytest.raises(ReplayMissing):
+        await own_form(rows, columns, {"shots": 5}).generate(request())
+    with pytest.raises(DataInvalid, match="answers anew"):
+        await own_form(rows, columns).generate(request())
+
+
+async def test_a_column_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"cannot tell 'answer'") as told:
+        own_form([], {"answer": "text"})
+    assert "Did you mean" in told.value.remedy or "prompt" in told.value.remedy
+    for columns in ({"instance": "{taks}/1", "text": "text"}, {"instance": "taks", "text": "text"}):
+        with pytest.raises(DataInvalid, match=r"row 1 has no column 'taks'") as missing:
+            await own_form([{"task": "t", "text": ""}], columns).generate(request())
+        assert "task" in missing.value.remedy

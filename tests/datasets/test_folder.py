@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 from pathlib import Path
 
@@ -110,3 +111,29 @@ def test_a_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"\0" * 3_000_000)
     assert sha256(file) == hashlib.sha256(b"\0" * 3_000_000).hexdigest()
+
+
+def test_a_packed_file_is_read_as_one_that_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a":1}\n\n{"a":2}\n'))
+    assert list(read_jsonl(path)) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    "broken", [b"{}", gzip.compress(b"{}\n" * 1000)[:-20], gzip.compress(b"{}\n")[:-9] + b"x" * 9]
+)
+def test_a_packed_file_that_is_damaged_is_named(tmp_path: Path, broken: bytes) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(broken)
+    with pytest.raises(DataInvalid, match=r"rows\.jsonl\.gz, after line \d+: not whole gzip"):
+        list(read_jsonl(path))
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"{}\n")
+        for _ in range(65):
+            file.write(b" " * 2**19 + b"x" * 2**19)
+    with pytest.raises(DataInvalid, match=r"line 2: more than 67,108,864 bytes"):
+        list(read_jsonl(path))

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from harness.analysis.metrics import Group, Metrics, Rate, Rounds
+from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
 from harness.records import OUTCOMES, Usage
 from harness.report.tables import MOST_GROUPS, inert, run_tables, runs_table
 
@@ -268,3 +268,32 @@ def test_several_runs() -> None:
 
 def test_no_runs() -> None:
     assert row(rendered(runs_table({})), "run").startswith("run")
+
+
+def measured(mean: float) -> Mean:
+    return Mean(mean=mean, stderr=0.01, ci95=(mean - 0.02, mean + 0.02), n=1000, n_clusters=700)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_task_with_a_measure_is_headed_by_it(width: int) -> None:
+    one = msgspec.structs.replace(group(), scores={"rouge_l": measured(0.3)})
+    made = metrics(
+        measure="rouge_l",
+        scores={"rouge_l": measured(0.3954), "[bold]f1": measured(0.2)},
+        groups={"task": {"a": one, "b": group()}},
+    )
+    lines = rendered(run_tables(made), width)
+    figures = [line for line in lines if line.startswith(("rouge_l ", "pass rate"))]
+    assert [line.split()[:2] for line in figures[:2]] == [["rouge_l", "0.3954"], ["pass", "rate"]]
+    assert row(lines, "[bold]f1").startswith("[bold]f1 1,000 0.2000 ± 0.0100")
+    assert row(lines, "a ").startswith("a 1,000 0.300 ± 0.010")
+    assert row(lines, "b ").startswith("b 0 n/a")
+    assert "rouge_l 0.395 ± 0.010" in " ".join(rendered(runs_table({"r": made}), 120)[2].split())
+
+
+def test_a_score_that_only_repeats_the_pass_rate_is_not_shown() -> None:
+    same = msgspec.structs.replace(measured(0.5125), n=metrics().overall.n)
+    assert not any("score" in line for line in rendered(run_tables(metrics(scores={"x": same}))))
+    assert any(
+        "score" in line for line in rendered(run_tables(metrics(scores={"x": measured(0.1)})))
+    )

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.records import Outcome, Reply
+from harness.records import Outcome, Reply, Score
 from harness.schedule.assessment import assess, feedback
 from tests.conftest import Sums
 
@@ -31,6 +31,30 @@ def test_outcomes(reply: Reply, outcome: Outcome, passed: bool) -> None:
 def test_a_task_may_grade_truncated_answers() -> None:
     found = assess(Sums(on_truncated="grade"), INSTANCE, Reply("0", "length"))
     assert (found.outcome, found.passed) == ("truncated", True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        (Reply("", "stop"), "empty"),
+        (Reply("0", "refusal"), "refused"),
+        (Reply("zero", "stop"), "unparseable"),
+        (Reply("0", "length"), "truncated"),
+    ],
+)
+def test_a_task_may_say_what_no_answer_scores_and_it_fails_all_the_same(
+    reply: Reply, outcome: Outcome
+) -> None:
+    class Overlap(Sums):
+        def score_of_no_answer(self, instance: object) -> dict[str, Score]:
+            return {"overlap": Score(0.0, True)}
+
+    found = assess(Overlap(), INSTANCE, reply)
+    assert (found.outcome, found.passed) == (outcome, False)
+    assert found.scores == {"overlap": Score(0.0, True)}
+    assert feedback(Overlap(), INSTANCE, reply, found) == feedback(
+        Sums(), INSTANCE, reply, assess(Sums(), INSTANCE, reply)
+    )
 
 
 def test_an_error_in_a_checker_is_no_verdict() -> None:

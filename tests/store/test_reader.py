@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
-from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Usage
+from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
 from harness.store.attempts import AttemptWriter
 from harness.store.columns import NOT_JUDGED, AttemptTable, CallTotals, name_digest
 from harness.store.reader import read_columns, read_instance
@@ -150,6 +151,56 @@ def test_groups(file: Path) -> None:
     }
     assert {name: len(rows) for name, rows in table.by("source")} == {"wiki": 2}
     assert [name for name, _ in table.take(table.sample == 1).by("structure")] == ["s2"]
+
+
+def test_scores_are_columns_whatever_the_lines_have(file: Path) -> None:
+    table, _ = read(
+        file,
+        attempt("a", scores={"exact": Score(True, True), "overlap": Score(0.25)}),
+        attempt("b", scores={"exact": Score(False, False), "overlap": Score(None)}),
+        attempt("c", scores={}, outcome="error", passed=None),
+        attempt("a", sample=1, scores={"grade": Score(7), "exact": Score(None)}),
+        attempt("b", scores={"exact": Score(True, True), "overlap": Score(True)}),
+    )
+    assert list(table.scores) == ["exact", "grade", "overlap"]
+    rows = dict(zip(keys(table), range(len(table)), strict=True))
+
+    def values(name: str) -> dict[tuple[str, int, int], float]:
+        measured = table.measured(name)
+        return {key: float(table.scores[name][row]) for key, row in rows.items() if measured[row]}
+
+    assert values("exact") == {("a", 0, 1): 1, ("b", 0, 1): 1}
+    assert values("overlap") == {("a", 0, 1): 0.25, ("b", 0, 1): 1}
+    assert values("grade") == {("a", 1, 1): 7}
+    only = table.take(table.sample == 1)
+    assert only.scores["grade"].tolist() == [7]
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("xyz"),
+            st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False),
+        ),
+        max_size=8,
+    )
+)
+def test_every_score_is_found_again(file: Path, lines: list[dict[str, Any]]) -> None:
+    made = [
+        attempt("a", sample, scores={name: Score(value) for name, value in scores.items()})
+        for sample, scores in enumerate(lines)
+    ]
+    table, _ = read(file, *made)
+    for name in "xyz":
+        found = {}
+        if name in table.scores:
+            measured = table.measured(name)
+            found = dict(zip(table.sample[measured], table.scores[name][measured], strict=True))
+        assert found == {
+            sample: scores[name]
+            for sample, scores in enumerate(lines)
+            if scores.get(name) is not None
+        }
 
 
 def test_shared_calls_are_one_row(file: Path) -> None:

@@ -54,6 +54,7 @@ class NaturalInstructionsTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"
+    measure = "rouge_l"
 
     def __init__(
         self,
@@ -133,6 +134,10 @@ class NaturalInstructionsTask:
         """ROUGE-L of the whole answer and of its first line, exact match, and more (`Measures`)."""
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels)
+
+    def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
+        """That of an empty text, as in the authors' evaluation: 0, for want of any word."""
+        return self.score(instance, "")
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
         """Whether the answer is right; never what it should be."""
