@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from typing import NamedTuple, Self
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -22,37 +23,108 @@ from harness.schedule.tally import Tally
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""
 
+MIN_ROWS = 3
+"""Rows of an overview, however low the terminal is."""
+ROWS_BELOW = 8
+"""Rows that what is said of one run may take."""
 
-@contextlib.contextmanager
-def progress(
-    name: str, tally: Tally, stop: Stop, notices: Notices, console: Console
-) -> Iterator[None]:
-    """Show a run's progress while entered, and notices also afterwards."""
 
-    def notice(text: str) -> None:
-        with contextlib.suppress(OSError):
-            console.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
+class _Watched(NamedTuple):
+    """A run that is worked on."""
 
-    if console.is_terminal:
-        live = Live(
-            get_renderable=lambda: _table(name, tally, stop, notices),
-            console=console,
-            refresh_per_second=5,
-            transient=True,
-        )
-        with contextlib.suppress(OSError):
-            live.start()
-        try:
-            yield
-        finally:
+    name: str
+    tally: Tally
+    stop: Stop
+    notices: Notices
+
+
+class Display:
+    """The progress of a run file's runs, which are made one after the other: one display for all.
+
+    runs: names of the runs -> what they are called in the display.
+
+    Shown while entered.
+    """
+
+    def __init__(self, runs: Mapping[str, str], console: Console) -> None:
+        self._runs = runs
+        self._console = console
+        self._tallies: dict[str, Tally] = {}
+        self._now: _Watched | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = Live(
+                get_renderable=self._shown,
+                console=self._console,
+                refresh_per_second=5,
+                transient=True,
+            )
+            with contextlib.suppress(OSError):
+                self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
             # A terminal that has gone away is no reason for a run to fail.
             with contextlib.suppress(OSError):
-                live.stop()
-            notices.listen = notice
-        return
-    done = threading.Event()
+                self._live.stop()
 
-    notices.listen = notice  # at once: a log is read from its end
+    @contextlib.contextmanager
+    def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
+        """Show a run's progress while entered, and notices also afterwards."""
+
+        def notice(text: str) -> None:
+            with contextlib.suppress(OSError):
+                self._console.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
+
+        self._tallies[name] = tally
+        if self._live:
+            self._now = _Watched(name, tally, stop, notices)
+            try:
+                yield
+            finally:
+                self._now = None
+                notices.listen = notice
+            return
+        notices.listen = notice  # at once: a log is read from its end
+        with _plain_lines(name, tally, stop, self._console):
+            yield
+
+    def _shown(self) -> RenderableType:
+        parts = [self._overview()] if len(self._runs) > 1 else []
+        if self._now:
+            parts.append(_table(*self._now))
+        return Group(*parts)
+
+    def _overview(self) -> RenderableType:
+        """A row for each run; around the present one where there are too many for the terminal."""
+        names = list(self._runs)
+        begun = max((names.index(name) for name in self._tallies), default=0)
+        room = max(MIN_ROWS, self._console.height - ROWS_BELOW)
+        first = max(0, min(begun - room // 2, len(names) - room))
+        rows = Table.grid(padding=(0, 2, 0, 0))
+        for name in names[first : first + room]:
+            tally = self._tallies.get(name)
+            rows.add_row(inert(self._runs[name]), *(_row(tally) if tally else (Text("waiting"),)))
+        left_out = len(names) - min(room, len(names))
+        return Group(rows, *([Text(f"… {left_out} more", style="dim")] if left_out else []))
+
+
+def _row(tally: Tally) -> tuple[RenderableType, ...]:
+    done, whole = tally.already + tally.finished, tally.already + tally.owed
+    rate = tally.pass_rate
+    return (
+        Text(f"{done:,}/{whole:,}"),
+        Text("" if rate is None else f"{rate:.1%} passed"),
+        Text(f"{tally.calls:,} calls" + (f" (+{tally.cached:,} cached)" if tally.cached else "")),
+    )
+
+
+@contextlib.contextmanager
+def _plain_lines(name: str, tally: Tally, stop: Stop, console: Console) -> Iterator[None]:
+    done = threading.Event()
 
     def lines() -> None:
         while not done.wait(PLAIN_SECONDS):

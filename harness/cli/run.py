@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rich.text import Text
 
+from harness.analysis.metrics import Metrics
 from harness.assemble import Job, Rates, Result, execute, foresee_job, prepare
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
-from harness.cli.live import progress
+from harness.cli.live import Display
 from harness.cli.outlook import show_outlook
 from harness.config.loading import load
 from harness.config.settings import Settings, secret
@@ -22,7 +23,7 @@ from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
 from harness.records import OUTCOMES, Outcome
-from harness.report.tables import run_tables
+from harness.report.tables import run_tables, runs_table
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
 from harness.store.run_folder import fresh_base, run_name
@@ -79,12 +80,35 @@ def run_file(
             show_outlook(job, foresee_job(job), missing)
         return 0
     again = _again(file, overrides, limit, base, retry)
+    results: dict[str, Metrics] = {}
     code = 0
-    for job in jobs:
-        code = max(code, _run(job, again))
-        if code in (INTERRUPTED, BUDGET_SPENT):
-            break
+    try:
+        with Display(dict(zip(names, runs, strict=True)), messages) as display:
+            for variant, job in zip(runs, jobs, strict=True):
+                ended = _run(job, again, display)
+                if ended.result is not None:
+                    results[variant] = ended.result.metrics
+                code = max(code, ended.code)
+                if code in (INTERRUPTED, BUDGET_SPENT):
+                    break
+    finally:  # below the display, and not in it
+        _show(results, jobs, settings)
     return code
+
+
+def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], settings: Settings) -> None:
+    """The tables of a run; of several, a row for each."""
+    if not results:
+        return
+    if len(jobs) == 1:
+        output.print(run_tables(*results.values()))
+        messages.print(Text(f"Results in {jobs[0].folder.path}"), soft_wrap=True)
+        return
+    output.print(runs_table(results))
+    messages.print(
+        Text(f"Results in {settings.runs_dir}; all of one: harness show {jobs[0].folder.name}"),
+        soft_wrap=True,
+    )
 
 
 def _outcomes(names: str) -> frozenset[Outcome]:
@@ -115,41 +139,49 @@ def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, r
     return shlex.join(words)
 
 
-def _run(job: Job, again: str) -> int:
+class _Ended(NamedTuple):
+    """How a run ended; result: None where it was stopped at once."""
+
+    code: int
+    result: Result | None = None
+
+
+def _run(job: Job, again: str, display: Display) -> _Ended:
     tallies: list[Tally] = []
 
     @contextlib.contextmanager
     def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
         tallies.append(tally)
-        shown = progress(job.folder.name, tally, stop, notices, messages)
+        shown = display.watch(job.folder.name, tally, stop, notices)
         with interruptible(stop.request), shown:
             yield
+
+    def say(text: str) -> None:
+        messages.print(Text(text), soft_wrap=True)
 
     try:
         result: Result = _event_loop(execute(job, watch))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
-        return INTERRUPTED
+        say(f"Stopped. To continue: {again}")
+        return _Ended(INTERRUPTED)
     except HarnessError:
         if tallies:  # work had begun
-            messages.print(Text(f"To continue: {again}"), soft_wrap=True)
+            say(f"To continue: {again}")
         raise
-    output.print(run_tables(result.metrics))
-    messages.print(Text(f"Results in {job.folder.path}"), soft_wrap=True)
     if result.ended == "interrupted":
-        messages.print(Text(f"Interrupted. To continue: {again}"), soft_wrap=True)
-        return INTERRUPTED
+        say(f"Interrupted. To continue: {again}")
+        return _Ended(INTERRUPTED, result)
     if result.ended == "budget":
-        messages.print(Text(f"{_spent(tallies[0])} Then, to continue: {again}"), soft_wrap=True)
-        return BUDGET_SPENT
+        say(f"{_spent(tallies[0])} Then, to continue: {again}")
+        return _Ended(BUDGET_SPENT, result)
     failed = result.metrics.outcomes["error"]
     if failed:
-        messages.print(Text(f"{failed:,} attempts failed:"), soft_wrap=True)
+        say(f"{job.folder.name}: {failed:,} attempts failed:")
         for error, count in tallies[0].errors.most_common(5):
-            messages.print(Text(f"  {count:,} x {inert_text(error).plain}"), soft_wrap=True)
-        messages.print(Text(f"To try them again: {again}"), soft_wrap=True)
-        return 1
-    return 0
+            say(f"  {count:,} x {inert_text(error).plain}")
+        say(f"To try them again: {again}")
+        return _Ended(1, result)
+    return _Ended(0, result)
 
 
 def _spent(tally: Tally) -> str:

@@ -30,7 +30,6 @@ _LONGEST_NAME = 120
 _UNKNOWN = "n/a"
 _SIMULATED = Text("SIMULATED", style="bold yellow", no_wrap=True, overflow="ellipsis")
 _ROUND_NOTE = "A round's rate is among the samples judged in it."
-_WIDE = 80
 _ROUND = len("0.500")
 _INTERVAL = len("0.400-0.600")
 
@@ -146,27 +145,44 @@ def _progress(metrics: Metrics) -> str:
 
 
 class _RunsTable:
-    """Leaves out task and cost where the terminal is narrow."""
+    """Leaves out columns where the terminal is narrow.
+
+    A run of several samples or rounds also says how often any of them passed: its
+    rate is that of one sample, which is not what was paid for.
+    """
+
+    _EXPENDABLE = ("task", "cost", "any of")
+    """What is left out for want of room, in this order."""
 
     def __init__(self, runs: Mapping[str, Metrics | None]) -> None:
         self._runs = runs
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        wide = options.max_width >= _WIDE
-        names = ["run", "task", "model"] if wide else ["run", "model"]
-        figures = ["n", "rate ± s.e.", "not judged"] + (["cost"] if wide else [])
+        rows = [{"run": inert(name)} | self._cells(metrics) for name, metrics in self._runs.items()]
+        names = ["run", "task", "model"]
+        headings = [*names, "n", "rate ± s.e.", "any of", "not judged", "cost"]
+        if not any(row.get("any of") for row in rows):
+            headings.remove("any of")
+        width = {
+            heading: _column(max(cell_len(str(row.get(heading, ""))) for row in [{}, *rows]))
+            for heading in headings
+        }
+        for heading in self._EXPENDABLE:
+            needed = sum(max(width[name], _column(len(name))) for name in headings)
+            if heading in headings and needed > options.max_width:
+                headings.remove(heading)
         table = _table()
-        for heading in names:
-            table.add_column(heading)
-        for heading in figures:
-            table.add_column(heading, justify="right", no_wrap=True)
-        for name, metrics in self._runs.items():
-            cells = {"run": inert(name), **self._cells(metrics, wide)}
-            table.add_row(*(cells.get(heading, "") for heading in names + figures))
+        for heading in headings:
+            if heading in names:
+                table.add_column(heading)
+            else:
+                table.add_column(heading, justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*(row.get(heading, "") for heading in headings))
         yield table
 
     @staticmethod
-    def _cells(metrics: Metrics | None, wide: bool) -> dict[str, RenderableType]:
+    def _cells(metrics: Metrics | None) -> dict[str, Text]:
         if metrics is None:
             return {"rate ± s.e.": Text("no metrics", style="dim")}
         rate, measure = metrics.overall, _measure(metrics, metrics.scores)
@@ -177,15 +193,27 @@ class _RunsTable:
         model = inert(metrics.model or "")
         if metrics.simulated:
             # Where there is no room for both, the mark matters more than the model.
-            model = _line(_SIMULATED, Text(" "), model) if wide else _SIMULATED
+            model = _line(_SIMULATED, Text(" "), model) if metrics.model else _SIMULATED
         return {
             "task": inert(metrics.task),
             "model": model,
-            "n": f"{rate.n:,}" if metrics.complete else _part(metrics),
+            "n": Text(f"{rate.n:,}") if metrics.complete else _part(metrics),
             "rate ± s.e.": shown,
-            "not judged": f"{rate.not_judged:,}",
-            "cost": _usd(metrics.cost_usd),
+            "any of": Text(_any_passed(metrics)),
+            "not judged": Text(f"{rate.not_judged:,}"),
+            "cost": Text(_usd(metrics.cost_usd)),
         }
+
+
+def _any_passed(metrics: Metrics) -> str:
+    """How often one of several samples, or of several rounds, passed; empty of a run of one."""
+    rounds, k = metrics.rounds.any_of_first_k, max(metrics.pass_at_k, default=1)
+    if k > 1:
+        return f"{metrics.pass_at_k[k]:.3f} of {k:,}"
+    if len(rounds) > 1:
+        last = max(rounds)
+        return f"{rounds[last]:.3f} of {last:,}"
+    return ""
 
 
 def _part(metrics: Metrics) -> Text:

@@ -297,3 +297,15 @@ def test_a_score_that_only_repeats_the_pass_rate_is_not_shown() -> None:
     assert any(
         "score" in line for line in rendered(run_tables(metrics(scores={"x": measured(0.1)})))
     )
+
+
+def test_of_several_samples_or_rounds_it_is_told_how_often_any_passed() -> None:
+    once = metrics(pass_at_k={1: 0.5})
+    four = metrics(pass_at_k={1: 0.5, 2: 0.6, 4: 0.75})
+    thrice = metrics(number_of_rounds=3)
+    lines = rendered(runs_table({"once": once, "four": four, "thrice": thrice}), 120)
+    assert "any of" in lines[0]
+    assert "0.750 of 4" in row(lines, "four")
+    assert "0.750 of 3" in row(lines, "thrice")
+    assert " of " not in row(lines, "once")
+    assert "any of" not in rendered(runs_table({"once": once}), 120)[0]
