@@ -60,6 +60,10 @@ class Unparseable(HarnessError):
     """An answer that a task or checker cannot read: an outcome, not a failure of the run."""
 
 
+class ShotLeaks(HarnessError):
+    """A shot would show the answer to its instance: no call is made, and the run ends."""
+
+
 class CallError(HarnessError):
     """A call to a provider failed. Not transient, not fatal: becomes data."""
 

@@ -12,6 +12,7 @@ they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from harness.records import Instance, Message, Reply, Request, Score
@@ -135,11 +136,59 @@ class Measured(Protocol[D]):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a benchmark's paper says that the variants of a run file can show.
+
+    says: in the paper's words.
+    source: the paper, and where in it.
+    test: ``more``: the encoding `more` scores more than `less`; ``rows_differ``:
+        the fields that are added to the baseline differ in what they gain;
+        ``groups_differ``: what a variant gains differs between groups.
+    more, less: groups of the label ``encoding``.
+    """
+
+    says: str
+    source: str
+    test: Literal["more", "rows_differ", "groups_differ"]
+    more: str = ""
+    less: str = ""
+
+
+class Claiming(Protocol):
+    """A task whose paper makes claims. Both are the class's: no task is built for a table.
+
+    Its instances have the groups ``encoding`` (what of an instruction the prompt
+    holds) and ``examples`` (how many it shows).
+    """
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What the paper says."""
+        ...
+
+    def fields(self, encoding: str) -> Mapping[str, str]:
+        """The fields that an encoding has, each with the form it has there."""
+        ...
+
+
 class Checker(Protocol):
     """A rule that scores a text."""
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Score the text: a pure function of its arguments."""
+        ...
+
+
+class Metric(Protocol):
+    """A measure of an answer against references: a learned one, say."""
+
+    def fingerprint(self) -> str:
+        """What its scores depend on, for the manifest."""
+        ...
+
+    def score(self, answer: str, references: Sequence[str]) -> float:
+        """A pure function of its arguments."""
         ...
 
 

@@ -203,7 +203,7 @@ class Attempt(Struct, frozen=True):
     Named by (instance, sample, round). ``request`` holds the messages and
     parameters in round 1; later rounds hold the hash of the messages and
     ``follows``, the round whose line they continue.
-    cluster: hash of the round-1 messages, or the instance's coarser label.
+    cluster: hash of the round-1 messages without shots, or the instance's coarser label.
     started_at, ended_at: seconds since the epoch.
     polish: what a second model made of the instruction (round 1) and of the feedback.
     """

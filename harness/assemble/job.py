@@ -15,6 +15,7 @@ from typing import Any, Literal
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import summarise
 from harness.assemble.call_stack import Session, call_stack
+from harness.assemble.few_shot import build_shots
 from harness.assemble.parts import (
     Model,
     Rates,
@@ -40,6 +41,7 @@ from harness.schedule.outlook import Outlook, foresee
 from harness.schedule.plan import Plan
 from harness.schedule.polish import Polisher
 from harness.schedule.runner import Runner
+from harness.schedule.shots import Shots
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
@@ -72,6 +74,7 @@ class Job:
 
     retried: outcomes whose attempts are made again.
     sharing: runs that the budget is shared with (the other variants of a file).
+    shots: of a few-shot run, None for a zero-shot one.
     """
 
     run: RunFile
@@ -82,6 +85,7 @@ class Job:
     polish: Model | None = None
     retried: frozenset[Outcome] = frozenset({"error"})
     sharing: tuple[RunFolder, ...] = ()
+    shots: Shots | None = None
 
     @property
     def simulated(self) -> bool:
@@ -149,12 +153,20 @@ def prepare(
         second,
         retried=frozenset({"error", *retried}),
         sharing=tuple(RunFolder(settings.runs_dir, other) for other in sharing if other != name),
+        shots=build_shots(run, task, settings, folder),
     )
     if run.budget.usd is not None:
         refuse_unpriced(run, job.models, prices)
     if folder.begun():
-        folder.check_continues(run, task.fingerprint(), resolved)
+        folder.check_continues(run, fingerprint(job), resolved)
+    if job.shots is not None:
+        job.shots.check(_plan(job).instances)
     return job
+
+
+def fingerprint(job: Job) -> dict[str, str]:
+    """What a run's prompts and scores depend on, beside its run file."""
+    return {**job.task.fingerprint(), **(job.shots.fingerprint() if job.shots else {})}
 
 
 def replies_path(settings: Settings) -> Path:
@@ -174,12 +186,12 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
     folder = job.folder
     with folder.hold(), _rare_collections():
         if folder.begun():  # again, now that nobody else can begin it
-            folder.check_continues(job.run, job.task.fingerprint(), resolved)
+            folder.check_continues(job.run, fingerprint(job), resolved)
         folder.write_config(job.run)
         manifest = Manifest(
             folder,
             job.run,
-            job.task.fingerprint(),
+            fingerprint(job),
             simulated=job.simulated,
             measure=getattr(job.task, "measure", None),
         )
@@ -263,7 +275,8 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
 
 
 def _plan(job: Job) -> Plan:
-    return Plan(job.task, job.run, "seed" in job.model.backend.features, job.retried)
+    sends_seed = "seed" in job.model.backend.features
+    return Plan(job.task, job.run, sends_seed, job.retried, job.shots)
 
 
 def _budget(job: Job, run_id: str, replies: ReplyFile | None, stop: Stop) -> Budget | None:

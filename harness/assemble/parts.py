@@ -38,13 +38,18 @@ STATED: Mapping[Unit, str] = {
 S = TypeVar("S", bound=ModelSection)
 
 
-def build_task(run: RunFile, settings: Settings) -> Task[Any]:
+def build_task(
+    run: RunFile, settings: Settings, changes: Mapping[str, Any] | None = None
+) -> Task[Any]:
     """The task of a run file.
+
+    changes: options that take the place of its own.
 
     Raises: ConfigError; DataMissing.
     """
+    options = {**run.task.options, **(changes or {})}
     task: Task[Any] = kind("tasks").build(
-        run.task.name, run.task.options, data=DataFolder(settings.data_dir)
+        run.task.name, options, data=DataFolder(settings.data_dir)
     )
     return task
 
@@ -196,6 +201,12 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
         raise ConfigError(
             f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
         )
+    shots = run.task.shots
+    if "conversation" not in backend.features and shots.n and shots.form == "turns":
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no turns of shots.",
+            "Set task.shots.form to message.",
+        )
 
 
 def refuse_unpriced(run: RunFile, models: Sequence[Model], prices: Prices) -> None:
@@ -223,9 +234,13 @@ def refuse_unpriced(run: RunFile, models: Sequence[Model], prices: Prices) -> No
 def resolved(run: RunFile) -> RunFile:
     """The run file with the defaults of its plug-ins' options filled in."""
     task = _options("tasks", run.task.name, run.task.options)
+    shots = run.task.shots
+    if shots.source:
+        given = _options("tasks", run.task.name, {**run.task.options, **shots.source})
+        shots = shots.model_copy(update={"source": {key: given[key] for key in shots.source}})
     return run.model_copy(
         update={
-            "task": TaskSection(name=run.task.name, shots=run.task.shots, **task),
+            "task": TaskSection(name=run.task.name, shots=shots, **task),
             "model": _resolved(run.model),
             "polish": _resolved(run.polish) if run.polish else None,
         }

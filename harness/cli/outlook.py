@@ -32,6 +32,10 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         "output tokens": _spread(outlook.output_tokens),
         "cost": _cost(outlook),
     }
+    if job.shots is not None:
+        lacking = job.shots.lacking
+        fewer = f"; fewer for {lacking:,} instances, for want of fit ones" if lacking else ""
+        rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
     if run.budget.usd is not None:
         usd = run.budget.usd
         rows["budget"] = f"${usd:,.{2 if usd >= 1 else 4}f}: the run ends before it costs more"

@@ -216,7 +216,8 @@ def _without(missing: list[str]) -> Callable[[str], str]:
         try:
             return secret(variable)
         except SecretMissing:
-            missing.append(variable)
+            if variable not in missing:
+                missing.append(variable)
             return ""
 
     return lookup

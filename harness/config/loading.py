@@ -173,13 +173,15 @@ def load(
     raw = read(path)
     fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
     base = validate(_changed(raw, fixed, str(path)), str(path))
-    if not base.variants:
+    variants = base.combinations()
+    if not variants:
         return {"": base}
     runs = {}
-    for name, changes in base.variants.items():
+    for name, changes in variants.items():
         where = f"{path}, variant {name!r}"
         tree = _changed(raw, [*changes.items(), *fixed], where)
         tree.pop("variants", None)
+        tree.pop("matrix", None)
         runs[name] = validate(tree, where)
     return runs
 

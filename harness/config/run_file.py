@@ -14,7 +14,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from harness.config.matrix import expanded
 from harness.config.prices import Price
+from harness.config.shots import ShotsSection
 from harness.records import Decoding
 
 MOST = 2**31 - 1
@@ -91,11 +93,18 @@ def _names_a_user(url: str) -> bool:
 class TaskSection(PluginSection):
     """``task:`` which benchmark, and its options.
 
-    shots: worked examples put before the instance.
+    shots: worked examples put before the instance: how many, or a section.
     """
 
     name: str
-    shots: int = Field(default=0, ge=0, strict=True)
+    shots: ShotsSection = ShotsSection(n=0)
+
+    @field_validator("shots")
+    @classmethod
+    def _the_source_holds_no_secret(cls, shots: ShotsSection) -> ShotsSection:
+        if any(map(_names_a_secret, _keys(shots.source))):
+            raise ValueError("source would hold a secret: secrets go into environment variables")
+        return shots
 
 
 class ModelSection(PluginSection):
@@ -167,6 +176,7 @@ class RunFile(Section):
     limit: how many instances, taken from a seeded order round the groups; null for all.
     polish: a second model that rewrites instruction and feedback; null for none.
     variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
+    matrix: axes whose combinations are the variants (`harness.config.matrix`).
     """
 
     task: TaskSection
@@ -181,6 +191,7 @@ class RunFile(Section):
     judges: tuple[()] = ()
     polish: SecondModelSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(default_factory=dict)
 
     @field_validator("limits", "budget", mode="before")
     @classmethod
@@ -230,15 +241,20 @@ class RunFile(Section):
             for key in changes:
                 if not all(key.split(".")):
                     raise ValueError(f"{name!r} holds {shown(key)!r}, which is no key.path")
-                if key.split(".")[0] == "variants":
+                if key.split(".")[0] in ("variants", "matrix"):
                     raise ValueError(f"{name!r} holds variants of its own, which it cannot")
         return variants
 
     @model_validator(mode="after")
-    def _shots_wait(self) -> RunFile:
-        if self.task.shots:
-            raise ValueError("task.shots: only 0 so far; few-shot prompts are not built yet")
+    def _matrix_makes_variants(self) -> RunFile:
+        if self.matrix and self.variants:
+            raise ValueError("variants and matrix do not go together: write one of them")
+        self._variants_are_flat(expanded(self.matrix))
         return self
+
+    def combinations(self) -> dict[str, dict[str, Any]]:
+        """The variants, as written or as the matrix has them: name to overrides."""
+        return expanded(self.matrix) if self.matrix else self.variants
 
 
 LONGEST_NAME = 200
@@ -265,7 +281,7 @@ GROWING = ("samples", "rounds.max", "limit")
 """Keys that a continued run may raise, never lower."""
 
 MAY_CHANGE = (
-    *("limits", "budget", "variants"),
+    *("limits", "budget", "variants", "matrix"),
     *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
     *("model.price", "polish.price", "polish.limits"),
 )
@@ -285,7 +301,10 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """The dotted keys in which a run may not differ from what it was begun with."""
+    """The dotted keys in which a run may not differ from what it was begun with.
+
+    A section that one of them lacks, or has as a number, is named once.
+    """
     old, new = (flatten(run.model_dump(mode="json")) for run in (before, now))
     differing = []
     for key in sorted(old.keys() | new.keys()):
@@ -296,12 +315,19 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
         if key in GROWING and _grew(old.get(key), new.get(key)):
             continue
         differing.append(key)
-    return differing
+    return [key for key in differing if not any(key.startswith(f"{one}.") for one in differing)]
 
 
 def value(run: RunFile, key: str) -> Any:
     """The value of a dotted key, None where the run file has no such key."""
-    return flatten(run.model_dump(mode="json")).get(key)
+    tree = run.model_dump(mode="json")
+    flat = flatten(tree)
+    if key in flat:
+        return flat[key]
+    found: Any = tree
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
 def _grew(old: int | None, new: int | None) -> bool:

@@ -115,7 +115,7 @@ def foresee(
     cached, first = 0, None
     total = _Sum(price, plan.run.decoding.max_tokens)
     for owed in plan.owed(ledger):
-        messages = plan.task.messages(owed.instance, ())
+        messages = plan.opening(owed.instance).messages
         first = first or messages
         size = sum(len(message.content) for message in messages)
         if owed.round == 1:

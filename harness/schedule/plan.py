@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harness.config.run_file import MOST, RunFile
-from harness.middleware.key import provider_seed
+from harness.middleware.key import messages_hash, provider_seed
 from harness.ports import Task
 from harness.records import Instance, Message, Origin, Outcome, Request
 from harness.schedule.selection import limited
+from harness.schedule.shots import Shots
 from harness.store.ledger import Ledger
 
 
@@ -27,18 +28,44 @@ class OwedSample(NamedTuple):
     redraw: int = 0
 
 
+class Opening(NamedTuple):
+    """What round 1 sends, and the unit that statistics count the instance to.
+
+    cluster: see `harness.records.Attempt`.
+    """
+
+    messages: tuple[Message, ...]
+    cluster: str
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The work of a run, as a function of its task and run file.
 
     sends_seed: the backend takes a provider seed.
     retried: outcomes whose attempts are made again.
+    shots: of a few-shot run, None for a zero-shot one.
     """
 
     task: Task[Any]
     run: RunFile
     sends_seed: bool = True
     retried: Collection[Outcome] = frozenset({"error"})
+    shots: Shots | None = None
+
+    def __post_init__(self) -> None:
+        if self.run.task.shots.n and self.shots is None:
+            raise ValueError("the run file asks for shots, and the plan has none")
+
+    def opening(self, instance: Instance[Any]) -> Opening:
+        """An instance's first messages.
+
+        The cluster is that of the prompt without shots, so that zero-shot and few-shot
+        runs pair, and instances that share a prompt stay one unit whatever they are shown.
+        """
+        bare = self.task.messages(instance, ())
+        cluster = instance.cluster or messages_hash(bare)
+        return Opening(self.shots.messages(instance) if self.shots else bare, cluster)
 
     def instances(self) -> Iterator[Instance[Any]]:
         """The run's instances in its order, anew at each call.

@@ -149,8 +149,7 @@ class Runner:
     async def _sample(self, work: OwedSample) -> bool | None:
         """Do a sample's owed rounds, one after the other; whether the last one passed."""
         instance, sample, first, redraw = work
-        messages = self._plan.task.messages(instance, ())
-        cluster = instance.cluster or messages_hash(messages)
+        messages, cluster = self._plan.opening(instance)
         done_rounds = self._ledger.rounds(instance.id, sample, before=first)
         polished: list[Rewriting] = []
         if done_rounds:  # what was sent, which a second model may have polished

@@ -55,7 +55,7 @@ class Manifest:
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
         self.id: str = self._content.setdefault("id", uuid4().hex)
-        config = run.model_dump_json(exclude={"limits", "budget", "variants"})
+        config = run.model_dump_json(exclude={"limits", "budget", "variants", "matrix"})
         self._content |= {
             "schema_version": SCHEMA_VERSION,
             "run": folder.name,

@@ -10,17 +10,19 @@ import pytest
 import yaml
 
 from harness.mock import MockServer
+from harness.store.run_folder import run_name
 from tests.cli.command import ROOT, harness
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
-HOSTED = {"openai", "anthropic"}
+HOSTED = {"openai", "openai_completions", "anthropic"}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_config_runs(
     path: Path, tmp_path: Path, request: pytest.FixtureRequest, mock_server: MockServer
 ) -> None:
-    backend = yaml.safe_load(path.read_text())["model"]["backend"]
+    content = yaml.safe_load(path.read_text())
+    backend = content["model"]["backend"]
     environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
     options = ["--limit", "13"]
     if backend == "replay":
@@ -31,9 +33,11 @@ def test_a_config_runs(
         options += ["-o", f"model.base_url={url}", "-o", "task.dataset=builtin"]
     ended = harness("run", path, *options, env=environment)
     assert ended.returncode == 0, ended.stderr
-    found = msgspec.json.decode((tmp_path / path.stem / "metrics.json").read_bytes())
-    assert found["n_instances"] == 13
-    assert found["overall"]["n"] > 0
+    for variant in content.get("variants", {"": {}}):
+        folder = tmp_path / run_name(path.stem, variant)
+        found = msgspec.json.decode((folder / "metrics.json").read_bytes())
+        assert found["n_instances"] == 13
+        assert found["overall"]["n"] > 0
     assert (backend in HOSTED) == (mock_server.stats().requests > 0)
 
 

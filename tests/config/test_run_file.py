@@ -104,7 +104,6 @@ def test_a_seed_is_a_whole_number_that_files_can_hold(seed: Any) -> None:
 
 
 def test_what_is_not_built_yet_says_so() -> None:
-    assert "few-shot prompts are not built yet" in problem(task={"name": "t", "shots": 1})
     assert "judges are not built yet" in problem(judges=["a"])
 
 
@@ -219,6 +218,7 @@ def test_a_run_continues_as_itself() -> None:
         ({"task": {"name": "collie", "dataset": "builtin"}}, "task.dataset"),
         ({"task": {"name": "collie"}}, "task.dataset"),
         ({"task": {"name": "collie", "dataset": "v1", "extra": 1}}, "task.extra"),
+        ({"task": BASE["task"] | {"shots": 1}}, "task.shots"),
         ({"model": BASE["model"] | {"backend": "simulated"}}, "model.backend"),
         ({"model": BASE["model"] | {"name": "gpt-5"}}, "model.name"),
         ({"model": BASE["model"] | {"base_url": "http://other/v1"}}, "model.base_url"),

@@ -82,10 +82,21 @@ class CollieTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The instruction, as recorded or as rendered."""
-        if shots:
-            raise ConfigError("The task 'collie' takes no shots.", "Set task.shots to 0.")
-        return (Message("user", instance.data.prompt),)
+        """The instruction, as recorded or as rendered.
+
+        Shots go before it as in the published one-shot prompts: instruction and example,
+        each in lines of their own, then a blank line.
+
+        Raises: ConfigError for a shot without an example.
+        """
+        shown = []
+        for shot in shots:
+            if shot.data.example is None:
+                raise ConfigError(
+                    f"{shot.id!r} has no example and cannot be a shot.", "Give it an 'example'."
+                )
+            shown.append(f"{shot.data.prompt}\n{shot.data.example}\n\n")
+        return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
         """``constraints``, and for a word ``word`` where there is a word list."""
@@ -108,6 +119,11 @@ class CollieTask:
     def gold(self, instance: Instance[Item]) -> str | None:
         """The example; 20 of the published 2,080 do not pass with today's NLTK."""
         return instance.data.example
+
+    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+        """Whether the shot's example satisfies this instance's constraint."""
+        example = shot.data.example
+        return example is not None and self._verdict(instance, example).passed
 
     def _verdict(self, instance: Instance[Item], text: str) -> Verdict:
         return check(instance.data.specification, text, splitter(self._nltk_data))

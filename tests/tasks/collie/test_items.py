@@ -1,4 +1,5 @@
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,19 @@ def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
         kind("tasks").build("collie", {"dataset": "v1"}, data=DataFolder(tmp_path))
 
 
-def test_shots_are_refused() -> None:
+def test_shots_are_shown_in_the_published_form() -> None:
     builtin = CollieTask(data=DataFolder(Path("nowhere")))
-    instance = next(builtin.instances())
-    with pytest.raises(ConfigError, match="no shots"):
-        builtin.messages(instance, [instance])
+    one, two, three = islice(builtin.instances(), 3)
+    (message,) = builtin.messages(three, [one, two])
+    assert message.content == (
+        f"{one.data.prompt}\n{one.data.example}\n\n"
+        f"{two.data.prompt}\n{two.data.example}\n\n{three.data.prompt}"
+    )
+
+
+def test_a_shot_needs_an_example(tmp_path: Path) -> None:
+    bare = task(tmp_path, "mine.jsonl", json.dumps(ITEM))
+    (instance,) = bare.instances()
+    with pytest.raises(ConfigError, match="'haiku' has no example"):
+        bare.messages(instance, [instance])
+    assert not bare.gives_away(instance, instance)

@@ -3,14 +3,19 @@
 import json
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from harness.config.shots import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
+from harness.schedule.shot_selection import Pool, Selection
+from harness.schedule.shots import Shots
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.levels import Splitter
@@ -123,3 +128,73 @@ def test_feedback_is_as_recorded(recorded: Recorded) -> None:
     for why, (sign, known) in OLDER_NLTK.items():
         for key in known:
             assert sign.search(others[key]), (key, why)
+
+
+LEAKING = {
+    *("ccnews_c04/0", "ccnews_c05/0", "ccnews_c06a/0", "ccnews_c07/0"),
+    *("guten_c08/0", "guten_c11/0", "guten_c12/0", "english_c02/0", "english_c03/0"),
+}
+"""Instances whose published one-shot prompt shows their own example: the shots of all others."""
+
+OLDER_WORDING = {"word03", "para01", "para05"}
+"""Structures whose instructions have other words in the one-shot prompts: 272 of 1,192."""
+
+
+def asking(instance: Instance[Item], prompt: str) -> Instance[Item]:
+    return replace(instance, data=replace(instance.data, prompt=prompt))
+
+
+def test_one_shot_prompts_are_the_published_ones(recorded: Recorded) -> None:
+    task = CollieTask("v1", data=DataFolder(recorded.folder.parent))
+    published = {
+        row["id"]: row["oneshot_prompt"]
+        for row in read_jsonl(recorded.folder / "instances.jsonl")
+        if row["oneshot_prompt"] is not None
+    }
+    assert len(published) == 1192
+    shots = {instance.id: instance for instance in recorded.instances if instance.id in LEAKING}
+    exact, leaking = 0, set()
+    for instance in recorded.instances:
+        if instance.id not in published:
+            continue
+        text = published[instance.id]
+        shot = next(shot for shot in shots.values() if f"\n{shot.data.example}\n\n" in text)
+        (message,) = task.messages(instance, [shot])
+        if instance.data.structure in OLDER_WORDING:
+            first, last = text.split(f"\n{shot.data.example}\n\n")
+            assert first != shot.data.prompt
+            (message,) = task.messages(asking(instance, last), [asking(shot, first)])
+        else:
+            exact += 1
+        assert message.content == text, instance.id
+        if (instance.data.example or "") in text:
+            leaking.add(instance.id)
+            assert task.gives_away(instance, shot)
+    assert exact == 920
+    assert leaking == LEAKING
+
+
+@pytest.mark.parametrize("within", [("structure",), ("structure", "source")])
+def test_shots_do_not_leak_as_the_published_ones_do(
+    recorded: Recorded, within: tuple[str, ...]
+) -> None:
+    task = CollieTask("v1", data=DataFolder(recorded.folder.parent))
+    section = ShotsSection(n=1, within=within, form="message", allow_fewer=True)
+    selection = Selection(task, section, Pool(task))
+    shots, units = Shots(selection), english()
+    lacking: Counter[str] = Counter()
+    for instance in recorded.instances:
+        chosen = selection.of(instance)
+        assert shots.messages(instance) == task.messages(instance, chosen)
+        if not chosen:
+            lacking[instance.groups["structure"]] += 1
+            continue
+        (shot,) = chosen
+        example = shot.data.example or ""
+        assert shot.id != instance.id
+        assert shot.data.prompt != instance.data.prompt
+        assert all(shot.groups[label] == instance.groups[label] for label in within)
+        assert not check(instance.data.specification, example, units).passed
+        assert check(shot.data.specification, example, units).passed
+    # All other examples pass "at least 10 characters" and its like: these have no shot at all.
+    assert lacking == {"word01": 32, "sent03": 3, "para04": 3}

@@ -1,0 +1,71 @@
+"""A matrix is the variants of all combinations."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.config.loading import load
+from harness.config.matrix import expanded
+from harness.errors import ConfigError
+
+RUN = "task: {name: collie}\nmodel: {backend: simulated}\n"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text(RUN + text)
+    return path
+
+
+def test_every_combination_is_a_run(tmp_path: Path) -> None:
+    text = (
+        "matrix:\n  model.accuracy: [0.1, 0.9]\n"
+        "  rounds: {one: {}, four: {rounds.max: 4, rounds.stop_on_pass: false}}\n"
+    )
+    runs = load(written(tmp_path, text), ["samples=2"])
+    assert list(runs) == ["0.1.one", "0.1.four", "0.9.one", "0.9.four"]
+    four = runs["0.9.four"]
+    assert four.model.options["accuracy"] == 0.9
+    assert (four.rounds.max, four.rounds.stop_on_pass, four.samples) == (4, False, 2)
+    assert not four.matrix
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from("abc"), st.lists(st.integers(), min_size=1, max_size=9, unique=True)
+    )
+)
+def test_as_many_as_the_product_and_each_its_own(matrix: dict[str, list[int]]) -> None:
+    made = expanded(matrix)
+    wanted = 1
+    for values in matrix.values():
+        wanted *= len(values)
+    assert len(made) == (wanted if matrix else 0)
+    assert len({tuple(changes.items()) for changes in made.values()}) == len(made)
+    assert all(list(changes) == list(matrix) for changes in made.values())
+
+
+def test_names_of_values() -> None:
+    assert list(expanded({"model.name": ["Qwen/Qwen3-8B", None, True, 0.5]})) == [
+        *("Qwen-Qwen3-8B", "null", "true", "0.5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("matrix: {samples: []}", "matrix.samples is empty"),
+        ("matrix: {samples: [1, 1]}", "holds a value twice"),
+        ("matrix: {decoding.stop: [[a], [b]]}", "name its values"),
+        ("matrix: {samples: [1, 2]}\nvariants: {a: {}}", "do not go together"),
+        ("matrix: {model.name: ['a b']}", "cannot name a run"),
+        ("matrix: {x: {a: {matrix.y: 1}}}", "variants of its own"),
+        ("matrix: {limit: [%s], seed: [%s]}" % ((",".join(map(str, range(1, 40))),) * 2), "more"),
+        ("matrix: {sampels: [1, 2]}", "sampels"),
+    ],
+)
+def test_what_makes_no_runs_is_told(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load(written(tmp_path, text + "\n"))
