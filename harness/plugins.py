@@ -1,4 +1,5 @@
-"""The one door for parts that a run file names: backends, tasks, checkers, judges.
+"""The one door for parts that a run file names: backends, tasks, checkers, judges,
+metrics.
 
 A built-in is a module of the kind's package (module name = name in the run
 file); a third party registers an entry point in the kind's group. Both offer
@@ -31,6 +32,7 @@ PACKAGES = {
     "tasks": "harness.tasks",
     "checkers": "harness.scoring.checkers",
     "judges": "harness.scoring.judges",
+    "metrics": "harness.scoring.metrics",
 }
 """Kind -> package of the built-ins; the entry-point group is ``harness.KIND``."""
 
@@ -39,6 +41,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "tasks": ("name", "shots"),
     "checkers": ("name",),
     "judges": ("name",),
+    "metrics": ("name",),
 }
 """Kind -> keys beside the options in the run file: also what a mistyped one may mean."""
 

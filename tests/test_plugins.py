@@ -144,7 +144,7 @@ def test_an_option_that_is_missing_is_named() -> None:
 
 def test_options_are_filled_in_with_their_defaults() -> None:
     options = kind("backends").options("replay", {"path": "x.jsonl"})
-    assert options.model_dump() == {"path": "x.jsonl", "match": "prompt"}
+    assert options.model_dump(exclude_none=True) == {"path": "x.jsonl", "match": "prompt"}
 
 
 def test_an_option_may_be_named_like_a_method_of_pydantic_or_have_no_type(
@@ -162,7 +162,7 @@ def test_parameters_that_gather_the_rest_are_no_options(install: Install) -> Non
         kind("backends").options("echo", {"kwargs": 1})
 
 
-def test_there_are_four_kinds() -> None:
-    assert set(PACKAGES) == {"backends", "tasks", "checkers", "judges"}
+def test_the_kinds() -> None:
+    assert set(PACKAGES) == {"backends", "tasks", "checkers", "judges", "metrics"}
     with pytest.raises(ValueError, match="no such kind"):
         kind("secrets")

@@ -111,6 +111,36 @@ def show(
         show_instance(run, instance)
 
 
+@app.command("ablation")
+def ablation(
+    name: Annotated[
+        str, typer.Argument(help="The run file's name: its variants' runs are NAME.VARIANT.")
+    ],
+    baseline: Annotated[
+        str, typer.Option(metavar="VARIANT", help="Compare with it; by default the first one.")
+    ] = "",
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="Average and pair over its groups; by default the first label of all the runs.",
+        ),
+    ] = "",
+    score: Annotated[
+        str,
+        typer.Option(help="By default what the task is measured by, else pass_rate."),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Gains by its groups, too, such as category.")
+    ] = "",
+    form: Annotated[str, typer.Option("--format", help="table, markdown, csv or json.")] = "table",
+) -> None:
+    """Show what the variants of a run file gain over one of them, and which claims hold."""
+    from harness.cli.ablation import show_ablation
+
+    show_ablation(name, baseline=baseline, over=over, score=score, by=by, form=form)
+
+
 @app.command("score")
 def score(
     run: Annotated[

@@ -18,6 +18,7 @@ from pathlib import Path
 from harness.datasets.archive import member
 from harness.datasets.collie_dill import write_instances
 from harness.datasets.collie_logs import write_generations
+from harness.datasets.gpt3_predictions import write_predictions
 from harness.errors import DataMissing, nearest
 
 
@@ -67,6 +68,12 @@ class DataSet:
     folder: str
     originals: tuple[Original, ...]
     products: tuple[Product, ...]
+
+
+def as_it_is(original: Path) -> Iterator[bytes]:
+    """An original's own bytes."""
+    with original.open("rb") as file:
+        yield from iter(lambda: file.read(2**16), b"")
 
 
 _COLLIE = (
@@ -159,7 +166,77 @@ PUNKT = DataSet(
     ),
 )
 
-CATALOGUE = {found.name: found for found in (COLLIE, PUNKT)}
+_REFRAMING = (
+    "https://raw.githubusercontent.com/allenai/reframing/8f361e4635c64cc173043d32c53fd6902840ad4a"
+)
+_ANSWERS = "074949352f02599609accc6449c0f8e88ef242fc"
+_TASKS = {
+    "subtask003_mctaco_question_generation_event_duration": (
+        116_536,
+        "c35d424de6667c1924186e6ffaabd4fdacc1b82a661111d3975d6200854dcad1",
+    ),
+    "subtask005_mctaco_wrong_answer_generation_event_duration": (
+        212_523,
+        "897255ea948e491cb1e73fbd05712e3facd69b4898b37117c587d300c17ff8e5",
+    ),
+    "subtask008_mctaco_wrong_answer_generation_transient_stationary": (
+        70_780,
+        "6c806d169d64e7144f6da372e4630994b8b0a0f5fa42390fd290ece28ffc7e50",
+    ),
+    "subtask022_cosmosqa_passage_inappropriate_binary": (
+        229_155,
+        "c4cbd73db95fd55b294afce0dbed2227e6c3cb5a11b8e8458ba6e4b489a0e051",
+    ),
+    "subtask034_winogrande_question_modification_object": (
+        2_343_588,
+        "b46edab45342e8b2e16fdd2ecdcc5cc91cb2a4468682a8f33ad5cadd1a5d6b08",
+    ),
+    "subtask039_qasc_find_overlapping_words": (
+        1_789_856,
+        "fbd327f6b0a68733c87f6f4d9440bad7d49f813957977ac4f3633574b13c1d43",
+    ),
+    "subtask044_essential_terms_identifying_essential_words": (
+        777_763,
+        "2f1d035b3b51d056ae4e9bbb2fecd9aab1b3ebb98574c4bb9ab7ec185e696e0a",
+    ),
+}
+"""Task -> bytes and sha256 of its file."""
+
+# The seven tasks whose recorded answers are scored here; all 61 are behind a form on the home page.
+NATURAL_INSTRUCTIONS = DataSet(
+    name="natural_instructions",
+    about="Natural Instructions v1: seven tasks, with the recorded answers of GPT-3",
+    licence="Apache-2.0",
+    home="https://instructions.apps.allenai.org",
+    folder="natural_instructions",
+    originals=(
+        *(
+            Original(f"{task}.json", f"{_REFRAMING}/Dataset_Jsons/{task}.json", size, sha256, size)
+            for task, (size, sha256) in _TASKS.items()
+        ),
+        Original(
+            f"{_ANSWERS}.zip",
+            f"https://github.com/allenai/natural-instructions-v1/archive/{_ANSWERS}.zip",
+            size=None,
+            sha256=None,
+            limit=2**28,
+        ),
+    ),
+    products=(
+        *(
+            Product(f"natural_instructions/tasks/{task}.json", f"{task}.json", as_it_is, sha256)
+            for task, (_, sha256) in _TASKS.items()
+        ),
+        Product(
+            "natural_instructions/gpt3_predictions.jsonl",
+            f"{_ANSWERS}.zip",
+            partial(write_predictions, tasks=_TASKS),
+            "947e2d909ab15b4f72b1618dcf1feba7b0a24db611296ed41ce7619c9d98349b",
+        ),
+    ),
+)
+
+CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS)}
 
 
 def data_set(name: str) -> DataSet:

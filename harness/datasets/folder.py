@@ -6,6 +6,7 @@ PosixPath('/data/collie/instances.jsonl')
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import zlib
@@ -28,9 +29,18 @@ class DataFolder:
     def file(self, name: str) -> Path:
         """The file that a run file names: below the data folder, else as a path of its own.
 
+        A JSONL file may be there packed, with ``.gz`` after its name.
+
         Raises: DataMissing, naming the command that brings it.
         """
-        return self._found(name, _is_file, "file")
+        try:
+            return self._found(name, _is_file, "file")
+        except DataMissing:
+            if not name.endswith(".jsonl"):
+                raise
+            with contextlib.suppress(DataMissing):
+                return self._found(f"{name}.gz", _is_file, "file")
+            raise
 
     def place(self, name: str) -> Path:
         """The file or folder that a run file names, for data sets of several files.

@@ -3,7 +3,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE, COLLIE, DataSet, data_set
+from harness.datasets.catalogue import CATALOGUE, COLLIE, NATURAL_INSTRUCTIONS, DataSet, data_set
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing
 from tests.datasets import originals
@@ -45,9 +45,18 @@ def test_collies_hashes_are_those_of_the_reference_data(data_dir: Path) -> None:
     assert sha256(data_dir / "collie" / "all_data.dill") == COLLIE.originals[0].sha256
 
 
+def test_natural_instructions_hashes_are_those_of_the_reference_data(data_dir: Path) -> None:
+    *tasks, answers = NATURAL_INSTRUCTIONS.products
+    assert len(tasks) == 7
+    for product in tasks:
+        assert sha256(data_dir / product.path) == product.sha256
+    # Their archive is put together again from the reference data in test_gpt3_predictions.
+    assert answers.path.endswith("gpt3_predictions.jsonl")
+
+
 def test_a_mistyped_name_names_the_nearest() -> None:
     with pytest.raises(DataMissing, match="no data set 'colie'") as caught:
         data_set("colie")
     assert caught.value.remedy == "Did you mean 'collie'?"
-    with pytest.raises(DataMissing, match="Valid names: collie, punkt"):
+    with pytest.raises(DataMissing, match="Valid names: collie, natural_instructions, punkt"):
         data_set("zzz")

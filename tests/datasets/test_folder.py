@@ -32,6 +32,17 @@ def test_a_file_of_its_own_is_found_by_its_path(
     assert data.file("~/own.jsonl") == own
 
 
+def test_a_packed_file_stands_in_for_the_one_that_is_named(data: DataFolder) -> None:
+    packed = data.root / "collie" / "rows.jsonl.gz"
+    packed.touch()
+    assert data.file("collie/rows.jsonl") == packed
+    plain = data.root / "collie" / "rows.jsonl"
+    plain.touch()
+    assert data.file("collie/rows.jsonl") == plain
+    with pytest.raises(DataMissing, match=r"'collie/others\.jsonl' is neither"):
+        data.file("collie/others.jsonl")
+
+
 def test_a_place_is_a_file_or_a_folder(data: DataFolder, tmp_path: Path) -> None:
     assert data.place("collie") == data.root / "collie"
     assert data.place("collie/instances.jsonl").is_file()

@@ -34,6 +34,12 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
     return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)
 
 
+def covered(text: str, source: str) -> tuple[int, int]:
+    """How many words a text has, and how many of them are a source's, in its order."""
+    words = tokens(text)
+    return len(words), _common(words, tokens(source))
+
+
 def tokens(text: str) -> tuple[str, ...]:
     """The stemmed words of a text."""
     return _remembered(text) if len(text) <= MEMORABLE else _tokens(text)

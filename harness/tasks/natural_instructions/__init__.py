@@ -16,14 +16,17 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, nearest
+from harness.plugins import kind
+from harness.ports import Metric
 from harness.records import Instance, Message, Score
 from harness.tasks.natural_instructions.answers import Measures, Truncation
 from harness.tasks.natural_instructions.categories import SHIPPED, UNKNOWN, Categories
-from harness.tasks.natural_instructions.encodings import fields_of, label
+from harness.tasks.natural_instructions.claims import CLAIMS, named_fields
+from harness.tasks.natural_instructions.encodings import WORDING, fields_of, label
 from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, Item, Showing
 from harness.tasks.natural_instructions.loading import read_task, task_files
 from harness.tasks.natural_instructions.schema import NaturalTask
@@ -49,12 +52,15 @@ class NaturalInstructionsTask:
     instances: how many of each task at most; null for all. The authors take 50.
     categories: a YAML file, task to category, over what is known of the tasks.
     token_budget: tokens of the longest prompt, where examples fit.
+    metrics: further ones, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
     token_table: the model's tokens (r50k_base.tiktoken and the like), in the data folder or a path
         of its own; null for an estimate.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"
     measure = "rouge_l"
+    claims = CLAIMS
+    fields = staticmethod(named_fields)
 
     def __init__(
         self,
@@ -69,13 +75,15 @@ class NaturalInstructionsTask:
         categories: str | None = None,
         token_budget: int = GPT3_PROMPT,
         token_table: str | None = None,
+        metrics: list[dict[str, Any]] | None = None,
         *,
         data: DataFolder,
     ) -> None:
         self.dataset = dataset
         self._files = _chosen(_path(dataset, data), tasks)
         _check_numbers(examples, instances, self._files)
-        self._measures = Measures(truncation, tuple(stop or ()))
+        self._metrics = _built(metrics or [])
+        self._measures = Measures(truncation, tuple(stop or ()), self._metrics)
         self._category_files = [data.file(categories)] if categories else []
         self._told = [Categories.read(file) for file in self._category_files]
         self._known = Categories.read(SHIPPED)
@@ -108,16 +116,22 @@ class NaturalInstructionsTask:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hashes of tasks and categories, and whose stems ROUGE-L compares."""
-        listed = "".join(f"{name} {sha256(path)}\n" for name, path in self._files.items())
-        found = {
+        hashes = {name: sha256(path) for name, path in self._files.items()}
+        listed = "".join(f"{name} {found}\n" for name, found in hashes.items())
+        told = {
             "dataset": self.dataset,
             "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
             "categories_sha256": " ".join(map(sha256, [*self._category_files, SHIPPED])),
             "stemmer": f"Porter, nltk {version('nltk')}",
+            # So that a run of some of the tasks can be compared with one of all.
+            **{f"task_sha256/{name}": found for name, found in hashes.items()},
         }
+        if self._showing.form == "chat":
+            told["wording_sha256"] = WORDING
+        told |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
-            found["tokens"] = sha256(self._table) if self._table else "estimate"
-        return found
+            told["tokens"] = sha256(self._table) if self._table else "estimate"
+        return told
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
@@ -126,14 +140,14 @@ class NaturalInstructionsTask:
         if shots:
             raise ConfigError(
                 "The task 'natural_instructions' takes no shots.",
-                "Set task.shots to 0, and task.examples to how many are to be shown.",
+                "Set task.shots.form to turns, or task.examples to how many are to be shown.",
             )
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
         """ROUGE-L of the whole answer and of its first line, exact match, and more (`Measures`)."""
         item = instance.data
-        return self._measures.scores(item.outputs, text, item.labels)
+        return self._measures.scores(item.outputs, text, item.labels, item.input)
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
         """That of an empty text, as in the authors' evaluation: 0, for want of any word."""
@@ -149,6 +163,19 @@ class NaturalInstructionsTask:
         """The first reference that the truncation leaves right."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)
+
+
+def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
+    built: dict[str, Metric] = {}
+    for options in metrics:
+        name = options.get("name")
+        if not isinstance(name, str):
+            raise ConfigError("A metric of task.metrics has no name.", "Write {name: bleurt, ...}.")
+        if name in built:
+            raise ConfigError(f"task.metrics names {name!r} twice.", "Name it once.")
+        own = {key: value for key, value in options.items() if key != "name"}
+        built[name] = kind("metrics").build(name, own)
+    return built
 
 
 def _path(dataset: str, data: DataFolder) -> Path:

@@ -10,15 +10,17 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.errors import ConfigError
+from harness.ports import Metric
 from harness.records import Score
 from harness.scoring.overlap.match import exact_match, named_label, token_f1
 from harness.scoring.overlap.rouge_l import rouge_l
 from harness.scoring.truncation import before_stop, first_line
+from harness.tasks.natural_instructions.failures import failures
 
 Truncation = Literal["none", "first_line", "stop"]
 
@@ -30,14 +32,16 @@ LONGEST_REFERENCE = 60
 class Measures:
     """The scores of an answer.
 
-    truncation: which part is the answer for `exact_match`, `token_f1` and `accuracy`.
+    truncation: which part is the answer for `exact_match`, `token_f1`, `accuracy` and the metrics.
     stops: where it ends, for the truncation ``stop``.
+    metrics: further ones by name.
 
     Raises: ConfigError where the two do not go together.
     """
 
     truncation: Truncation
     stops: Sequence[str] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.truncation == "stop") != bool(self.stops):
@@ -59,11 +63,12 @@ class Measures:
         return exact_match(self.answer(text), outputs)
 
     def scores(
-        self, outputs: Sequence[str], text: str, labels: Collection[str] = ()
+        self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
     ) -> dict[str, Score]:
         """The scores of a text by name.
 
         outputs: the references.
+        source: the input.
         labels: of a classification, bare; then there is an `accuracy`, which forgives what follows
             the label.
         """
@@ -83,7 +88,12 @@ class Measures:
                 label is not None and exact_match(label, outputs),
                 reason="" if label is not None else "names no label",
             )
-        return found
+            found["no_label"] = Score(label is None)
+        for name, metric in self.metrics.items():
+            found[name] = Score(metric.score(answer, outputs))
+        whole = exact_match(text, outputs)
+        ways = failures(text, right=whole, references=outputs, source=source)
+        return found | {name: Score(failed) for name, failed in ways.items()}
 
 
 def _quoted(text: str) -> str:

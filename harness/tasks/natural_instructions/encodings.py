@@ -10,6 +10,7 @@ says the same to a model that converses, and asks for the output alone.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.errors import ConfigError, nearest
@@ -150,3 +151,9 @@ def _chat_example(title: str, example: Example, explained: bool = True) -> str:
         lines += [f"Reason: {reason}"] if reason else []
         lines += [f"Suggestion: {suggestion}"] if suggestion else []
     return "\n".join(lines)
+
+
+_SAMPLE = Example("input", "output", "reason", "suggestion")
+_ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
+WORDING = hashlib.sha256(chat(_ALL, FIELDS, "text", (_SAMPLE,)).encode()).hexdigest()
+"""Hash of what the chat form says in words of its own: a run's prompts depend on it."""

@@ -36,11 +36,13 @@ class Item(Struct, frozen=True):
     """An instance as it is asked.
 
     n_examples: how many right ones are shown.
+    input: what is asked about, without the instruction.
     labels: the bare answers there are, where the task is a classification.
     """
 
     id: str
     prompt: str
+    input: str
     outputs: tuple[str, ...]
     category: str
     n_examples: int
@@ -72,6 +74,7 @@ class Showing:
             yield Item(
                 id=f"{task.name}/{entry.id}",
                 prompt=self._prompt(task.instruction, entry, positives),
+                input=entry.input,
                 outputs=entry.outputs,
                 category=category,
                 n_examples=len(positives),

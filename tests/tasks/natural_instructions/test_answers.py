@@ -10,7 +10,10 @@ TEXT = " Yes.\n\ninput: Is it?"
 def test_both_rouges_are_told_whatever_the_truncation() -> None:
     for truncation, passed in (("none", False), ("first_line", True)):
         scores = Measures(truncation).scores(["yes"], TEXT)
-        assert list(scores) == ["rouge_l", "rouge_l_first_line", "exact_match", "token_f1"]
+        assert list(scores) == [
+            *("rouge_l", "rouge_l_first_line", "exact_match", "token_f1"),
+            *("redundant", "goes_on", "copies_input"),
+        ]
         assert scores["rouge_l"].value == pytest.approx(0.4)
         assert scores["rouge_l_first_line"].value == 1.0
         assert scores["exact_match"].passed is passed
@@ -32,6 +35,7 @@ def test_a_label_counts_though_more_follows() -> None:
     assert (wrong["accuracy"].value, wrong["accuracy"].reason) == (False, "")
     none = Measures("none").scores(["Yes."], "Perhaps.", {"yes", "no"})
     assert (none["accuracy"].value, none["accuracy"].reason) == (False, "names no label")
+    assert [found["no_label"].value for found in (scores, wrong, none)] == [False, False, True]
 
 
 def test_the_reason_quotes_a_reference_in_short() -> None:

@@ -12,7 +12,10 @@ def test_ours_knows_the_papers_tasks() -> None:
         "incorrect answer generation"
     )
     assert known.of("subtask002_quoref_answer_generation") == "answer generation"
-    assert known.of("subtask034_winogrande_question_modification_object") == "minimal modification"
+    assert (
+        known.of("subtask034_winogrande_question_modification_object")
+        == "minimal text modification"
+    )
     assert known.of("subtask039_qasc_find_overlapping_words") == "verification"
     assert known.of("another") is None
 

@@ -125,7 +125,7 @@ def test_the_seven_tasks_have_categories(recorded: Recorded) -> None:
         "subtask005": "incorrect answer generation",
         "subtask008": "incorrect answer generation",
         "subtask022": "classification",
-        "subtask034": "minimal modification",
+        "subtask034": "minimal text modification",
         "subtask039": "verification",
         "subtask044": "verification",
     }

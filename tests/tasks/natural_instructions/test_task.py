@@ -1,4 +1,5 @@
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,9 @@ def test_golds_pass_and_others_fail(truncation: str) -> None:
         assert gold is not None
         scores = built.score(instance, gold)
         assert verdict(scores) is True
-        assert {score.value for score in scores.values()} == {1.0}
+        ways = {"redundant", "goes_on", "copies_input", "no_label"}
+        assert {score.value for name, score in scores.items() if name not in ways} == {1.0}
+        assert not any(score.value for name, score in scores.items() if name in ways)
         wrong = built.score(instance, built.gold(other) or "")
         assert verdict(wrong) is False
         assert "right" in built.feedback(instance, gold, scores)
@@ -139,3 +142,54 @@ def test_a_missing_data_set_names_the_command(tmp_path: Path) -> None:
         task(DataFolder(tmp_path), dataset="v1")
     with pytest.raises(DataInvalid, match="holds no task"):
         task(dataset=str(tmp_path))
+
+
+def test_a_metric_of_a_package_is_one_of_the_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package of BLEURT's shape: it counts letters in common."""
+    package = tmp_path / "bleurt"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "score.py").write_text(
+        "class BleurtScorer:\n"
+        "    def __init__(self, checkpoint): self.checkpoint = checkpoint\n"
+        "    def score(self, *, references, candidates):\n"
+        "        return [len(set(r) & set(c)) / len(set(r) | set(c))\n"
+        "                for r, c in zip(references, candidates, strict=True)]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    metric = {"name": "bleurt", "checkpoint": str(package)}
+    built = task(metrics=[metric], truncation="first_line")
+    instance = next(built.instances())
+    gold = built.gold(instance) or ""
+    assert built.score(instance, gold)["bleurt"].value == 1.0
+    worse = built.score(instance, "zzz")["bleurt"]
+    assert (worse.value, worse.passed) == (0.0, None)
+    assert built.fingerprint()["bleurt"] == "bleurt bleurt"
+    with pytest.raises(ConfigError, match="twice"):
+        task(metrics=[metric, metric])
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ({}, "has no name"),
+        ({"name": "bleurd"}, "no metric named 'bleurd'"),
+        ({"name": "bleurt", "checkpoint": "/nowhere"}, "no BLEURT checkpoint"),
+        ({"name": "bleurt", "checkpoint": "."}, "not installed"),
+        ({"name": "bleurt", "path": "."}, "no option 'path'"),
+    ],
+)
+def test_a_metric_that_cannot_be_had_is_told_before_any_work(
+    metric: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "bleurt"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=said):
+        task(metrics=[metric])
+
+
+def test_the_words_of_the_chat_form_are_in_the_fingerprint() -> None:
+    assert task(form="chat").fingerprint()["wording_sha256"]
+    assert "wording_sha256" not in task(form="paper").fingerprint()

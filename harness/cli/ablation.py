@@ -1,0 +1,114 @@
+"""`harness ablation`: what the variants of a run file gain over one of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import cast
+
+from harness.analysis.ablation import ablate
+from harness.analysis.claims import findings
+from harness.analysis.comparable import Variant, settings
+from harness.analysis.question import Question
+from harness.assemble import measure
+from harness.cli.console import messages, output
+from harness.config.settings import Settings
+from harness.errors import ConfigError, DataMissing, HarnessError, nearest
+from harness.plugins import kind
+from harness.ports import Claiming
+from harness.report.ablation_export import as_csv, as_json, as_markdown
+from harness.report.ablation_table import ablation_table
+from harness.report.tables import inert
+from harness.store.reader import read_columns
+from harness.store.run_folder import RunFolder, all_runs, run_name
+
+FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
+
+
+def show_ablation(
+    name: str, *, baseline: str, over: str, score: str, by: str, form: str = "table"
+) -> None:
+    """Print the table of the runs ``NAME.VARIANT``, computed anew from their attempts.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    if form not in ("table", *FORMATS):
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    folders = _folders(name)
+    variants = [_variant(name, folder) for folder in folders]
+    asked = Question(baseline=baseline, over=over, score=score, by=by)
+    table = ablate(variants, asked)
+    if by:
+        place = [variant.name for variant in variants].index(table.baseline)
+        member = _members(folders[place], table.over, by)
+        asked = Question(baseline=baseline, over=over, score=score, by=by, member=member)
+        table = ablate(variants, asked)
+    found = findings(variants, table, _claiming(table.task))
+    if form == "table":
+        output.print(ablation_table(found))
+    else:  # as it is: a file's lines are not to be folded
+        sys.stdout.write(FORMATS[form](found))
+
+
+def _folders(name: str) -> list[RunFolder]:
+    """The runs of a file's variants, in the order in which they were begun."""
+    path = Path(name)
+    root = path.parent if path.parent.name else Settings().runs_dir
+    runs = all_runs(root)
+    prefix = run_name(path.name, "?").removesuffix("?")
+    found = [run for run in runs if run.name.startswith(prefix)]
+    if len(found) < 2:
+        there = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
+        bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
+        raise DataMissing(
+            f"There is {there} in {root}: nothing to compare.",
+            nearest(path.name, bases - {path.name})
+            or "Start some with a run file that has variants (docs/run-files.md).",
+        )
+    started = {run.name: run.read_manifest().get("started_at") for run in found}
+    return sorted(found, key=lambda run: (started[run.name] or float("inf"), run.name))
+
+
+def _variant(base: str, folder: RunFolder) -> Variant:
+    return Variant(
+        folder.name.removeprefix(run_name(Path(base).name, "?").removesuffix("?")),
+        measure(folder),
+        settings(folder.read_config()),
+        folder.read_manifest().get("fingerprint", {}),
+    )
+
+
+def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
+    """Group of one label to its group of another, coarser one.
+
+    Raises: ConfigError where that label is none.
+    """
+    attempts, _ = read_columns(folder.attempts)
+    found: dict[str, str] = {}
+    for groups in attempts.instances.groupings:
+        if (
+            over in groups
+            and by in groups
+            and found.setdefault(groups[over], groups[by]) != groups[by]
+        ):
+            raise ConfigError(
+                f"The group {groups[over]!r} of {over!r} is in several of {by!r}.",
+                "Name with --by a label that is coarser, such as a task's category.",
+            )
+    if not found:
+        raise ConfigError(
+            f"The run {folder.name!r} has no groups of {by!r}.", nearest(by, attempts.labels())
+        )
+    return found
+
+
+def _claiming(task: str) -> Claiming | None:
+    """The task's claims, None where it makes none; a task that is gone hides no table."""
+    try:
+        plugin = kind("tasks").load(task)
+    except HarnessError as error:
+        messages.print(inert(f"No claims: {error}"))
+        return None
+    if hasattr(plugin, "claims") and hasattr(plugin, "fields"):
+        return cast("Claiming", plugin)
+    return None

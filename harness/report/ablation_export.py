@@ -1,0 +1,102 @@
+"""An ablation for other programs and documents: Markdown, CSV and JSON.
+
+Nothing is rounded in CSV and JSON, and nothing that is not known is 0 there:
+it is empty, or null.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from harness.analysis.claims import Findings
+from harness.report.ablation_figures import (
+    by_percent,
+    captions,
+    cells,
+    field_cells,
+    field_notes,
+    whole,
+)
+
+
+def as_json(findings: Findings) -> str:
+    """Everything, in ASCII: no character of it can reach a terminal as a control."""
+    return json.dumps(msgspec.to_builtins(findings), indent=2) + "\n"
+
+
+def as_csv(findings: Findings) -> str:
+    """A line for each variant."""
+    table = findings.table
+    by = list(table.rows[0].by)
+    named = ["variant", "baseline", "marks", "groups", "mean", "same_groups", "common_groups"]
+    figures = ["gain_percent", "difference", "ci95_low", "ci95_high", "p_value", "p_holm"]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*named, *figures, *(f"gain_percent {whole(name)}" for name in by)])
+    for row in table.rows:
+        low, high = row.ci95 or (None, None)
+        gain = None if row.is_baseline else row.gain.percent
+        writer.writerow(
+            [
+                *(whole(row.variant), row.is_baseline, "; ".join(row.marks)),
+                *(row.n_groups, row.mean, row.same_groups, row.gain.n),
+                *(gain, row.difference, low, high, row.p_value, row.p_holm),
+                *(None if row.is_baseline else row.by[name].percent for name in by),
+            ]
+        )
+    return file.getvalue()
+
+
+def as_markdown(findings: Findings) -> str:
+    """The tables as they are in the terminal, with every column."""
+    return "\n".join(_markdown(findings)) + "\n"
+
+
+def _markdown(findings: Findings) -> Iterable[str]:
+    table = findings.table
+    by = list(table.rows[0].by)
+    headings = [*cells(table.rows[0], table.over), *(f"{name} %" for name in by)]
+    rows = []
+    for row in table.rows:
+        marks = f" ({'; '.join(row.marks)})" if row.marks else ""
+        gains = [by_percent(row, name) for name in by]
+        rows.append([row.variant + marks, *cells(row, table.over).values(), *gains])
+    yield from _lines(["variant", *headings], rows)
+    yield from ("", *(_escaped(note) for note in captions(table)))
+    if findings.fields:
+        yield ""
+        found = [
+            [
+                gain.field + ("†" if gain.other_forms else ""),
+                *(gain.less, gain.more, *field_cells(gain)),
+            ]
+            for gain in findings.fields
+        ]
+        yield from _lines(
+            ["field", "without", "with", "difference", "95%", f"more on ({table.over})"], found
+        )
+        yield from ("", *(_escaped(note) for note in field_notes(findings.fields)))
+    if findings.claims:
+        yield ""
+        told = [[c.verdict, f"“{c.says}”", c.source, c.evidence] for c in findings.claims]
+        yield from _lines(["verdict", "claim", "source", "evidence"], told)
+
+
+def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    for number, row in enumerate([headings, *rows]):
+        yield f"| {' | '.join(map(_escaped, row))} |"
+        if number == 0:
+            yield f"|{'---|' * len(headings)}"
+
+
+def _escaped(text: str) -> str:
+    """On one line, with nothing that Markdown or a terminal would obey."""
+    shown = whole(text)
+    for mark in "\\|<>[]`*":
+        shown = shown.replace(mark, f"\\{mark}")
+    return shown

@@ -1,0 +1,60 @@
+"""BLEURT: how well an answer says what a reference says, as a trained model judges it.
+
+Sellam et al. 2020, arXiv 2004.04696. It needs the authors' package, which is not on PyPI, and one
+of their checkpoints:
+
+    pip install git+https://github.com/google-research/bleurt
+    task: {name: natural_instructions, metrics: [{name: bleurt, checkpoint: ~/BLEURT-20}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError
+
+
+class BleurtMetric:
+    """BLEURT by the authors' own package.
+
+    checkpoint: the folder of the trained model.
+
+    Raises: ConfigError where package or checkpoint are missing.
+    """
+
+    def __init__(self, checkpoint: str) -> None:
+        self._checkpoint = Path(checkpoint).expanduser()
+        if not self._checkpoint.is_dir():
+            raise ConfigError(
+                f"There is no BLEURT checkpoint at {self._checkpoint}.",
+                "Download one (https://github.com/google-research/bleurt), and name its folder.",
+            )
+        self._scorer  # noqa: B018 (now, and not after the first answer is paid for)
+
+    @cached_property
+    def _scorer(self) -> Any:
+        try:
+            from bleurt.score import BleurtScorer
+        except ImportError:
+            raise ConfigError(
+                "The metric 'bleurt' needs the package bleurt, which is not installed.",
+                "pip install git+https://github.com/google-research/bleurt",
+            ) from None
+        return BleurtScorer(str(self._checkpoint))
+
+    def fingerprint(self) -> str:
+        """What the scores depend on: the checkpoint's name."""
+        return f"bleurt {self._checkpoint.name}"
+
+    def score(self, answer: str, references: Sequence[str]) -> float:
+        """The best score over the references: about 0 to 1, not bounded."""
+        found = self._scorer.score(
+            references=list(references), candidates=[answer] * len(references)
+        )
+        return float(max(found))
+
+
+plugin = BleurtMetric

@@ -1,0 +1,90 @@
+"""Paired t, Holm and Cochran's Q against SciPy and sums by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from harness.analysis.paired import heterogeneity, holm, paired
+
+NUMBER = st.floats(-1, 1).map(lambda value: round(value, 6))
+PAIRS = st.lists(st.tuples(NUMBER, NUMBER), min_size=2, max_size=20)
+
+
+@given(PAIRS)
+def test_is_scipys_paired_t(pairs: list[tuple[float, float]]) -> None:
+    first, second = map(list, zip(*pairs, strict=True))
+    assume(np.std(np.subtract(first, second)) > 1e-7)
+    found, expected = paired(first, second), stats.ttest_rel(first, second)
+    assert found.difference == pytest.approx(np.mean(np.subtract(first, second)), abs=1e-12)
+    assert found.p_value == pytest.approx(expected.pvalue, abs=1e-9)
+    assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)), abs=1e-9)
+    assert found.n_more == sum(one > other for one, other in pairs)
+
+
+@given(PAIRS, st.integers(2, 50))
+def test_several_intervals_are_bonferronis(pairs: list[tuple[float, float]], m: int) -> None:
+    first, second = map(list, zip(*pairs, strict=True))
+    assume(np.std(np.subtract(first, second)) > 1e-7)
+    expected = stats.ttest_rel(first, second).confidence_interval(1 - 0.05 / m)
+    assert paired(first, second).interval(m) == pytest.approx(tuple(expected), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "difference"),
+    [([], [], None), ([0.75], [0.25], 0.5), ([0.5, 0.7, 0.3], [0.3, 0.5, 0.1], 0.2)],
+)
+def test_nothing_is_sure_where_nothing_varies(
+    first: list[float], second: list[float], difference: float | None
+) -> None:
+    found = paired(first, second)
+    assert found.difference == pytest.approx(difference)
+    assert (found.interval(), found.p_value) == (None, None)
+
+
+def test_pairs_are_pairs() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        paired([1, 2], [1])
+
+
+@pytest.mark.parametrize(
+    ("p_values", "adjusted"),
+    [
+        # 4 * .01; 3 * .02; then 2 * .03 and 1 * .04 (0.06 is not lowered to 0.04)
+        ([0.01, 0.04, 0.03, 0.02], [0.04, 0.06, 0.06, 0.06]),
+        ([0.005, 0.011, 0.02, 0.04, 0.13], [0.025, 0.044, 0.06, 0.08, 0.13]),
+        ([0.6, 0.7], [1.0, 1.0]),
+        ([None, 0.02, None, 0.01], [None, 0.02, None, 0.02]),
+        ([], []),
+    ],
+)
+def test_holm(p_values: list[float | None], adjusted: list[float | None]) -> None:
+    found = holm(p_values)
+    assert [p is None for p in found] == [p is None for p in adjusted]
+    assert [p for p in found if p is not None] == pytest.approx(
+        [p for p in adjusted if p is not None]
+    )
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_lies_between_the_values_and_bonferroni(p_values: list[float]) -> None:
+    found = holm(p_values)
+    for p, adjusted in zip(p_values, found, strict=True):
+        assert adjusted is not None
+        assert p <= adjusted <= min(1.0, len(p_values) * p) + 1e-12
+    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    ranked = [found[place] for place in order]
+    assert ranked == sorted(p for p in ranked if p is not None)
+
+
+def test_heterogeneity_is_cochrans() -> None:
+    effects, stderrs = np.array([0.1, 0.3, -0.2]), np.array([0.1, 0.05, 0.2])
+    weights = 1 / stderrs**2
+    q = float(np.sum(weights * (effects - np.average(effects, weights=weights)) ** 2))
+    found = heterogeneity(list(effects), list(stderrs))
+    assert found == pytest.approx(stats.chi2.sf(q, 2))
+    assert found is not None
+    assert found < 0.05
+    assert heterogeneity([0.1, 0.1], [0.1, 0.2]) == pytest.approx(1.0)
+    assert heterogeneity([0.1], [0.1]) is None
