@@ -18,7 +18,7 @@ from harness.plugins import kind
 from harness.ports import Claiming
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_table import ablation_table
-from harness.report.tables import inert
+from harness.report.cells import inert
 from harness.store.reader import read_columns
 from harness.store.run_folder import RunFolder, all_runs, run_name
 

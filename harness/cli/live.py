@@ -16,7 +16,7 @@ from rich.text import Text
 
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
-from harness.report.tables import inert
+from harness.report.cells import inert
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
 

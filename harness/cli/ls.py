@@ -9,7 +9,8 @@ from harness.analysis.metrics import Metrics, from_json
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import HarnessError
-from harness.report.tables import inert, runs_table
+from harness.report.cells import inert
+from harness.report.runs_table import runs_table
 from harness.store.run_folder import RunFolder, all_runs
 
 

@@ -23,7 +23,8 @@ from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
 from harness.records import OUTCOMES, Outcome
-from harness.report.tables import run_tables, runs_table
+from harness.report.run_tables import run_tables
+from harness.report.runs_table import runs_table
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
 from harness.store.run_folder import fresh_base, run_name

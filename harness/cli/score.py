@@ -23,7 +23,7 @@ from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import DataMissing, StoreFailed
 from harness.records import SCHEMA_VERSION
-from harness.report.tables import inert
+from harness.report.cells import inert
 from harness.report.verdict_changes import change_line, change_tables
 from harness.schedule.rescore import Change, Changes, Recorded, line, rescored
 from harness.store.manifest import package_versions

@@ -6,7 +6,7 @@ from harness.assemble import measure
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import DataMissing
-from harness.report.tables import run_tables
+from harness.report.run_tables import run_tables
 from harness.report.transcript import transcript
 from harness.store.reader import read_instance
 from harness.store.run_folder import find_run

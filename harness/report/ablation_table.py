@@ -27,7 +27,7 @@ from harness.report.ablation_figures import (
     field_notes,
     whole,
 )
-from harness.report.tables import inert
+from harness.report.cells import inert
 
 LEAST_NAME = 24
 """Columns of a name, if it is longer: the rest is folded."""

@@ -10,7 +10,7 @@ from rich.box import SIMPLE
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
-from harness.report.tables import inert
+from harness.report.cells import inert
 
 _WIDE = 75
 

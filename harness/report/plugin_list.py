@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.tables import inert
+from harness.report.cells import inert
 from harness.report.transcript import inert_text
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.config.prices import Entry, Price, Rates
-from harness.report.tables import inert
+from harness.report.cells import inert
 from harness.report.transcript import inert_text
 
 _UNSTATED = "-"

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.records import Attempt, Score
-from harness.report.tables import inert
+from harness.report.cells import inert
 
 STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judged", "yellow")}
 

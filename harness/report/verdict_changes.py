@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.tables import MOST_GROUPS, inert
+from harness.report.cells import inert
+from harness.report.group_table import MOST_GROUPS
 from harness.report.transcript import inert_text
 from harness.schedule.rescore import Change, Changes, Verdicts
 

@@ -13,7 +13,7 @@ from harness.analysis.claims import FieldGain, Findings, Verdict
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_figures import p_value
 from harness.report.ablation_table import ablation_table, folded
-from tests.report.test_tables import HOSTILE, WIDTHS, rendered, row
+from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered, row
 
 LONG = "definition_prompt_avoid_emphasis_negative_positive_max"
 

@@ -10,7 +10,10 @@ from rich.console import Console, RenderableType
 
 from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
 from harness.records import OUTCOMES, Usage
-from harness.report.tables import MOST_GROUPS, inert, run_tables, runs_table
+from harness.report.cells import inert
+from harness.report.group_table import MOST_GROUPS
+from harness.report.run_tables import run_tables
+from harness.report.runs_table import runs_table
 
 WIDTHS = (60, 80, 120)
 
