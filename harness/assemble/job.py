@@ -314,8 +314,11 @@ def _polisher(job: Job, session: Session) -> Polisher | None:
     return Polisher(call_stack(model, session), model.section.name, decoding, model.cost)
 
 
-def foresee_job(job: Job) -> Outlook:
-    """What a job would do; no provider is asked, and no reply or attempt is written."""
+def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
+    """What a job would do; no provider is asked, and no reply or attempt is written.
+
+    before: names of calls that will have been made by then, by the variants that come first.
+    """
     backend = job.model.backend
     by_instance = "by_instance" in backend.features
 
@@ -326,10 +329,18 @@ def foresee_job(job: Job) -> Outlook:
     ledger = Ledger(job.folder.attempts)
     price = job.model.price.cost if job.model.price else None
     path = replies_path(job.settings)
-    if not backend.cacheable or not path.exists():
+    if not backend.cacheable:
         return foresee(plan, ledger, key, lambda _: False, price)
+    if not path.exists():
+        return foresee(plan, ledger, key, lambda name: name in before, price)
     with ReplyFile(path) as replies:
-        return foresee(plan, ledger, key, lambda name: replies.get(name) is not None, price)
+        return foresee(
+            plan,
+            ledger,
+            key,
+            lambda name: name in before or replies.get(name) is not None,
+            price,
+        )
 
 
 def measure(folder: RunFolder) -> Metrics:

@@ -7,10 +7,36 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from harness.assemble import Job
+from harness.assemble import Job, foresee_job
 from harness.cli.console import output
 from harness.report.transcript import inert_text
 from harness.schedule.outlook import Outlook, Spread
+
+
+def show_outlooks(jobs: Sequence[Job], missing: Sequence[str]) -> None:
+    """Print what each of the jobs would do after those before it; of several, what all would.
+
+    missing: as for `show_outlook`.
+    """
+    outlooks: list[Outlook] = []
+    made: set[str] = set()
+    for job in jobs:
+        outlook = foresee_job(job, made)
+        made |= outlook.calls
+        outlooks.append(outlook)
+        show_outlook(job, outlook, missing)
+    if len(jobs) == 1:
+        return
+    costs = [outlook.usd for outlook in outlooks]
+    known = [cost for cost in costs if cost is not None]
+    table = Table.grid(padding=(0, 2))
+    for name, value in {
+        "all": f"{len(jobs):,} runs, one after the other; a call that they share is paid once",
+        "calls to pay": _spread(Spread.sum(outlook.to_pay for outlook in outlooks)),
+        "cost": _cost(Spread.sum(known) if len(known) == len(costs) else None),
+    }.items():
+        table.add_row(Text(name, style="dim"), Text(value, style="bold"))
+    output.print("", table)
 
 
 def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
@@ -26,11 +52,11 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         "model": f"{run.model.name} by {run.model.backend} {job.model.backend.endpoint}".strip(),
         "instances": f"{outlook.instances:,}",
         "samples": f"{outlook.samples:,}, {outlook.owed_samples:,} of them owed",
-        "calls of round 1": f"{outlook.calls:,} distinct, {outlook.cached:,} of them cached",
+        "calls of round 1": f"{len(outlook.calls):,} distinct, {outlook.cached:,} of them cached",
         "calls to pay": _spread(outlook.to_pay),
         "input tokens": f"about {_spread(outlook.input_tokens)}",
         "output tokens": _spread(outlook.output_tokens),
-        "cost": _cost(outlook),
+        "cost": _cost(outlook.usd),
     }
     if job.shots is not None:
         lacking = job.shots.lacking
@@ -65,8 +91,7 @@ def _spread(figure: Spread) -> str:
     return f"{figure.low:,.0f} to {figure.high:,.0f}"
 
 
-def _cost(outlook: Outlook) -> str:
-    usd = outlook.usd
+def _cost(usd: Spread | None) -> str:
     if usd is None:
         return "not known: the model has no price (harness prices says how to state one)"
     if usd.high is None:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
-from harness.assemble import Job, Rates, Result, execute, foresee_job, prepare
+from harness.assemble import Job, Rates, Result, execute, prepare
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
-from harness.cli.outlook import show_outlook
+from harness.cli.outlook import show_outlooks
 from harness.config.loading import load
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
@@ -77,8 +77,7 @@ def run_file(
         for name, run in zip(names, runs.values(), strict=True)
     ]
     if dry_run:
-        for job in jobs:
-            show_outlook(job, foresee_job(job), missing)
+        show_outlooks(jobs, missing)
         return 0
     again = _again(file, overrides, limit, base, retry)
     results: dict[str, Metrics] = {}

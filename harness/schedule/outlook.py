@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness.middleware.key import messages_hash
@@ -34,6 +34,14 @@ class Spread:
         both = None if self.high is None or high is None else self.high + high
         return Spread(self.low + low, both)
 
+    @classmethod
+    def sum(cls, spreads: Iterable[Spread]) -> Spread:
+        """Of several."""
+        total = cls(0.0, 0.0)
+        for spread in spreads:
+            total = total.plus(spread.low, spread.high)
+        return total
+
 
 NOTHING = Spread(0.0, 0.0)
 
@@ -43,7 +51,8 @@ class Outlook:
     """What a run would do.
 
     samples: of the whole run; owed_samples: those unfinished.
-    calls: distinct first-round calls that are owed; cached: those of them that are paid for.
+    calls: distinct first-round calls that are owed, by name; cached: those of them that are
+        paid for.
     to_pay: calls to be paid: where every first answer passes, and where every
         round of feedback is needed and nothing of it is shared or cached.
     input_tokens, output_tokens: of these calls, by rule of thumb.
@@ -55,7 +64,7 @@ class Outlook:
     instances: int
     samples: int
     owed_samples: int
-    calls: int
+    calls: frozenset[str]
     cached: int
     to_pay: Spread
     input_tokens: Spread
@@ -134,7 +143,7 @@ def foresee(
         instances=samples // plan.run.samples,
         samples=samples,
         owed_samples=owed_samples,
-        calls=len(calls),
+        calls=frozenset(calls),
         cached=cached,
         to_pay=total.calls,
         input_tokens=total.read,

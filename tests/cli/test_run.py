@@ -273,6 +273,20 @@ def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
     assert "both.thrice" in listed
 
 
+def test_the_dry_run_of_variants_counts_shared_calls_once(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "both.yaml"
+    file.write_text(
+        "task: {name: collie}\nmodel: {backend: openai, name: gpt-4}\nlimit: 13\n"
+        "decoding: {max_tokens: 100}\nvariants: {one: {}, two: {samples: 2}, three: {seed: 1}}\n"
+    )
+    said = harness("run", file, "--dry-run").stdout
+    figures = [line.split()[-1] for line in said.splitlines() if line.startswith("calls to pay")]
+    # The first answers of the second are the first's; another seed asks for others.
+    assert figures == ["13", "13", "13", "39"]
+    assert "3 runs" in said
+    assert said.count("OPENAI_API_KEY: a real run") == 3
+
+
 def test_no_file_of_a_run_holds_a_secret(runs: Path) -> None:
     with MockServer(api_key="sk-very-secret") as server:
         ended = harness(
