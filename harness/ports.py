@@ -33,7 +33,8 @@ class Backend(Protocol):
         The decoding parameters it takes (``temperature``, ``top_p``,
         ``max_tokens``, ``stop``, ``extra``, ``seed``; all others are refused
         before any work), and ``max_tokens_required``; ``conversation``: takes
-        more than one turn; ``by_instance``: its answers depend on the instance
+        more than one turn; ``recorded``: its answers are there already, whatever is
+        asked; ``by_instance``: its answers depend on the instance
         asked for, not on the prompt alone; ``free``: its calls cost no money (a
         local server); ``simulated``: its answers are made up, and every table
         must say so.

@@ -17,7 +17,6 @@ from math import fsum
 from msgspec import Struct
 
 from harness.analysis.comparable import Variant, differing, refuse_incomparable
-from harness.analysis.metrics import Group
 from harness.analysis.paired import holm, paired
 from harness.analysis.question import PASS_RATE, Question, the_baseline, the_label, the_score
 from harness.errors import ConfigError
@@ -27,12 +26,14 @@ class Gain(Struct, frozen=True, kw_only=True):
     """A mean against the baseline's, over the groups that both have.
 
     n: those groups; of: the baseline's.
+    mean: of them, unweighted; null without a group.
     percent: (mean - baseline's) / baseline's * 100; null without a group, and
         where the baseline's mean is 0.
     """
 
     n: int
     of: int
+    mean: float | None
     percent: float | None
 
 
@@ -150,7 +151,8 @@ def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
     before = fsum(base[name] for name in common)
     after = fsum(values[name] for name in common)
     percent = (after - before) / before * 100 if before else None
-    return Gain(n=len(common), of=len(base), percent=percent)
+    mean = after / len(common) if common else None
+    return Gain(n=len(common), of=len(base), mean=mean, percent=percent)
 
 
 def _row(variant: Variant, baseline: Variant, over: str, score: str, asked: Question) -> Row:
@@ -194,24 +196,22 @@ def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[
     if more:
         doubts.append(f"{counted(more, over)} that the baseline lacks")
     if variant.metrics.complete and baseline.metrics.complete:
-        unlike = sum(
-            _instances(groups[name], variant) != _instances(others[name], baseline)
-            for name in groups.keys() & others.keys()
-        )
+        common = groups.keys() & others.keys()
+        unlike = sum(groups[name].instances != others[name].instances for name in common)
         if unlike:
             doubts.append(f"other instances in {counted(unlike, over)}")
     if score == PASS_RATE:
         missing = sum(group.not_judged for group in groups.values())
     else:
-        measured = [group.scores[score] for group in groups.values() if score in group.scores]
-        missing = sum(mean.not_measured for mean in measured)
+        missing = sum(
+            group.scores[score].not_measured
+            if score in group.scores
+            else group.n + group.not_judged
+            for group in groups.values()
+        )
     if missing:
         doubts.append(f"{missing:,} samples without {score}")
     return doubts
-
-
-def _instances(group: Group, variant: Variant) -> float:
-    return (group.n + group.not_judged) / (variant.settings.get("samples") or 1)
 
 
 def _adjusted(row: Row, p_holm: float | None) -> Row:

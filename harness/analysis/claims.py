@@ -16,12 +16,12 @@ from typing import Literal
 from msgspec import Struct
 
 from harness.analysis.ablation import Ablation, counted, group_values, several
-from harness.analysis.comparable import Variant
-from harness.analysis.paired import Paired, heterogeneity, holm, paired
+from harness.analysis.comparable import Variant, changed
+from harness.analysis.paired import ROUNDING, Paired, heterogeneity, holm, paired
 from harness.analysis.question import PASS_RATE
 from harness.ports import Claim, Claiming
 
-VerdictWord = Literal["holds", "holds on average", "does not hold", "not tested"]
+VerdictWord = Literal["holds", "undecided", "does not hold", "not tested"]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -85,10 +85,16 @@ class Evidence:
         self._task = task
         self._units = several(table.over)
         self._of: dict[str, Variant] = {}
-        self.silent = [variant.name for variant in variants if variant.marks]
+        baseline = next(variant for variant in variants if variant.name == table.baseline)
+
+        def same(variant: Variant) -> bool:
+            """But for the prompt: another model's gain is no gain of the field's."""
+            return all(key.startswith("task.") for key in changed(baseline, variant))
+
+        self.silent = [v.name for v in variants if v.marks or not same(v)]
         for variant in variants:
             encoding = _encoding(variants, variant.name)
-            if encoding and not variant.marks and self._values(variant):
+            if encoding and not variant.marks and self._values(variant) and same(variant):
                 rival = self._of.get(encoding)
                 if rival is None or self._rank(variant) > self._rank(rival):
                     self._of[encoding] = variant
@@ -189,9 +195,10 @@ class Evidence:
         mixed = sum(min(found) < 0 < max(found) for found in several.values())
         p_values = [self._unlike(v, baseline) for v in others if v.name in several]
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
-        word: VerdictWord = "holds" if beyond else "holds on average" if mixed else "does not hold"
+        word: VerdictWord = "holds" if beyond else "undecided" if mixed else "does not hold"
         return word, (
-            f"{mixed} of {len(several)} other encodings gain on some {self._units} and lose on "
+            f"{mixed} of {len(several)} other encodings (of each, the run with the most examples) "
+            f"gain on some {self._units} and lose on "
             f"others; of {beyond} the gains differ by more than their errors (Cochran's Q, Holm)"
         )
 
@@ -207,7 +214,7 @@ class Evidence:
         for name in base.keys() & values.keys():
             stderrs = [_stderr(run, table, name) for run in (variant, baseline)]
             error = hypot(*(found or 0.0 for found in stderrs))
-            if None not in stderrs and error > 0:
+            if None not in stderrs and error > ROUNDING:
                 effects.append(values[name] - base[name])
                 errors.append(error)
         return heterogeneity(effects, errors)
@@ -232,7 +239,7 @@ def _encoding(variants: Sequence[Variant], name: str) -> str:
 def _word(difference: float, interval: tuple[float, float] | None) -> VerdictWord:
     if difference <= 0:
         return "does not hold"
-    return "holds" if interval is not None and interval[0] > 0 else "holds on average"
+    return "holds" if interval is not None and interval[0] > 0 else "undecided"
 
 
 def _stderr(variant: Variant, table: Ablation, group: str) -> float | None:

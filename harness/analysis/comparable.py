@@ -67,8 +67,10 @@ def settings(run: RunFile) -> dict[str, Any]:
     return told
 
 
-def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str) -> None:
+def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
     """Refuse runs of other tasks and other data than the baseline's.
+
+    over: the label whose groups are compared; empty where instances are.
 
     Runs of other parts of the same data may be compared on the parts that both
     have, where the fingerprints name the parts.
@@ -94,7 +96,7 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
                 "Run the variants again on the same data.",
             )
         label = next(iter(ours)).partition(PART)[0]
-        if label != over:
+        if over and label != over:
             raise RunConflict(
                 f"{names} take different groups of {label!r}, so that a {over!r} of one is not "
                 "that of the other.",
@@ -113,7 +115,7 @@ def _parts(variant: Variant) -> dict[str, str]:
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
     """Sentences on what the variants differ in."""
-    keys = sorted({key for variant in variants for key in _changed(baseline, variant)})
+    keys = sorted({key for variant in variants for key in changed(baseline, variant)})
     own = [key for key in keys if key.startswith("task.")]
     if own:
         yield f"The variants differ in {', '.join(own)}."
@@ -129,10 +131,11 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
     }
     scored -= {"dataset", "dataset_sha256"}
     if scored:
-        yield f"They were scored with another {', '.join(sorted(scored))}."
+        yield f"They were made or scored with another {', '.join(sorted(scored))}."
 
 
-def _changed(baseline: Variant, variant: Variant) -> list[str]:
+def changed(baseline: Variant, variant: Variant) -> list[str]:
+    """The settings in which two runs differ."""
     keys = baseline.settings.keys() | variant.settings.keys()
     return [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
 

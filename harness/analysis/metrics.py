@@ -92,8 +92,12 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The same figures for the instances of one group; as in `Metrics`."""
+    """The same figures for the instances of one group; as in `Metrics`.
 
+    instances: a digest of which they are, whatever their order.
+    """
+
+    instances: str = ""
     scores: dict[str, Mean] = {}
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]

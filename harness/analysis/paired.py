@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 
-# Standard errors below this are rounding of a sum that is exactly zero.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
+"""Standard errors below this are rounding of a sum that is exactly zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     pairs for a sample of the units that one wants to speak of.
     """
     differences = [one - other for one, other in zip(first, second, strict=True)]
-    n, n_more = len(differences), sum(found > _ROUNDING for found in differences)
+    n, n_more = len(differences), sum(found > ROUNDING for found in differences)
     if not n:
         return Paired(0, None, None, 0)
     mean = fsum(differences) / n
@@ -77,7 +77,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     stderr = sqrt(squares / (n - 1) / n)
     # What rounding leaves grows with the values, which need not be below 1.
     largest = max(1.0, *map(abs, first), *map(abs, second))
-    return Paired(n, mean, stderr if stderr > _ROUNDING * largest else None, n_more)
+    return Paired(n, mean, stderr if stderr > ROUNDING * largest else None, n_more)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

@@ -90,7 +90,9 @@ def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
 def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
     last = attempts.last_rounds()
     at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
+    here = np.unique(attempts.instance)
     return Group(
+        instances=f"{int(np.bitwise_xor.reduce(attempts.instances.digest[here])) & 2**64 - 1:016x}",
         **msgspec.structs.asdict(_rate(last)),
         scores=_scores(last, fractions),
         pass_at_k=at_k,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from harness.assemble.parts import build_task
@@ -16,11 +17,16 @@ from harness.store.run_folder import RunFolder, find_run
 
 
 def build_shots(
-    run: RunFile, task: Task[Any], settings: Settings, folder: RunFolder
+    run: RunFile,
+    task: Task[Any],
+    settings: Settings,
+    folder: RunFolder,
+    siblings: Collection[str] = (),
 ) -> Shots | None:
     """The shots of a run, None for a zero-shot run, which costs nothing here.
 
     folder: the run's own, whose mistakes it cannot learn from.
+    siblings: names of the variants of its file, which may grow before it begins.
 
     Raises: ConfigError; DataMissing.
     """
@@ -35,6 +41,12 @@ def build_shots(
     source = build_task(run, settings, section.source) if section.source else task
     mistakes = None
     if section.run is not None:
+        if section.run in siblings and section.run != folder.name:
+            raise ConfigError(
+                f"task.shots.run: {section.run!r} is a variant of the same file, whose errors may "
+                "be others by the time that this one begins.",
+                "Run it from a file of its own first, and name that run.",
+            )
         mistakes = Mistakes(_earlier(section.run, run, task, settings, folder).attempts)
     return Shots(Selection(task, section, Pool(source), mistakes))
 

@@ -74,6 +74,7 @@ class Job:
 
     retried: outcomes whose attempts are made again.
     sharing: runs that the budget is shared with (the other variants of a file).
+    variant: of its file; empty where that has none.
     shots: of a few-shot run, None for a zero-shot one.
     """
 
@@ -85,6 +86,7 @@ class Job:
     polish: Model | None = None
     retried: frozenset[Outcome] = frozenset({"error"})
     sharing: tuple[RunFolder, ...] = ()
+    variant: str = ""
     shots: Shots | None = None
 
     @property
@@ -115,12 +117,14 @@ def prepare(
     rates: Rates | None = None,
     retried: Collection[Outcome] = (),
     sharing: Sequence[str] = (),
+    variant: str = "",
 ) -> Job:
     """Check a run file against its plug-ins, data, secrets and an earlier run of its name.
 
     rates: of this process, where other runs of it use the same models.
     retried: outcomes whose attempts are made again, besides failed ones.
-    sharing: names of the runs that the budget is shared with.
+    sharing: names of the runs that the budget is shared with: the variants of one file.
+    variant: which of them this one is.
 
     Raises: a `harness.errors.UserError`.
     """
@@ -153,7 +157,8 @@ def prepare(
         second,
         retried=frozenset({"error", *retried}),
         sharing=tuple(RunFolder(settings.runs_dir, other) for other in sharing if other != name),
-        shots=build_shots(run, task, settings, folder),
+        variant=variant,
+        shots=build_shots(run, task, settings, folder, sharing),
     )
     if run.budget.usd is not None:
         refuse_unpriced(run, job.models, prices)
@@ -194,6 +199,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
             fingerprint(job),
             simulated=job.simulated,
             measure=getattr(job.task, "measure", None),
+            variant=job.variant,
         )
         manifest.begin(sorted(job.retried))
         ended: Ending = "failed"

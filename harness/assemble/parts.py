@@ -202,6 +202,13 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
             f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
         )
     shots = run.task.shots
+    by_text = shots.form == "message" and "by_instance" not in backend.features
+    if shots.n and "recorded" in backend.features and not by_text:
+        raise ConfigError(
+            f"The backend {name!r} would give recorded answers under the name of few-shot ones.",
+            "Remove task.shots; or record few-shot answers, and replay them with "
+            "task.shots.form: message and model.match: prompt.",
+        )
     if "conversation" not in backend.features and shots.n and shots.form == "turns":
         raise ConfigError(
             f"The backend {name!r} takes one prompt and no turns of shots.",

@@ -74,6 +74,7 @@ class ReplayBackend:
     ) -> None:
         self.features = PARAMETERS | {
             "conversation",
+            "recorded",
             *(["by_instance"] if match == "instance" else []),
         }
         self._path = path
@@ -91,9 +92,12 @@ class ReplayBackend:
     @cached_property
     def _recorded(self) -> dict[tuple[str, int], list[_Round]]:
         recorded: dict[tuple[str, int], list[_Round]] = {}
+        columns: set[str] = set()
         for number, raw in enumerate(self._rows, start=1):
-            if not all(raw.get(name) in wanted for name, wanted in self._where.items()):
-                continue
+            if isinstance(raw, Mapping):
+                columns |= raw.keys()
+                if not all(name in raw and raw[name] in self._where[name] for name in self._where):
+                    continue
             try:
                 row = msgspec.convert(self._told(raw, number), _Row)
             except msgspec.ValidationError as error:
@@ -113,6 +117,17 @@ class ReplayBackend:
                     if self._match == "prompt"
                     else "Number the rows by 'sample'.",
                 )
+        for name in self._where:
+            if name not in columns:
+                raise DataInvalid(
+                    f"{self._path} has no column {name!r}, which model.where asks for.",
+                    nearest(name, columns),
+                )
+        if self._where and not recorded:
+            raise DataInvalid(
+                f"No row of {self._path} has what model.where asks for.",
+                "Check its values: a number and a text are not the same.",
+            )
         return recorded
 
     def _told(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
@@ -142,8 +157,10 @@ class ReplayBackend:
 
         Raises: ReplayMissing where there is none.
         """
-        prompt = next((m.content for m in request.messages if m.role == "user"), "")
         origin = request.origin
+        # Each later round has said one thing more.
+        said = [message.content for message in request.messages if message.role == "user"]
+        prompt = said[-origin.round] if len(said) >= origin.round else ""
         name = prompt if self._match == "prompt" else origin.instance
         rounds = self._recorded.get((name, origin.sample), [])
         if len(rounds) < origin.round:

@@ -53,20 +53,43 @@ def show_ablation(
 def _folders(name: str) -> list[RunFolder]:
     """The runs of a file's variants, in the order in which they were begun."""
     path = Path(name)
+    if path.suffix in (".yaml", ".yml"):  # the run file itself: what it is called is meant
+        path = Path(path.stem)
     root = path.parent if path.parent.name else Settings().runs_dir
     runs = all_runs(root)
     prefix = run_name(path.name, "?").removesuffix("?")
-    found = [run for run in runs if run.name.startswith(prefix)]
+    found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
     if len(found) < 2:
         there = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
+        if any(run.name == path.name for run in runs):
+            raise DataMissing(
+                f"The run {path.name!r} has no variants: there is nothing to compare it with.",
+                "Write variants: or matrix: into its run file (docs/run-files.md).",
+            )
         bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
         raise DataMissing(
             f"There is {there} in {root}: nothing to compare.",
             nearest(path.name, bases - {path.name})
             or "Start some with a run file that has variants (docs/run-files.md).",
         )
-    started = {run.name: run.read_manifest().get("started_at") for run in found}
-    return sorted(found, key=lambda run: (started[run.name] or float("inf"), run.name))
+    return sorted(found, key=lambda run: (_started(run), run.name))
+
+
+def _of_file(run: RunFolder, base: str) -> bool:
+    """Whether a run is a variant of the file of that name: not of another one, nor a copy.
+
+    base: may have the beginning of the variants' names after it (``FILE.gpt-4``).
+    """
+    variant = run.read_manifest().get("variant") or ""
+    if not variant:  # named by hand, or by a harness that did not say
+        return True
+    file = run.name.removesuffix(f".{variant}")
+    return file != run.name and (base == file or base.startswith(f"{file}."))
+
+
+def _started(run: RunFolder) -> float:
+    started = run.read_manifest().get("started_at")
+    return float(started) if isinstance(started, int | float) else float("inf")
 
 
 def _variant(base: str, folder: RunFolder) -> Variant:

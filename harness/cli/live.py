@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -52,6 +53,7 @@ class Display:
         self._tallies: dict[str, Tally] = {}
         self._now: _Watched | None = None
         self._live: Live | None = None
+        self._quiet = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -63,9 +65,11 @@ class Display:
             )
             with contextlib.suppress(OSError):
                 self._live.start()
+            self._quiet.enter_context(_no_echo_of_keys())
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._quiet.close()
         if self._live:
             # A terminal that has gone away is no reason for a run to fail.
             with contextlib.suppress(OSError):
@@ -94,22 +98,48 @@ class Display:
 
     def _shown(self) -> RenderableType:
         parts = [self._overview()] if len(self._runs) > 1 else []
-        if self._now:
-            parts.append(_table(*self._now))
+        now = self._now  # the run's own thread may change it meanwhile
+        if now:
+            parts.append(_table(*now))
         return Group(*parts)
 
     def _overview(self) -> RenderableType:
         """A row for each run; around the present one where there are too many for the terminal."""
         names = list(self._runs)
-        begun = max((names.index(name) for name in self._tallies), default=0)
+        tallies = self._tallies.copy()
+        begun = max((names.index(name) for name in tallies), default=0)
         room = max(MIN_ROWS, self._console.height - ROWS_BELOW)
         first = max(0, min(begun - room // 2, len(names) - room))
         rows = Table.grid(padding=(0, 2, 0, 0))
         for name in names[first : first + room]:
-            tally = self._tallies.get(name)
+            tally = tallies.get(name)
             rows.add_row(inert(self._runs[name]), *(_row(tally) if tally else (Text("waiting"),)))
         left_out = len(names) - min(room, len(names))
         return Group(rows, *([Text(f"… {left_out} more", style="dim")] if left_out else []))
+
+
+@contextlib.contextmanager
+def _no_echo_of_keys() -> Iterator[None]:
+    """Keep the terminal from writing ^C into the display, which would shift its redrawing."""
+    try:
+        import termios
+    except ImportError:  # not on this platform
+        yield
+        return
+    try:
+        stdin = sys.stdin.fileno()
+        before = termios.tcgetattr(stdin)
+        mode = termios.tcgetattr(stdin)
+        mode[3] &= ~termios.ECHOCTL
+        termios.tcsetattr(stdin, termios.TCSANOW, mode)
+    except (OSError, ValueError, termios.error):
+        yield  # no terminal to type at
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, termios.error):
+            termios.tcsetattr(stdin, termios.TCSANOW, before)
 
 
 def _row(tally: Tally) -> tuple[RenderableType, ...]:
@@ -117,7 +147,7 @@ def _row(tally: Tally) -> tuple[RenderableType, ...]:
     rate = tally.pass_rate
     return (
         Text(f"{done:,}/{whole:,}"),
-        Text("" if rate is None else f"{rate:.1%} passed"),
+        Text("" if rate is None or tally.already else f"{rate:.1%} passed"),
         Text(f"{tally.calls:,} calls" + (f" (+{tally.cached:,} cached)" if tally.cached else "")),
     )
 
@@ -175,9 +205,11 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     yield "samples", f"{tally.already + tally.finished:,}/{tally.already + tally.owed:,}"
     yield "per s", f"{tally.per_second:,.1f}"
     rate = tally.pass_rate
+    passed = "none yet" if rate is None else f"{rate:.1%}"
     if tally.already:
-        yield "this session", f"{tally.finished:,}"
-    yield "passed", "none yet" if rate is None else f"{rate:.1%}"
+        yield "this session", f"{tally.finished:,}, {passed} of them passed"
+    else:
+        yield "passed", passed
     yield "calls", f"{tally.calls:,}" + (f" (+{tally.cached:,} cached)" if tally.cached else "")
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
     yield "cost", _cost(tally)

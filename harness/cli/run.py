@@ -64,18 +64,21 @@ def run_file(
     missing: list[str] = []
     names = [run_name(base, variant) for variant in runs]
     rates, retried = Rates(), _outcomes(retry)
-    jobs = [
-        prepare(
-            run,
-            name,
-            settings,
-            secret=_without(missing) if dry_run else secret,
-            rates=rates,
-            retried=retried,
-            sharing=names,
-        )
-        for name, run in zip(names, runs.values(), strict=True)
-    ]
+    jobs = []
+    for name, (variant, run) in zip(names, runs.items(), strict=True):
+        with _of(variant):
+            jobs.append(
+                prepare(
+                    run,
+                    name,
+                    settings,
+                    secret=_without(missing) if dry_run else secret,
+                    rates=rates,
+                    retried=retried,
+                    sharing=names,
+                    variant=variant,
+                )
+            )
     if dry_run:
         show_outlooks(jobs, missing)
         return 0
@@ -89,14 +92,23 @@ def run_file(
                 if ended.result is not None:
                     results[variant] = ended.result.metrics
                 code = max(code, ended.code)
+                last = job is jobs[-1]
+                if ended.stopped and not last and code not in (INTERRUPTED, BUDGET_SPENT):
+                    messages.print(Text(f"Interrupted. To continue: {again}"), soft_wrap=True)
+                    code = INTERRUPTED
                 if code in (INTERRUPTED, BUDGET_SPENT):
                     break
+    except KeyboardInterrupt:  # between two runs
+        messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
+        code = INTERRUPTED
     finally:  # below the display, and not in it
-        _show(results, jobs, settings)
+        _show(results, jobs, settings, base)
     return code
 
 
-def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], settings: Settings) -> None:
+def _show(
+    results: Mapping[str, Metrics], jobs: Sequence[Job], settings: Settings, base: str
+) -> None:
     """The tables of a run; of several, a row for each."""
     if not results:
         return
@@ -105,10 +117,23 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], settings: Setting
         messages.print(Text(f"Results in {jobs[0].folder.path}"), soft_wrap=True)
         return
     output.print(runs_table(results))
-    messages.print(
-        Text(f"Results in {settings.runs_dir}; all of one: harness show {jobs[0].folder.name}"),
-        soft_wrap=True,
-    )
+    first = jobs[0].folder.name
+    for line in (
+        f"Results in {settings.runs_dir}; all of one: harness show {first}",
+        f"What each gains: harness ablation {base}",
+    ):
+        messages.print(Text(line), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _of(variant: str) -> Iterator[None]:
+    """Names the variant in an error of its run file."""
+    try:
+        yield
+    except ConfigError as error:
+        if not variant:
+            raise
+        raise ConfigError(f"Variant {variant!r}: {error.message}", error.remedy) from None
 
 
 def _outcomes(names: str) -> frozenset[Outcome]:
@@ -140,20 +165,31 @@ def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, r
 
 
 class _Ended(NamedTuple):
-    """How a run ended; result: None where it was stopped at once."""
+    """How a run ended.
+
+    result: None where it was stopped at once.
+    stopped: the user wanted it to end, though there may have been nothing left to do.
+    """
 
     code: int
     result: Result | None = None
+    stopped: bool = False
 
 
 def _run(job: Job, again: str, display: Display) -> _Ended:
     tallies: list[Tally] = []
+    ends: list[bool] = []
 
     @contextlib.contextmanager
     def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
         tallies.append(tally)
         shown = display.watch(job.folder.name, tally, stop, notices)
-        with interruptible(stop.request), shown:
+
+        def end() -> None:
+            ends.append(True)
+            stop.request()
+
+        with interruptible(end), shown:
             yield
 
     def say(text: str) -> None:
@@ -180,8 +216,8 @@ def _run(job: Job, again: str, display: Display) -> _Ended:
         for error, count in tallies[0].errors.most_common(5):
             say(f"  {count:,} x {inert_text(error).plain}")
         say(f"To try them again: {again}")
-        return _Ended(1, result)
-    return _Ended(0, result)
+        return _Ended(1, result, bool(ends))
+    return _Ended(0, result, bool(ends))
 
 
 def _spent(tally: Tally) -> str:

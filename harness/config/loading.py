@@ -15,6 +15,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from harness.config.matrix import keys
 from harness.config.run_file import RunFile, shown
 from harness.errors import ConfigError, nearest
 
@@ -174,6 +175,13 @@ def load(
     fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
     base = validate(_changed(raw, fixed, str(path)), str(path))
     variants = base.combinations()
+    axes = keys(base.matrix)
+    for key, _ in fixed:
+        if key in axes:
+            raise ConfigError(
+                f"{key} is an axis of the matrix in {path}, and cannot be one value for all.",
+                "Change the matrix, or leave the override out.",
+            )
     if not variants:
         return {"": base}
     runs = {}

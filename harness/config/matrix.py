@@ -33,13 +33,37 @@ def expanded(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     axes = [_named(key, axis) for key, axis in matrix.items()]
     if prod(map(len, axes)) > MOST_COMBINATIONS:
         raise ValueError(f"matrix has more than {MOST_COMBINATIONS:,} combinations")
+    _refuse_common_keys(matrix, axes)
+    made: dict[str, dict[str, Any]] = {}
+    for chosen in product(*(axis.items() for axis in axes)):
+        name = ".".join(name for name, _ in chosen)
+        if name in made:
+            raise ValueError(
+                f"matrix makes the name {name!r} twice: name its values, matrix: {{AXIS: {{NAME: "
+                "{KEY: VALUE}}}"
+            )
+        if chosen:
+            made[name] = {key: value for _, changes in chosen for key, value in changes.items()}
+    return made
+
+
+def keys(matrix: Mapping[str, Axis]) -> set[str]:
+    """The keys that a matrix sets."""
     return {
-        ".".join(name for name, _ in chosen): {
-            key: value for _, changes in chosen for key, value in changes.items()
-        }
-        for chosen in product(*(axis.items() for axis in axes))
-        if chosen
+        key
+        for name, axis in matrix.items()
+        for changes in _named(name, axis).values()
+        for key in changes
     }
+
+
+def _refuse_common_keys(matrix: Mapping[str, Axis], axes: Sequence[Mapping[str, Any]]) -> None:
+    seen: dict[str, str] = {}
+    for name, axis in zip(matrix, axes, strict=True):
+        for key in {key for changes in axis.values() for key in changes}:
+            if key in seen:
+                raise ValueError(f"matrix sets {key} by two axes, {seen[key]} and {name}")
+            seen[key] = name
 
 
 def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from harness.analysis.ablation import Row
 from harness.analysis.claims import Findings
 from harness.report.ablation_figures import (
+    by_mean,
     by_percent,
+    by_size,
     captions,
     cells,
     field_cells,
@@ -37,7 +40,8 @@ def as_csv(findings: Findings) -> str:
     figures = ["gain_percent", "difference", "ci95_low", "ci95_high", "p_value", "p_holm"]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([*named, *figures, *(f"gain_percent {whole(name)}" for name in by)])
+    groups = [f"{what} {whole(name)}" for name in by for what in ("mean", "gain_percent")]
+    writer.writerow([*named, *figures, *groups])
     for row in table.rows:
         low, high = row.ci95 or (None, None)
         gain = None if row.is_baseline else row.gain.percent
@@ -46,10 +50,15 @@ def as_csv(findings: Findings) -> str:
                 *(whole(row.variant), row.is_baseline, "; ".join(row.marks)),
                 *(row.n_groups, row.mean, row.same_groups, row.gain.n),
                 *(gain, row.difference, low, high, row.p_value, row.p_holm),
-                *(None if row.is_baseline else row.by[name].percent for name in by),
+                *(value for name in by for value in _by(row, name)),
             ]
         )
     return file.getvalue()
+
+
+def _by(row: Row, name: str) -> tuple[float | None, float | None]:
+    gain = row.by[name]
+    return gain.mean, None if row.is_baseline else gain.percent
 
 
 def as_markdown(findings: Findings) -> str:
@@ -60,11 +69,13 @@ def as_markdown(findings: Findings) -> str:
 def _markdown(findings: Findings) -> Iterable[str]:
     table = findings.table
     by = list(table.rows[0].by)
-    headings = [*cells(table.rows[0], table.over), *(f"{name} %" for name in by)]
+    headings = [*cells(table.rows[0], table.over)]
+    for name in by:
+        headings += [f"{name} ({by_size(table, name)})", "gain %"]
     rows = []
     for row in table.rows:
         marks = f" ({'; '.join(row.marks)})" if row.marks else ""
-        gains = [by_percent(row, name) for name in by]
+        gains = [figure(row, name) for name in by for figure in (by_mean, by_percent)]
         rows.append([row.variant + marks, *cells(row, table.over).values(), *gains])
     yield from _lines(["variant", *headings], rows)
     yield from ("", *(_escaped(note) for note in captions(table)))

@@ -43,12 +43,22 @@ def percent(gain: Gain) -> str:
     return UNKNOWN if gain.percent is None else f"{gain.percent:+z.1f}"
 
 
-def by_percent(row: Row, name: str) -> str:
-    """A gain by a group, marked where it is of some of the units there."""
+def by_mean(row: Row, name: str) -> str:
+    """The mean x 100 in a group, marked where it is of some of the units there."""
     gain = row.by[name]
-    if row.is_baseline:
-        return ""
-    return percent(gain) + ("*" if 0 < gain.n < gain.of else "")
+    if gain.mean is None:
+        return UNKNOWN
+    return f"{100 * gain.mean:z.2f}" + ("*" if gain.n < gain.of else "")
+
+
+def by_percent(row: Row, name: str) -> str:
+    """A gain in a group."""
+    return "" if row.is_baseline else percent(row.by[name])
+
+
+def by_size(table: Ablation, name: str) -> str:
+    """How many units a group has."""
+    return whole(counted(max(row.by[name].of for row in table.rows), table.over))
 
 
 def interval(ci95: tuple[float, float] | None) -> str:

@@ -20,7 +20,9 @@ from rich.text import Text
 from harness.analysis.ablation import Ablation, Row
 from harness.analysis.claims import FieldGain, Findings, Verdict
 from harness.report.ablation_figures import (
+    by_mean,
     by_percent,
+    by_size,
     captions,
     cells,
     field_cells,
@@ -32,14 +34,14 @@ from harness.report.cells import inert
 LEAST_NAME = 24
 """Columns of a name, if it is longer: the rest is folded."""
 
-_GROUPS, _INTERVAL, _P, _OWN = 0, 4, 5, 6
-"""Places of figures in `cells`, and how many there are."""
+_GROUPS, _INTERVAL, _P = 0, 4, 5
+"""Places of figures in `cells`."""
 
 _HEADING = 16
 
 _STYLES = {
     "holds": "bold green",
-    "holds on average": "yellow",
+    "undecided": "yellow",
     "does not hold": "bold red",
     "not tested": "dim",
 }
@@ -52,42 +54,48 @@ def ablation_table(findings: Findings) -> RenderableType:
     title.stylize("bold")
     title.no_wrap, title.overflow = True, "ellipsis"
     parts: list[RenderableType] = [title, "", _Rows(findings.table)]
+    if findings.table.by:
+        parts += ["", _ByGroups(findings.table)]
     if findings.fields:
         parts += ["", _Fields(findings)]
     if findings.claims:
         parts += ["", _claims(findings.claims)]
+    if any(claim.verdict in ("holds", "undecided") for claim in findings.claims):
+        parts.append(
+            _note(
+                "holds: more, and so is all of the 95% interval; undecided: more, but the "
+                "interval includes 0."
+            )
+        )
     if findings.silent and (findings.fields or findings.claims):
         silent = ", ".join(inert(name).plain for name in findings.silent)
-        parts.append(_note(f"Incomplete or simulated, and so in no field or claim: {silent}."))
+        parts.append(
+            _note(
+                "In no field or claim, for they are incomplete, simulated, or differ from the "
+                f"baseline in more than the prompt: {silent}."
+            )
+        )
     return Group(*parts)
 
 
 class _Rows:
-    """The variants; narrow, first the gains by group go, then p, interval and number of groups."""
+    """The variants; narrow, first the number of groups goes, then the interval, then p."""
 
     def __init__(self, table: Ablation) -> None:
         self._table = table
         self._over = inert(table.over).plain
-        self._by = [inert(name).plain for name in table.rows[0].by]
-        self._figures = [
-            [*cells(row, self._over).values(), *(by_percent(row, name) for name in row.by)]
-            for row in table.rows
-        ]
+        self._figures = [list(cells(row, self._over).values()) for row in table.rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        names = [*cells(self._table.rows[0], self._over), *self._by]
-        headings = [
-            folded(name if place < _OWN else f"{name} %", _HEADING)
-            for place, name in enumerate(names)
-        ]
+        names = list(cells(self._table.rows[0], self._over))
+        headings = [folded(name, _HEADING) for name in names]
         widths = [
             _wide([*heading.plain.split("\n"), *(figures[place] for figures in self._figures)])
             for place, heading in enumerate(headings)
         ]
-        least = min(LEAST_NAME, max(cell_len(inert(row.variant).plain) for row in self._table.rows))
         shown = list(range(len(names)))
-        for place in (*reversed(shown[_OWN:]), _P, _INTERVAL, _GROUPS):
-            if least + sum(widths[kept] for kept in shown) > options.max_width:
+        for place in (_GROUPS, _INTERVAL, _P):
+            if _least(self._table) + sum(widths[kept] for kept in shown) > options.max_width:
                 shown.remove(place)
         name_width = max(1, options.max_width - sum(widths[place] for place in shown))
         table = _table()
@@ -99,8 +107,51 @@ class _Rows:
         yield table
         left_out = [name for place, name in enumerate(names) if place not in shown]
         if left_out:
-            yield _note(f"Left out for want of room: {', '.join(left_out)}.")
+            yield _note(f"Left out for want of room: {', '.join(left_out)} (--format markdown).")
         yield from map(_note, captions(self._table))
+
+
+class _ByGroups:
+    """Mean and gain of each variant in each group: as many tables as the width asks for."""
+
+    def __init__(self, table: Ablation) -> None:
+        self._table = table
+        self._groups = list(table.rows[0].by)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        rows = self._table.rows
+        columns = []
+        for name in self._groups:
+            heading = folded(name, _HEADING).append(f"\n{by_size(self._table, name)}")
+            figures = [f"{by_mean(row, name):>6} {by_percent(row, name):>7}" for row in rows]
+            columns.append((heading, figures, _wide([*heading.plain.split("\n"), *figures])))
+        least = _least(self._table)
+        while columns:
+            fitting = 1
+            while (
+                fitting < len(columns)
+                and least + sum(width for *_, width in columns[: fitting + 1]) <= options.max_width
+            ):
+                fitting += 1
+            shown, columns = columns[:fitting], columns[fitting:]
+            room = max(1, options.max_width - sum(width for *_, width in shown))
+            table = _table()
+            table.add_column("variant", max_width=room)
+            for heading, *_ in shown:
+                table.add_column(heading, no_wrap=True)
+            for place, row in enumerate(rows):
+                table.add_row(
+                    folded(row.variant, room), *(figures[place] for _, figures, _ in shown)
+                )
+            yield table
+            if columns:
+                yield ""
+        yield _note("Mean x 100, and the gain over the baseline's in per cent.")
+
+
+def _least(table: Ablation) -> int:
+    """Columns that the variants' names must have."""
+    return min(LEAST_NAME, max(cell_len(inert(row.variant).plain) for row in table.rows))
 
 
 class _Fields:

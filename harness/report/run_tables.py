@@ -67,6 +67,8 @@ def _headline(metrics: Metrics) -> Table:
         said = with_error(measure.mean, measure.stderr, 4) if measure else UNKNOWN
         facts.add_row(inert(metrics.measure), Text(said, style="bold"))
         facts.add_row("95% interval", interval_text(measure, 4))
+        if measure and measure.not_measured:
+            facts.add_row("not measured", Text(f"{measure.not_measured:,} samples", style="yellow"))
     passed = Text(with_error(rate.pass_rate, rate.stderr, 4), style="" if measure else "bold")
     facts.add_row("pass rate", passed)
     facts.add_row("95% interval", interval_text(rate, 4))
@@ -93,13 +95,10 @@ def _headline(metrics: Metrics) -> Table:
 
 
 def _telling(metrics: Metrics) -> dict[str, Mean]:
-    """The scores that say anything besides the pass rate."""
+    """The scores, where any of them says something besides the pass rate."""
     rate = metrics.overall
-    return {
-        name: mean
-        for name, mean in metrics.scores.items()
-        if (mean.mean, mean.n) != (rate.pass_rate, rate.n)
-    }
+    told = {(mean.mean, mean.n) for mean in metrics.scores.values()}
+    return metrics.scores if told - {(rate.pass_rate, rate.n)} else {}
 
 
 def _scores_table(metrics: Metrics, scores: Mapping[str, Mean]) -> Table:

@@ -69,6 +69,8 @@ class _RunsTable:
         for row in rows:
             table.add_row(*(row.get(heading, "") for heading in headings))
         yield table
+        if any(metrics and not metrics.complete for metrics in self._runs.values()):
+            yield Text("INCOMPLETE where n is a part: the rest may differ.", style="yellow")
 
     @staticmethod
     def _cells(metrics: Metrics | None) -> dict[str, Text]:
@@ -86,10 +88,12 @@ class _RunsTable:
         return {
             "task": inert(metrics.task),
             "model": model,
-            "n": Text(f"{rate.n:,}") if metrics.complete else _part(metrics),
+            "n": Text(f"{measure.n if measure else rate.n:,}")
+            if metrics.complete
+            else _part(metrics),
             "rate ± s.e.": shown,
             "any of": Text(_any_passed(metrics)),
-            "not judged": Text(f"{rate.not_judged:,}"),
+            "not judged": Text(f"{measure.not_measured if measure else rate.not_judged:,}"),
             "cost": Text(usd(metrics.cost_usd)),
         }
 

@@ -121,11 +121,14 @@ def foresee(
     """
     samples, owed_samples = plan.count(ledger)
     calls: set[str] = set()
-    cached, first = 0, None
+    cached, first, with_shots = 0, None, False
     total = _Sum(price, plan.run.decoding.max_tokens)
     for owed in plan.owed(ledger):
         messages = plan.opening(owed.instance).messages
-        first = first or messages
+        if first is None or (plan.shots and not with_shots):
+            # One that some instances may lack is not what to show of a few-shot run.
+            with_shots = messages != plan.task.messages(owed.instance, ())
+            first = messages if first is None or with_shots else first
         size = sum(len(message.content) for message in messages)
         if owed.round == 1:
             name = key(_first_request(plan, owed, messages))

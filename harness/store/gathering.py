@@ -33,6 +33,9 @@ Value = bool | float | None
 
 BLOCK_BYTES = 1 << 14
 
+MOST_SCORES = 200
+"""Names of scores: each has a column as long as the run, which no data set shall make many of."""
+
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _UNKNOWN = -1
@@ -92,7 +95,8 @@ class Attempts:
         groups: in JSON, decoded once for each distinct text.
         scores: name to value.
 
-        Raises: msgspec.MsgspecError where groups is no mapping of label to group.
+        Raises: msgspec.MsgspecError where groups is no mapping of label to group;
+            OverflowError for too many names of scores.
         """
         grouping = self._groupings.get(groups)
         if grouping is None:
@@ -165,14 +169,21 @@ class _Scores:
 
     def __init__(self) -> None:
         self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, _Rows]] = {}
+        self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add an attempt's scores; which table they went to."""
+        """Add an attempt's scores; which table they went to.
+
+        Raises: OverflowError for too many names.
+        """
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
         )
         if kinds not in self._tables:
+            self._names |= scores.keys()
+            if len(self._names) > MOST_SCORES:
+                raise OverflowError(f"more than {MOST_SCORES} names of scores")
             codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
             self._tables[kinds] = len(self._tables), _Rows(**codes)
         table, rows = self._tables[kinds]
@@ -193,24 +204,22 @@ class _Scores:
                 numbers[name] = number or numbers.get(name, False)
                 first[name] = min(place, first.get(name, place))
         # In an order that is the same whichever attempt came first.
-        return {
-            name: self._column(name, numbers[name], table)[lines]
+        values: dict[str, Values] = {
+            name: np.full(len(table), np.nan)
+            if numbers[name]
+            else np.full(len(table), NOT_JUDGED, np.int8)
             for name in sorted(numbers, key=lambda name: (first[name], name))
         }
-
-    def _column(self, name: str, number: bool, table: Ints) -> Values:
-        column: Values = (
-            np.full(len(table), np.nan) if number else np.full(len(table), NOT_JUDGED, np.int8)
-        )
         for kinds, (code, rows) in self._tables.items():
-            for place, (other, is_number) in enumerate(kinds):
-                if other != name:
-                    continue
-                values = rows.column(str(place))
-                if number and not is_number:
-                    values = np.where(values == NOT_JUDGED, np.nan, values)
-                column[table == code] = values
-        return column
+            here = np.flatnonzero(table == code)
+            for place, (name, number) in enumerate(kinds):
+                column = rows.column(str(place))
+                if numbers[name] and not number:
+                    column = np.where(column == NOT_JUDGED, np.nan, column)
+                values[name][here] = column
+        for name in values:
+            values[name] = values[name][lines]
+        return values
 
 
 class Calls:

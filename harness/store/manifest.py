@@ -36,6 +36,7 @@ class Manifest:
     fingerprint: what the task's scores depend on (hashes, tokeniser).
     simulated: no model was asked.
     measure: the score that the task is measured by, None for the pass rate.
+    variant: of its file, whose name goes before it in the run's; empty without.
 
     Its ``id`` names the run in the book of payments, whatever its folder is called.
     """
@@ -48,6 +49,7 @@ class Manifest:
         *,
         simulated: bool,
         measure: str | None = None,
+        variant: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
@@ -64,6 +66,7 @@ class Manifest:
             "backend": run.model.backend,
             "simulated": simulated,
             "measure": measure,
+            "variant": variant,
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),
             "seed": run.seed,

@@ -24,7 +24,7 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
 from harness.store.columns import AttemptTable, CallTotals, Ints
-from harness.store.gathering import Attempts, Calls, Value
+from harness.store.gathering import Attempts, Calls
 
 L = TypeVar("L", bound="_Name")
 
@@ -49,8 +49,16 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
             )
             for call in _calls(line):
                 if call.call_id is not None:
+                    if not 0 <= (call.cost_usd or 0.0) <= LARGEST:
+                        raise OverflowError(f"cost_usd is {call.cost_usd}")
                     calls.add(call.call_id, call.usage, call.cost_usd, paid=not call.cached)
-        except (msgspec.MsgspecError, UnicodeDecodeError, struct.error) as error:
+        except (
+            msgspec.MsgspecError,
+            UnicodeDecodeError,
+            RecursionError,
+            OverflowError,
+            struct.error,
+        ) as error:
             raise _invalid(path, number, error) from None
     totals = calls.totals()
     del calls  # before more is made of what the attempts hold
@@ -88,13 +96,16 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
             seen.add((name.sample, name.round))
             try:
                 latest[name.sample, name.round] = decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise _invalid(path, number, error) from None
             for sample, later in list(latest):
                 if anew and sample == name.sample and later > name.round:
                     del latest[sample, later]
     return [latest[key] for key in sorted(latest)]
 
+
+LARGEST = 1e100
+"""Of a score or a cost: the squares of a million of them can still be added."""
 
 # Columns are 32 bits wide.
 _Sample = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -116,7 +127,7 @@ class _Name(_Version, gc=False):
 class _Value(msgspec.Struct, gc=False):
     """What analysis needs of a score."""
 
-    value: Value
+    value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
 
 
 class _Line(_Name, gc=False):
@@ -146,7 +157,7 @@ def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, bytes, L]]:
         for number, (_, text) in enumerate(lines(path), start=1):
             try:
                 line = decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 # Another version may well differ in shape: say so rather than what differs.
                 _refuse_other_version(path, number, _version(text))
                 raise _invalid(path, number, error) from None
@@ -162,7 +173,7 @@ def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, bytes, L]]:
 def _version(text: bytes) -> int:
     try:
         return msgspec.json.decode(text, type=_Version).v
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return SCHEMA_VERSION
 
 

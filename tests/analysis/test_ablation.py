@@ -92,7 +92,7 @@ def test_what_may_mislead_is_marked() -> None:
             variant("made_up", {"a": 0.5, "b": 0.5, "c": 0.5}, simulated=True),
             variant("half", {"a": 0.5, "b": 0.5}, complete=False, n_planned=900, n_samples=210),
             variant("none", {}, n_attempts=0, groups={"task": {}}),
-            variant("fewer", {}, groups={"task": {"a": group(0.5, n=13)}}),
+            variant("fewer", {}, groups={"task": {"a": group(0.5, n=13, instances="other")}}),
             variant("unjudged", {}, groups={"task": {"a": group(0.5, n=90, not_judged=10)}}),
         ],
         Question(score="pass_rate"),

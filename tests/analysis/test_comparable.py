@@ -60,7 +60,7 @@ def test_what_differs_is_told() -> None:
         "model.name (m, n).",
     ]
     stemmed = variant("stemmed", {}, fingerprint={"dataset_sha256": "d", "stemmer": "old"})
-    assert "They were scored with another stemmer." in list(differing(other, [stemmed]))
+    assert "They were made or scored with another stemmer." in list(differing(other, [stemmed]))
 
 
 def test_settings_that_do_not_matter_are_left_out() -> None:

@@ -209,8 +209,11 @@ async def test_only_the_rows_that_are_asked_for_are_replayed() -> None:
     columns = {"instance": "id", "text": "text"}
     assert (await own_form(rows, columns, {"shots": 2}).generate(request())).text == "with 2"
     assert (await own_form(rows, columns, {"shots": [3, 9]}).generate(request())).text == "with 3"
-    with pytest.raises(ReplayMissing):
-        await own_form(rows, columns, {"shots": 5}).generate(request())
+    with pytest.raises(DataInvalid, match="No row of own"):
+        await own_form(rows, columns, {"shots": "2"}).generate(request())
+    with pytest.raises(DataInvalid, match="no column 'shot'") as missing:
+        await own_form(rows, columns, {"shot": None}).generate(request())
+    assert missing.value.remedy == "Did you mean 'shots'?"
     with pytest.raises(DataInvalid, match="answers anew"):
         await own_form(rows, columns).generate(request())
 
@@ -223,3 +226,13 @@ async def test_a_column_that_is_not_there_is_named() -> None:
         with pytest.raises(DataInvalid, match=r"row 1 has no column 'taks'") as missing:
             await own_form([{"task": "t", "text": ""}], columns).generate(request())
         assert "task" in missing.value.remedy
+
+
+async def test_the_prompt_is_the_last_thing_said_before_the_first_answer() -> None:
+    """Turns before it, of shots say, are no prompt that was recorded."""
+    replay = backend([row("red", "blue", prompt="Name a colour."), row("one", prompt="A shot?")])
+    shot = (Message("user", "A shot?"), Message("assistant", "one"))
+    for number, text in ((1, "red"), (2, "blue")):
+        asked = request(number=number)
+        asked = msgspec.structs.replace(asked, messages=(*shot, *asked.messages[1:]))
+        assert (await replay.generate(asked)).text == text

@@ -219,3 +219,24 @@ def test_what_cannot_be_is_refused_before_anything_is_asked(
     ended = harness("run", "configs/quickstart.yaml", *options, "-o", f"task.shots={shots}")
     assert said in mistake(ended)
     assert not (runs / "quickstart" / "attempts.jsonl").exists()
+
+
+def test_recorded_answers_are_not_replayed_as_few_shot_ones(runs: Path, tmp_path: Path) -> None:
+    recording = tmp_path / "own.jsonl"
+    recording.write_text('{"prompt": "?", "instance": "i", "rounds": [{"text": "x"}]}\n')
+    replay = f"model={{backend: replay, path: {recording}}}"
+    for shots in ("task.shots=1", "task.shots={n: 1, form: message}"):
+        ended = harness(*QUICK, "-o", replay, "-o", "model.match=instance", "-o", shots)
+        assert "under the name of few-shot ones" in mistake(ended)
+
+
+def test_the_errors_of_a_variant_of_the_same_file_are_refused(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "err.yaml"
+    file.write_text(
+        "task: {name: collie}\nmodel: {backend: simulated}\nlimit: 13\nvariants:\n  zero: {}\n"
+        "  taught: {task.shots: {n: 1, select: errors, run: err.zero, allow_fewer: true}}\n"
+    )
+    assert harness("run", file, "-o", "variants={zero: {}}").returncode == 0
+    said = mistake(harness("run", file))
+    assert "Variant 'taught'" in said
+    assert "is a variant of the same file" in said

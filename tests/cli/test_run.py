@@ -273,6 +273,26 @@ def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
     assert "both.thrice" in listed
 
 
+def test_ctrl_c_with_nothing_left_of_a_variant_begins_no_other(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "three.yaml"
+    with MockServer(latency=2.0) as server:
+        model = f"{{backend: openai, name: m, api_key_env: KEY, base_url: {server.base_url!r}}}"
+        file.write_text(
+            f"task: {{name: collie}}\nmodel: {model}\nlimit: 13\n"
+            "variants: {a: {}, b: {seed: 1}, c: {seed: 2}}\n"
+        )
+        process = begun("run", file, env=os.environ | {"KEY": "x"})
+        deadline = time.monotonic() + 30
+        while server.stats().requests < 13 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "To continue: harness run" in said
+        assert server.stats().requests == 13
+    assert not (runs / "three.b" / "attempts.jsonl").exists()
+
+
 def test_the_dry_run_of_variants_counts_shared_calls_once(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(

@@ -64,8 +64,20 @@ def test_names_of_values() -> None:
         ("matrix: {x: {a: {matrix.y: 1}}}", "variants of its own"),
         ("matrix: {limit: [%s], seed: [%s]}" % ((",".join(map(str, range(1, 40))),) * 2), "more"),
         ("matrix: {sampels: [1, 2]}", "sampels"),
+        (
+            "matrix: {model.name: [gpt-4, gpt-4.1], decoding.temperature: [1.2, 2]}",
+            r"'gpt-4\.1\.2' twice",
+        ),
+        ("matrix: {samples: [1, 2], x: {a: {samples: 3}}}", "samples by two axes"),
     ],
 )
 def test_what_makes_no_runs_is_told(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         load(written(tmp_path, text + "\n"))
+
+
+def test_an_axis_is_not_overridden(tmp_path: Path) -> None:
+    path = written(tmp_path, "matrix: {samples: [1, 2], x: {a: {rounds.max: 2}}}\n")
+    for override in ("samples=3", "rounds.max=4"):
+        with pytest.raises(ConfigError, match="is an axis of the matrix"):
+            load(path, [override])

@@ -19,8 +19,11 @@ LONG = "definition_prompt_avoid_emphasis_negative_positive_max"
 
 
 def findings(name: str = LONG, group: str = "question generation", over: str = "task") -> Findings:
-    by = {group: Gain(n=1, of=2, percent=12.345), "z": Gain(n=0, of=3, percent=None)}
-    whole = Gain(n=7, of=7, percent=23.145)
+    by = {
+        group: Gain(n=1, of=2, mean=0.5, percent=12.345),
+        "z": Gain(n=0, of=3, mean=None, percent=None),
+    }
+    whole = Gain(n=7, of=7, mean=0.3, percent=23.145)
     rows = [
         Row(
             variant="base", is_baseline=True, marks=[], n_groups=7, mean=0.2565, same_groups=True,
@@ -33,11 +36,11 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
         ),
         Row(
             variant="part", is_baseline=False, marks=[], n_groups=1, mean=0.5, same_groups=False,
-            gain=Gain(n=1, of=7, percent=-3.0), difference=-0.01, by=by,
+            gain=Gain(n=1, of=7, mean=0.5, percent=-3.0), difference=-0.01, by=by,
         ),
         Row(
             variant="none", is_baseline=False, marks=[], n_groups=0, mean=None, same_groups=False,
-            gain=Gain(n=0, of=7, percent=None), by=by,
+            gain=Gain(n=0, of=7, mean=None, percent=None), by=by,
         ),
     ]  # fmt: skip
     table = Ablation(
@@ -53,7 +56,7 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
                 ci95=(-0.0922, 0.2109), other_forms={"Positive": ("short", name)},
             )
         ],
-        claims=[Verdict(says="it helps", source="us", verdict="holds on average", evidence=name)],
+        claims=[Verdict(says="it helps", source="us", verdict="undecided", evidence=name)],
         silent=[name],
     )  # fmt: skip
 
@@ -61,12 +64,17 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
 def test_a_row_and_its_notes() -> None:
     lines = rendered(ablation_table(findings("more")), width=140)
     assert lines[0] == "toys  task"
-    assert row(lines, "variant").startswith("variant task mean gain % difference 95% p")
+    first, second = (line for line in lines if line.startswith("variant"))
+    assert first.split() == ["variant", "task", "mean", "gain", "%", "difference", "95%", "p"]
+    assert second.split() == ["variant", "2", "tasks", "3", "tasks"]
+    where = lines.index(second)
+    means, lines = lines[where : where + 7], [*lines[:where], *lines[where + 7 :]]
+    assert row(means, "more ") == "more 50.00* +12.3 n/a n/a"
     assert row(lines, "base ").startswith("base 7 of 7 25.65 baseline")
-    assert row(lines, "more ").endswith("7 of 7 31.58 +23.1 +5.94 -9.22 to 21.09 0.037 +12.3* n/a")
+    assert row(lines, "more ").endswith("7 of 7 31.58 +23.1 +5.94 -9.22 to 21.09 0.037")
     assert row(lines, "INCOMPLETE") == "INCOMPLETE 210 of 700"
-    assert row(lines, "part") == "part 1 of 7 50.00* -3.0 -1.00 n/a n/a +12.3* n/a"
-    assert row(lines, "none") == "none 0 of 7 n/a n/a none shared +12.3* n/a"
+    assert row(lines, "part") == "part 1 of 7 50.00* -3.0 -1.00 n/a n/a"
+    assert row(lines, "none") == "none 0 of 7 n/a n/a none shared"
     text = " ".join(" ".join(lines).split())
     assert "rouge_l x 100: the mean over 7 tasks" in text
     assert "p by Holm over all rows that have one (1)" in text
@@ -74,8 +82,8 @@ def test_a_row_and_its_notes() -> None:
     assert "more than the task's options: decoding.temperature." in text
     assert "question generation† +5.94 -9.22 to 21.09 5 of 7" in text
     assert "† There 'short' becomes 'more', too" in text
-    assert row(lines, "holds on average") == "holds on average “it helps” us: more"
-    assert "in no field or claim: more." in text
+    assert row(lines, "undecided") == "undecided “it helps” us: more"
+    assert "in more than the prompt: more." in text
 
 
 def test_nothing_is_said_of_means_that_are_all_comparable() -> None:
@@ -88,9 +96,9 @@ def test_nothing_is_said_of_means_that_are_all_comparable() -> None:
     ("width", "left_out"),
     [
         (200, None),
-        (100, "Left out for want of room: z."),
-        (80, "Left out for want of room: p, question generation, z."),
-        (60, "Left out for want of room: task, 95%, p, question generation, z."),
+        (100, None),
+        (80, "Left out for want of room: task (--format markdown)."),
+        (60, "Left out for want of room: task, 95% (--format markdown)."),
     ],
 )
 def test_narrow_terminals_say_what_they_leave_out(width: int, left_out: str | None) -> None:
@@ -118,7 +126,7 @@ def test_hostile_names_do_nothing(width: int) -> None:
         assert all(line.isprintable() for line in told.split("\n")), text
     table = as_markdown(findings("a|b<script>`", "[x](y)"))
     assert r"a\|b\<script\>\`" in table
-    assert r"\[x\](y) %" in table
+    assert r"\[x\](y) (2" in table
 
 
 def test_csv() -> None:
@@ -129,6 +137,7 @@ def test_csv() -> None:
     assert (rows[1]["ci95_low"], rows[1]["p_holm"]) == ("-0.0922", "0.0369")
     assert rows[1]["marks"] == "INCOMPLETE 210 of 700"
     assert rows[1]["gain_percent question generation"] == "12.345"
+    assert (rows[1]["mean question generation"], rows[1]["mean z"]) == ("0.5", "")
     assert (rows[3]["mean"], rows[3]["gain_percent"], rows[3]["common_groups"]) == ("", "", "0")
 
 
@@ -136,18 +145,19 @@ def test_json_holds_everything() -> None:
     found = json.loads(as_json(findings()))
     assert found["table"]["rows"][1]["ci95"] == [-0.0922, 0.2109]
     assert found["table"]["rows"][3]["mean"] is None
-    assert found["claims"][0]["verdict"] == "holds on average"
+    assert found["claims"][0]["verdict"] == "undecided"
     assert found["fields"][0]["other_forms"] == {"Positive": ["short", LONG]}
 
 
 def test_markdown_is_a_table() -> None:
     lines = as_markdown(findings("more")).split("\n")
     assert lines[0] == (
-        "| variant | task | mean | gain % | difference | 95% | p | question generation % | z % |"
+        "| variant | task | mean | gain % | difference | 95% | p "
+        "| question generation (2 tasks) | gain % | z (3 tasks) | gain % |"
     )
-    assert lines[1] == "|" + "---|" * 9
+    assert lines[1] == "|" + "---|" * 11
     assert lines[3].startswith("| more (INCOMPLETE 210 of 700) | 7 of 7 | 31.58 | +23.1 |")
-    assert "| holds on average | “it helps” | us | more |" in lines
+    assert "| undecided | “it helps” | us | more |" in lines
 
 
 @pytest.mark.parametrize(("p", "told"), [(0.0, "<0.001"), (0.0361, "0.036"), (None, "n/a")])

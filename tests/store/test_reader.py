@@ -13,7 +13,8 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
 from harness.store.attempts import AttemptWriter
 from harness.store.columns import NOT_JUDGED, AttemptTable, CallTotals, name_digest
-from harness.store.reader import read_columns, read_instance
+from harness.store.gathering import MOST_SCORES
+from harness.store.reader import LARGEST, read_columns, read_instance
 
 NAMES = {name_digest(name): name for name in "abc"}
 
@@ -180,7 +181,7 @@ def test_scores_are_columns_whatever_the_lines_have(file: Path) -> None:
     st.lists(
         st.dictionaries(
             st.sampled_from("xyz"),
-            st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False),
+            st.none() | st.booleans() | st.floats(-LARGEST, LARGEST),
         ),
         max_size=8,
     )
@@ -201,6 +202,28 @@ def test_every_score_is_found_again(file: Path, lines: list[dict[str, Any]]) -> 
             for sample, scores in enumerate(lines)
             if scores.get(name) is not None
         }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        attempt(scores={"x": Score(1e300)}),
+        attempt(call_id="c", cost_usd=1e308),
+        attempt(call_id="c", cost_usd=-1.0),
+        attempt(scores={f"score {number}": Score(True) for number in range(MOST_SCORES + 1)}),
+    ],
+)
+def test_what_would_spoil_every_sum_is_refused_with_its_line(file: Path, line: Attempt) -> None:
+    write(file, attempt(), line)
+    with pytest.raises(DataInvalid, match=r"line 2: not an attempt"):
+        read_columns(file)
+
+
+def test_nested_without_end_is_told_with_its_line(file: Path) -> None:
+    text = msgspec.json.encode(attempt()).replace(b'{"messages":[]}', b"[" * 9000 + b"]" * 9000)
+    file.write_bytes(text + b"\n")
+    with pytest.raises(DataInvalid, match=r"line 1: not an attempt"):
+        read_columns(file)
 
 
 def test_shared_calls_are_one_row(file: Path) -> None:

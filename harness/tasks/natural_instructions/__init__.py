@@ -14,17 +14,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import kind
 from harness.ports import Metric
 from harness.records import Instance, Message, Score
+from harness.scoring.overlap.match import bare
 from harness.tasks.natural_instructions.answers import Measures, Truncation
-from harness.tasks.natural_instructions.categories import SHIPPED, UNKNOWN, Categories
+from harness.tasks.natural_instructions.categories import (
+    CLASSIFICATION,
+    SHIPPED,
+    UNKNOWN,
+    Categories,
+)
 from harness.tasks.natural_instructions.claims import CLAIMS, named_fields
 from harness.tasks.natural_instructions.encodings import WORDING, fields_of, label
 from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, Item, Showing
@@ -112,7 +119,13 @@ class NaturalInstructionsTask:
 
     def _category(self, task: NaturalTask) -> str:
         told = next((found for known in self._told if (found := known.of(task.name))), None)
-        return told or task.category or self._known.of(task.name) or UNKNOWN
+        category = told or task.category or self._known.of(task.name) or UNKNOWN
+        if category != CLASSIFICATION and get_close_matches(category, [CLASSIFICATION], 1, 0.85):
+            raise DataInvalid(
+                f"The task {task.name!r} is of the category {category!r:.80}.",
+                f"Did you mean {CLASSIFICATION!r}? By that name alone answers are labels.",
+            )
+        return category
 
     def fingerprint(self) -> Mapping[str, str]:
         """Hashes of tasks and categories, and whose stems ROUGE-L compares."""
@@ -151,7 +164,15 @@ class NaturalInstructionsTask:
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
         """That of an empty text, as in the authors' evaluation: 0, for want of any word."""
-        return self.score(instance, "")
+        return {
+            name: score if score.passed is None else Score(False, False, score.reason)
+            for name, score in self.score(instance, "").items()
+        }
+
+    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+        """Whether the shot is the same input, however its prompt is formed."""
+        ours, theirs = instance.data, shot.data
+        return bare(ours.input) == bare(theirs.input)
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
         """Whether the answer is right; never what it should be."""

@@ -16,6 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from harness.errors import ConfigError
 from harness.scoring.overlap.match import bare
 from harness.tasks.natural_instructions.categories import CLASSIFICATION
 from harness.tasks.natural_instructions.encodings import EXAMPLE_FIELDS, chat, paper
@@ -106,9 +107,19 @@ class Showing:
                     )
                 ]
             case int(number):
-                return available[:number]
+                return _first(available, number, task)
             case numbers:
-                return available[: numbers[task.name]]
+                return _first(available, numbers[task.name], task)
+
+
+def _first(available: Sequence[Example], number: int, task: NaturalTask) -> Sequence[Example]:
+    if number > len(available):
+        raise ConfigError(
+            f"task.examples asks for {number}, and the task {task.name!r} has {len(available)} to "
+            "show: its own, and instances that are not evaluated.",
+            "Lower task.examples, or task.instances; or write own, for those there are.",
+        )
+    return available[:number]
 
 
 def _labels(task: NaturalTask) -> frozenset[str]:

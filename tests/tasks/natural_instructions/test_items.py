@@ -20,12 +20,12 @@ def test_the_numbers_of_examples() -> None:
     assert {item.n_examples for item in items()} == {2}
     assert {item.n_examples for item in items(examples=1)} == {1}
     assert {item.n_examples for item in items(examples={"t": 5})} == {5}
-    assert {item.n_examples for item in items(examples=100)} == {8}
+    assert {item.n_examples for item in items(examples=8)} == {8}
     assert {item.n_examples for item in items(fields=ENCODINGS["prompt"])} == {0}
 
 
 def test_no_prompt_shows_an_evaluated_instance() -> None:
-    found = items(examples=100)
+    found = items(examples=8)
     assert [item.id for item in found] == ["t/6", "t/7", "t/8", "t/9"]
     asked = [item.prompt.splitlines()[-2] for item in found]
     assert asked == ["input: number 6", "input: number 7", "input: number 8", "input: number 9"]

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.datasets.folder import DataFolder
@@ -193,3 +194,40 @@ def test_a_metric_that_cannot_be_had_is_told_before_any_work(
 def test_the_words_of_the_chat_form_are_in_the_fingerprint() -> None:
     assert task(form="chat").fingerprint()["wording_sha256"]
     assert "wording_sha256" not in task(form="paper").fingerprint()
+
+
+def test_what_is_nearly_called_classification_is_no_category_of_its_own(tmp_path: Path) -> None:
+    text = "category: clasification\nprompt: Which?\ninstances: [{input: a, output: b}]\n"
+    (tmp_path / "own.yaml").write_text(text)
+    with pytest.raises(DataInvalid, match="clasification") as told:
+        list(task(dataset=str(tmp_path)).instances())
+    assert "Did you mean 'classification'?" in told.value.remedy
+
+
+def test_more_examples_than_there_are_is_told(tmp_path: Path) -> None:
+    text = (
+        "prompt: Which?\npositive_examples: [{input: x, output: y}]\n"
+        "instances: [{input: a, output: b}]\n"
+    )
+    (tmp_path / "own.yaml").write_text(text)
+    own = task(dataset=str(tmp_path), encoding="positive_examples", examples=5)
+    with pytest.raises(ConfigError, match="asks for 5, and the task 'own' has 1 to show"):
+        list(own.instances())
+
+
+def test_the_same_input_gives_the_answer_away_however_it_is_asked() -> None:
+    instance = next(task(encoding="full").instances())
+    bare = next(task(encoding="instance_only").instances())
+    other = list(task(encoding="instance_only").instances())[1]
+    assert instance.data.prompt != bare.data.prompt
+    assert task().gives_away(instance, bare)
+    assert not task().gives_away(instance, other)
+
+
+def test_no_answer_never_passes() -> None:
+    built = task()
+    instance = next(built.instances())
+    item = msgspec.structs.replace(instance.data, outputs=(".",))
+    scores = built.score_of_no_answer(msgspec.structs.replace(instance, data=item))
+    assert scores["exact_match"].value is scores["exact_match"].passed is False
+    assert scores["rouge_l"].value == 0
