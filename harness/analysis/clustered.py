@@ -109,7 +109,8 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     if n == 0:
         return Estimate(None, None, None, 0, 0)
     mean = float(np.mean(values))
-    residuals = np.asarray(values, dtype=np.float64) - mean
+    residuals = np.array(values, dtype=np.float64)
+    residuals -= mean
     there = np.bincount(clusters) > 0
     totals = np.bincount(clusters, weights=residuals)[there]
     return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals))

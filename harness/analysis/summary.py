@@ -156,7 +156,7 @@ def _pass_at_k(samples: AttemptTable) -> tuple[dict[int, float], dict[int, float
     if not len(judged):
         return {}, {}, 0
     drawn = np.bincount(judged.instance).astype(np.int32)
-    (instances,) = drawn.nonzero()
+    instances = drawn.nonzero()[0].astype(np.int32)
     passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
     drawn, clusters = drawn[instances], judged.instances.cluster[instances]
     columns = pass_at_k(drawn, passed, int(drawn.min()))
@@ -182,8 +182,8 @@ def _rounds(attempts: AttemptTable) -> Rounds:
 def _any_of_first(judged: AttemptTable, rounds: list[int]) -> dict[int, Estimate]:
     """For each round k, the rate of samples that passed in a round up to k."""
     starts = judged.sample_starts()
-    sample = np.cumsum(starts) - 1
-    never = np.iinfo(np.int32).max
+    sample = np.cumsum(starts, dtype=np.int32) - np.int32(1)
+    never = np.int32(np.iinfo(np.int32).max)
     first_judged = judged.round[starts]
     first_pass = np.full(len(first_judged), never)
     np.minimum.at(first_pass, sample, np.where(judged.passed == 1, judged.round, never))

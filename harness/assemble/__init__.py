@@ -12,6 +12,7 @@ from harness.assemble.job import (
     execute,
     foresee_job,
     measure,
+    measured,
     prepare,
     replies_path,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "execute",
     "foresee_job",
     "measure",
+    "measured",
     "prepare",
     "replies_path",
 ]

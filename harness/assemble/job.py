@@ -44,6 +44,7 @@ from harness.schedule.runner import Runner
 from harness.schedule.shots import Shots
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
+from harness.store.columns import AttemptTable
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
 from harness.store.reader import read_columns, read_payments
@@ -351,10 +352,15 @@ def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
 
 def measure(folder: RunFolder) -> Metrics:
     """The metrics of a run as its attempts are now."""
+    return measured(folder)[0]
+
+
+def measured(folder: RunFolder) -> tuple[Metrics, AttemptTable]:
+    """The metrics of a run as its attempts are now, and the attempts."""
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
     attempts, calls = read_columns(folder.attempts)
-    return summarise(
+    metrics = summarise(
         attempts,
         calls,
         run=folder.name,
@@ -366,3 +372,4 @@ def measure(folder: RunFolder) -> Metrics:
         n_owed=folder.owed(),
         measure=manifest.get("measure"),
     )
+    return metrics, attempts

@@ -111,6 +111,46 @@ def show(
         show_instance(run, instance)
 
 
+@app.command("compare")
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Two runs or more.", autocompletion=run_names)],
+    baseline: Annotated[
+        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Compare the groups of a label, too.")
+    ] = "",
+    score: Annotated[
+        str, typer.Option(help="By default what the task is measured by, else pass_rate.")
+    ] = "",
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+    ids: Annotated[
+        bool, typer.Option("--ids", help="List the instances in which a run is more, and less.")
+    ] = False,
+) -> None:
+    """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
+    from harness.cli.compare import show_comparison
+
+    show_comparison(
+        runs,
+        baseline=baseline,
+        score=score,
+        round_=round_,
+        by=by,
+        cluster=cluster,
+        form=form,
+        ids=ids,
+    )
+
+
 @app.command("ablation")
 def ablation(
     name: Annotated[

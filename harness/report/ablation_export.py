@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -25,6 +25,7 @@ from harness.report.ablation_figures import (
     field_notes,
     whole,
 )
+from harness.report.markdown import escaped, markdown_lines
 
 
 def as_json(findings: Findings) -> str:
@@ -77,8 +78,8 @@ def _markdown(findings: Findings) -> Iterable[str]:
         marks = f" ({'; '.join(row.marks)})" if row.marks else ""
         gains = [figure(row, name) for name in by for figure in (by_mean, by_percent)]
         rows.append([row.variant + marks, *cells(row, table.over).values(), *gains])
-    yield from _lines(["variant", *headings], rows)
-    yield from ("", *(_escaped(note) for note in captions(table)))
+    yield from markdown_lines(["variant", *headings], rows)
+    yield from ("", *(escaped(note) for note in captions(table)))
     if findings.fields:
         yield ""
         found = [
@@ -88,26 +89,11 @@ def _markdown(findings: Findings) -> Iterable[str]:
             ]
             for gain in findings.fields
         ]
-        yield from _lines(
+        yield from markdown_lines(
             ["field", "without", "with", "difference", "95%", f"more on ({table.over})"], found
         )
-        yield from ("", *(_escaped(note) for note in field_notes(findings.fields)))
+        yield from ("", *(escaped(note) for note in field_notes(findings.fields)))
     if findings.claims:
         yield ""
         told = [[c.verdict, f"“{c.says}”", c.source, c.evidence] for c in findings.claims]
-        yield from _lines(["verdict", "claim", "source", "evidence"], told)
-
-
-def _lines(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    for number, row in enumerate([headings, *rows]):
-        yield f"| {' | '.join(map(_escaped, row))} |"
-        if number == 0:
-            yield f"|{'---|' * len(headings)}"
-
-
-def _escaped(text: str) -> str:
-    """On one line, with nothing that Markdown or a terminal would obey."""
-    shown = whole(text)
-    for mark in "\\|<>[]`*":
-        shown = shown.replace(mark, f"\\{mark}")
-    return shown
+        yield from markdown_lines(["verdict", "claim", "source", "evidence"], told)

@@ -72,7 +72,8 @@ class Attempts:
     def __init__(self) -> None:
         self._rows = _Rows(
             **dict.fromkeys(("digest", "cluster"), "q"),
-            **dict.fromkeys(("grouping", "sample", "round", "scoring"), "i"),
+            **dict.fromkeys(("grouping", "sample", "round"), "i"),
+            scoring="h",
             **dict.fromkeys(("outcome", "passed"), "b"),
         )
         self._groupings: dict[bytes, int] = {}
@@ -211,7 +212,8 @@ class _Scores:
             for name in sorted(numbers, key=lambda name: (first[name], name))
         }
         for kinds, (code, rows) in self._tables.items():
-            here = np.flatnonzero(table == code)
+            alone = len(self._tables) == 1
+            here = slice(None) if alone else np.flatnonzero(table == code)
             for place, (name, number) in enumerate(kinds):
                 column = rows.column(str(place))
                 if numbers[name] and not number:

@@ -23,7 +23,7 @@ import numpy as np
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
-from harness.store.columns import AttemptTable, CallTotals, Ints
+from harness.store.columns import AttemptTable, CallTotals, Ints, name_digest
 from harness.store.gathering import Attempts, Calls
 
 L = TypeVar("L", bound="_Name")
@@ -32,10 +32,21 @@ L = TypeVar("L", bound="_Name")
 def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
     """All attempts and calls of a file, superseded lines resolved; empty where there is no file.
 
+    In two passes, so that what is gathered of one is not held beside the other.
+
     Raises: DataInvalid with file and line, StoreFailed where the file cannot be read.
     """
-    attempts, calls = Attempts(), Calls()
-    for number, _, line in _decoded(path, _Line):
+    calls = read_calls(path)
+    return read_attempts(path), calls
+
+
+def read_attempts(path: Path) -> AttemptTable:
+    """The attempts of a file, superseded lines resolved.
+
+    Raises: as `read_columns`.
+    """
+    attempts = Attempts()
+    for number, _, line in _decoded(path, _Judged):
         try:
             attempts.add(
                 line.instance,
@@ -47,22 +58,37 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
                 passed=line.passed,
                 scores={name: score.value for name, score in line.scores.items()},
             )
+        except _UNUSABLE as error:
+            raise _invalid(path, number, error) from None
+    return _latest(*attempts.table())
+
+
+def read_calls(path: Path) -> CallTotals:
+    """The calls of a file, those of superseded lines too.
+
+    Raises: as `read_columns`.
+    """
+    calls = Calls()
+    for number, _, line in _decoded(path, _Called):
+        try:
             for call in _calls(line):
                 if call.call_id is not None:
                     if not 0 <= (call.cost_usd or 0.0) <= LARGEST:
                         raise OverflowError(f"cost_usd is {call.cost_usd}")
                     calls.add(call.call_id, call.usage, call.cost_usd, paid=not call.cached)
-        except (
-            msgspec.MsgspecError,
-            UnicodeDecodeError,
-            RecursionError,
-            OverflowError,
-            struct.error,
-        ) as error:
+        except _UNUSABLE as error:
             raise _invalid(path, number, error) from None
-    totals = calls.totals()
-    del calls  # before more is made of what the attempts hold
-    return _latest(*attempts.table()), totals
+    return calls.totals()
+
+
+_UNUSABLE = (
+    msgspec.MsgspecError,
+    UnicodeDecodeError,
+    RecursionError,
+    OverflowError,
+    struct.error,
+)
+"""What a line raises whose content cannot be read, or held."""
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
@@ -71,7 +97,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
     Raises: as `read_columns`.
     """
     paid: dict[bytes, float] = {}
-    for number, _, line in _decoded(path, _Line):
+    for number, _, line in _decoded(path, _Called):
         for call in _calls(line):
             if call.call_id is None or call.cached or call.cost_usd is None:
                 continue
@@ -80,6 +106,20 @@ def read_payments(path: Path) -> dict[bytes, float]:
             except ValueError as error:
                 raise _invalid(path, number, error) from None
     return paid
+
+
+def read_names(path: Path) -> dict[int, str]:
+    """The names of a run's instances by their digests (`harness.store.columns.name_digest`).
+
+    Raises: as `read_columns`.
+    """
+    names: dict[int, str] = {}
+    before = ""
+    for _, _, line in _decoded(path, _Name):
+        if line.instance != before:
+            before = line.instance
+            names[name_digest(before)] = before
+    return names
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
@@ -130,14 +170,19 @@ class _Value(msgspec.Struct, gc=False):
     value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
 
 
-class _Line(_Name, gc=False):
-    """What analysis needs of a line."""
+class _Judged(_Name, gc=False):
+    """What analysis needs of an attempt."""
 
     groups: msgspec.Raw  # decoded once for each distinct mapping
     cluster: str
     outcome: Outcome
     passed: bool | None = None
     scores: dict[str, _Value] = {}
+
+
+class _Called(_Name, gc=False):
+    """What is known of the calls of a line."""
+
     call_id: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -145,7 +190,7 @@ class _Line(_Name, gc=False):
     polish: tuple[Rewriting, ...] = ()
 
 
-def _calls(line: _Line) -> tuple[_Line | Rewriting, ...]:
+def _calls(line: _Called) -> tuple[_Called | Rewriting, ...]:
     """What names a call in a line: itself and its rewritings."""
     return (line, *line.polish) if line.polish else (line,)
 

@@ -12,10 +12,12 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.summary import summarise
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.store.attempts import AttemptWriter
+from harness.store.columns import AttemptTable
 from harness.store.reader import read_columns
 
 Make = Callable[..., Attempt]
 Summarise = Callable[[Iterable[Attempt]], Metrics]
+TableOf = Callable[[Iterable[Attempt]], AttemptTable]
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +53,44 @@ def summary_of(tmp_path_factory: pytest.TempPathFactory) -> Summarise:
         return summarise(*read_columns(path), run="r", task="t")
 
     return summary_of
+
+
+@pytest.fixture(scope="session")
+def table_of(tmp_path_factory: pytest.TempPathFactory) -> TableOf:
+    path = tmp_path_factory.mktemp("run") / "attempts.jsonl"
+
+    def table_of(attempts: Iterable[Attempt]) -> AttemptTable:
+        path.unlink(missing_ok=True)
+        with AttemptWriter(path) as writer:
+            for attempt in attempts:
+                writer.append(attempt)
+        return read_columns(path)[0]
+
+    return table_of
+
+
+@pytest.fixture(scope="session")
+def collie(make: Make, table_of: TableOf) -> dict[str, AttemptTable]:
+    """The official verdicts on the first recorded round of each model."""
+    beside = Path(__file__).parents[3] / "shared" / "data"
+    folder = Path(os.environ.get("HARNESS_DATA_DIR", beside)) / "collie"
+    if not folder.is_dir():
+        pytest.skip(f"no recorded data in {folder}: set HARNESS_DATA_DIR")
+    lines = (folder / "instances.jsonl").read_bytes().splitlines()
+    instances = {row["id"]: row for row in map(msgspec.json.decode, lines)}
+    tables = {}
+    for model in ("vicuna-7b", "gpt-4"):
+        expected = msgspec.json.decode((folder / f"expected_{model}.json").read_bytes())
+        tables[model] = table_of(
+            make(
+                row["id"],
+                row["verdicts"][0],
+                cluster=instances[row["id"]]["prompt"],
+                groups={key: instances[row["id"]][key] for key in ("structure", "source")},
+            )
+            for row in expected["instances"]
+        )
+    return tables
 
 
 @pytest.fixture(scope="session")

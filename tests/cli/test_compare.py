@@ -1,0 +1,145 @@
+"""`harness compare`: the recorded models against each other, and what it must refuse."""
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import harness, mistake
+
+QUICK = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")
+
+
+def on(runs: Path, **more: str) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs)} | more
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Simulated runs: two that differ in skill, one with feedback, one of other instances."""
+    runs = tmp_path_factory.mktemp("runs")
+    for name, option in (
+        ("weak", "model.accuracy=0.2"),
+        ("strong", "model.accuracy=0.9"),
+        ("taught", "rounds.max=3"),
+        ("others", "seed=1"),
+    ):
+        ended = harness(*QUICK, name, "-o", option, env=on(runs))
+        assert ended.returncode == 0, ended.stderr
+    return runs
+
+
+def compared(runs: Path, *arguments: str) -> dict[str, Any]:
+    ended = harness("compare", *arguments, "--format", "json", env=on(runs))
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_the_recorded_models(data_dir: Path, tmp_path: Path) -> None:
+    tokeniser = Path(os.environ.get("NLTK_DATA", data_dir.parent / "nltk_data"))
+    if not (tokeniser / "tokenizers" / "punkt_tab" / "english").is_dir():
+        pytest.skip("no English Punkt parameters: set NLTK_DATA")
+    env = on(tmp_path, HARNESS_DATA_DIR=str(data_dir), NLTK_DATA=str(tokeniser))
+    for name in ("replay_vicuna7b_collie", "replay_gpt4_collie"):
+        assert harness("run", f"configs/{name}.yaml", env=env).returncode == 0
+    runs = ("replay_vicuna7b_collie", "replay_gpt4_collie", "--round", "1", "--by", "structure")
+    (found,) = compared(tmp_path, *runs)["others"]
+    overall = found["overall"]
+    assert overall["first"] == pytest.approx(341 / 2080, abs=1e-12)
+    assert overall["second"] == pytest.approx(0.5125, abs=1e-12)
+    assert overall["difference"] == pytest.approx(0.5125 - 341 / 2080, abs=1e-12)
+    assert round(overall["stderr"], 4) == 0.0266
+    assert (overall["better"], overall["worse"], overall["n_clusters"]) == (753, 28, 1435)
+    assert overall["method"] == "clustered paired t"
+    assert (len(found["better"]), len(found["worse"])) == (753, 28)
+    assert len(found["groups"]) == 13
+    assert all(one["p_adjusted"] >= one["p_value"] for one in found["groups"].values())
+    assert sum(one["better"] for one in found["groups"].values()) == 753
+    # the last round instead: one of the runs has but one
+    (last,) = compared(tmp_path, *runs[:2])["others"]
+    assert last["overall"]["second"] != overall["second"]
+
+
+def test_runs_against_a_baseline(quick: Path) -> None:
+    found = compared(quick, "weak", "strong", "taught", "--baseline", "strong", "--by", "structure")
+    assert found["baseline"] == "strong"
+    assert [one["run"] for one in found["others"]] == ["weak", "taught"]
+    weak = found["others"][0]
+    assert weak["marks"] == ["SIMULATED"]
+    assert weak["overall"]["difference"] < 0
+    assert len(weak["worse"]) == weak["overall"]["worse"] > 0
+    assert set(weak["better"]).isdisjoint(weak["worse"])
+    assert any("rounds.max" in note for note in found["notes"])
+
+
+def test_instances_that_only_one_run_has_are_counted(quick: Path) -> None:
+    (found,) = compared(quick, "weak", "others")["others"]
+    overall = found["overall"]
+    assert overall["n"] + overall["only_first"] == overall["n"] + overall["only_second"] == 26
+    assert overall["only_first"] > 0
+    said = harness("compare", "weak", "others", env=on(quick, COLUMNS="200")).stdout
+    assert f"{overall['only_first']:,} only in the baseline" in said
+    assert "not taken for failures" in said
+
+
+@pytest.mark.parametrize("width", ["50", "80", "120"])
+def test_the_printed_table(width: str, quick: Path) -> None:
+    ended = harness(
+        "compare", "weak", "strong", "--by", "structure", "--ids", env=on(quick, COLUMNS=width)
+    )
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert all(len(line) <= int(width) for line in lines)
+    assert "SIMULATED" in ended.stdout
+    assert any(line.startswith("word01") for line in lines)
+    assert any(line.startswith("strong, more than weak (") for line in lines)
+    assert ("Left out for want of room" in ended.stdout) == (width != "120")
+
+
+def test_the_other_formats(quick: Path) -> None:
+    def told(form: str) -> str:
+        ended = harness(
+            "compare", "weak", "strong", "--by", "structure", "--format", form, env=on(quick)
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    found = compared(quick, "weak", "strong", "--by", "structure")["others"][0]
+    rows = list(csv.DictReader(io.StringIO(told("csv"))))
+    assert len(rows) == 1 + 13
+    assert float(rows[0]["difference"]) == found["overall"]["difference"]
+    assert [row["group"] for row in rows[1:]] == list(found["groups"])
+    assert "| strong (SIMULATED) | 26 |" in told("markdown")
+    latex = told("latex").splitlines()
+    assert latex[0] == r"\begin{tabular}{lrrrrrrrr}"
+    assert sum(line.endswith(r"\\") for line in latex) == 1 + 13
+    assert latex[-1] == r"\end{tabular}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("weak",), "one run to compare"),
+        (("weak", "weak"), "'weak' is named twice"),
+        (("weak", "strnog"), "no run 'strnog'"),
+        (("weak", "strong", "--by", "structur"), "no label 'structur'"),
+        (("weak", "strong", "--cluster", "x"), "no label 'x'"),
+        (("weak", "strong", "--score", "x"), "has no score 'x'"),
+        (("weak", "strong", "--round", "9"), "None of the runs has a round 9"),
+        (("weak", "strong", "--baseline", "weka"), "none of the runs"),
+        (("weak", "strong", "--format", "pdf"), "no format 'pdf'"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], said: str, quick: Path) -> None:
+    assert said in mistake(harness("compare", *arguments, env=on(quick)))
+
+
+def test_runs_of_other_tasks_are_not_compared(quick: Path) -> None:
+    other = ("run", "configs/natural_instructions_builtin.yaml", "--limit", "6", "--name", "ni")
+    assert harness(*other, env=on(quick)).returncode == 0
+    assert "different tasks" in mistake(harness("compare", "weak", "ni", env=on(quick)))
