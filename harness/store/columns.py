@@ -157,3 +157,9 @@ class CallTotals:
     known_cost_usd: float
     paid_usd: float
     n_without_cost: int
+
+
+NO_CALLS = CallTotals(
+    n=0, usage=None, n_without_usage=0, known_cost_usd=0.0, paid_usd=0.0, n_without_cost=0
+)
+"""Of a run that made none, or of which they are not asked."""
