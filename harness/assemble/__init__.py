@@ -11,11 +11,10 @@ from harness.assemble.job import (
     Watch,
     execute,
     foresee_job,
-    measure,
-    measured,
     prepare,
     replies_path,
 )
+from harness.assemble.measuring import measure, measured
 from harness.assemble.parts import Rates, build_task
 
 __all__ = [

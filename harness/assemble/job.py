@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
-from harness.analysis.summary import summarise
 from harness.assemble.call_stack import Session, call_stack
 from harness.assemble.few_shot import build_shots
+from harness.assemble.measuring import measure
 from harness.assemble.parts import (
     Model,
     Rates,
@@ -44,10 +44,9 @@ from harness.schedule.runner import Runner
 from harness.schedule.shots import Shots
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
-from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.reader import read_attempts, read_columns, read_payments
+from harness.store.reader import read_payments
 from harness.store.run_folder import RunFolder, write_whole
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
@@ -348,35 +347,3 @@ def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
             lambda name: name in before or replies.get(name) is not None,
             price,
         )
-
-
-def measure(folder: RunFolder) -> Metrics:
-    """The metrics of a run as its attempts are now."""
-    attempts, calls = read_columns(folder.attempts)
-    return _measured(folder, attempts, calls)
-
-
-def measured(folder: RunFolder) -> tuple[Metrics, AttemptTable]:
-    """The metrics of a run, which know of no tokens and costs, and its attempts.
-
-    What comparing needs: to read the calls, too, takes half as long again.
-    """
-    attempts = read_attempts(folder.attempts)
-    return _measured(folder, attempts, NO_CALLS), attempts
-
-
-def _measured(folder: RunFolder, attempts: AttemptTable, calls: CallTotals) -> Metrics:
-    manifest = folder.read_manifest()
-    complete, planned = folder.progress()
-    return summarise(
-        attempts,
-        calls,
-        run=folder.name,
-        task=manifest.get("task", ""),
-        model=manifest.get("model"),
-        simulated=manifest.get("simulated", False),
-        complete=complete,
-        n_planned=planned,
-        n_owed=folder.owed(),
-        measure=manifest.get("measure"),
-    )

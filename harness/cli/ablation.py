@@ -10,7 +10,7 @@ from harness.analysis.ablation import ablate
 from harness.analysis.claims import findings
 from harness.analysis.comparable import Variant, settings
 from harness.analysis.question import Question
-from harness.assemble import measure
+from harness.assemble import measured
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, HarnessError, nearest
@@ -19,7 +19,7 @@ from harness.ports import Claiming
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_table import ablation_table
 from harness.report.cells import inert
-from harness.store.reader import read_columns
+from harness.store.reader import read_attempts
 from harness.store.run_folder import RunFolder, all_runs, run_name
 
 FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
@@ -95,7 +95,7 @@ def _started(run: RunFolder) -> float:
 def _variant(base: str, folder: RunFolder) -> Variant:
     return Variant(
         folder.name.removeprefix(run_name(Path(base).name, "?").removesuffix("?")),
-        measure(folder),
+        measured(folder)[0],
         settings(folder.read_config()),
         folder.read_manifest().get("fingerprint", {}),
     )
@@ -106,7 +106,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 
     Raises: ConfigError where that label is none.
     """
-    attempts, _ = read_columns(folder.attempts)
+    attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}
     for groups in attempts.instances.groupings:
         if (
