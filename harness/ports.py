@@ -173,6 +173,32 @@ class Claiming(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a benchmark's groups differ in that its paper draws a picture of.
+
+    name: for the picture's file and title.
+    label: whose groups it arranges.
+    levels: what they differ in (``first``, ``last``), each with the groups that have it;
+        a group may be in none.
+    source: the paper, and where in it.
+    """
+
+    name: str
+    label: str
+    levels: Mapping[str, tuple[str, ...]]
+    source: str
+
+
+class Pictured(Protocol):
+    """A task whose paper has pictures of its own, for the report. The class's, as of `Claiming`."""
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What is arranged, and how."""
+        ...
+
+
 class Checker(Protocol):
     """A rule that scores a text."""
 

@@ -45,6 +45,14 @@ def read_attempts(path: Path) -> AttemptTable:
 
     Raises: as `read_columns`.
     """
+    return read_attempts_and_lines(path)[0]
+
+
+def read_attempts_and_lines(path: Path) -> tuple[AttemptTable, Ints]:
+    """The attempts, and (n,) the number, from 0, of the line of each.
+
+    Raises: as `read_columns`.
+    """
     attempts = Attempts()
     for number, _, line in _decoded(path, _Judged):
         try:
@@ -239,8 +247,8 @@ def _invalid(path: Path, number: int, error: Exception) -> DataInvalid:
     )
 
 
-def _latest(table: AttemptTable, lines: Ints) -> AttemptTable:
-    """The last of the lines of each key.
+def _latest(table: AttemptTable, lines: Ints) -> tuple[AttemptTable, Ints]:
+    """The last of the lines of each key, and which these are.
 
     A round that was written anew ends its sample: later rounds in earlier
     lines followed another answer (the ledger owes them again, too).
@@ -251,11 +259,12 @@ def _latest(table: AttemptTable, lines: Ints) -> AttemptTable:
         (np.diff(table.instance) == 0) & (np.diff(table.sample) == 0) & (np.diff(table.round) == 0)
     )
     if not again.any():
-        return table
+        return table, lines
     last = np.append(~again, True)
     table, lines, anew = table.take(last), lines[last], np.append(False, again)[last]
     # Each sample's lines are lifted above those of the samples before it, so that
     # one running maximum tells the latest rewriting so far in every sample.
     floor = np.cumsum(table.sample_starts()) * len(last) * 2
     lifted = floor + lines
-    return table.take(lifted >= np.maximum.accumulate(np.where(anew, lifted, floor)))
+    kept = lifted >= np.maximum.accumulate(np.where(anew, lifted, floor))
+    return table.take(kept), lines[kept]

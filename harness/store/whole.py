@@ -1,0 +1,97 @@
+"""A run's attempts with their texts, one at a time, whatever their number.
+
+What counts is what `harness.store.reader` says: a superseded line is no attempt.
+Memory holds where each line is, not what it says.
+
+>>> for attempt in read_whole(Path("runs/none/attempts.jsonl")):
+...     print(attempt.text)
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataInvalid, StoreFailed
+from harness.records import Attempt
+from harness.store.attempts import lines
+from harness.store.columns import AttemptTable
+from harness.store.reader import read_attempts_and_lines
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The attempts that count, and where they are in their file.
+
+    attempts: sorted by (instance, sample, round).
+    offset: (n,) of the line of each, in bytes.
+    """
+
+    attempts: AttemptTable
+    offset: NDArray[np.int64]
+
+    def in_order(self) -> NDArray[np.intp]:
+        """(n,) rows instance by instance, in the order in which the file begins them."""
+        first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.attempts.instance, self.offset)
+        return np.argsort(first[self.attempts.instance], kind="stable")
+
+
+def read_places(path: Path) -> Places:
+    """The attempts of a file and where they are; none where there is no file.
+
+    Raises: DataInvalid with file and line, StoreFailed where the file cannot be read.
+    """
+    attempts, numbers = read_attempts_and_lines(path)
+    offsets = np.fromiter((offset for offset, _ in lines(path)), np.int64)
+    return Places(attempts, offsets[numbers])
+
+
+def read_whole(path: Path, places: Places | None = None) -> Iterator[Attempt]:
+    """Every attempt that counts, instance by instance, each by sample and round.
+
+    places: of the file, where they are known already.
+
+    Raises: as `read_places`.
+    """
+    return read_lines(path, places or read_places(path), Attempt)
+
+
+def read_lines(
+    path: Path, places: Places, shape: type[S], rows: NDArray[np.intp] | None = None
+) -> Iterator[S]:
+    """What a shape tells of the attempts.
+
+    shape: a struct whose fields are some of an attempt's.
+    rows: of places, in the order wanted; by default all, `Places.in_order`.
+
+    Raises: as `read_places`.
+    """
+    if not len(places.offset):
+        return
+    decode = msgspec.json.Decoder(shape).decode
+    rows = places.in_order() if rows is None else rows
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
+            for offset in places.offset[rows].tolist():
+                try:
+                    yield decode(text[offset : text.find(b"\n", offset)])
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    number = text[:offset].count(b"\n") + 1
+                    raise DataInvalid(
+                        f"{path}, line {number}: not an attempt ({str(error)[:160]}).",
+                        "Remove the line and run again: its attempt is then owed again.",
+                    ) from None
+    except OSError as error:
+        raise StoreFailed(
+            f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
+        ) from None
