@@ -28,7 +28,8 @@ class Rate(Struct, frozen=True, kw_only=True):
     pass_rate: over the judged samples; null where there are none.
     stderr: clustered by `cluster`; null over fewer than two clusters. Where all
         samples agree it is 0 and says nothing: `ci95` does.
-    ci95: see `harness.analysis.clustered.Estimate.ci95`.
+    ci95: Wilson's (1927) where each cluster has one sample; else see
+        `harness.analysis.clustered.Estimate.ci95`.
     n: samples with a verdict.
     n_clusters: statistical units they come from.
     naive_stderr: what `stderr` would be if all samples were independent.
@@ -81,6 +82,9 @@ class Rounds(Struct, frozen=True, kw_only=True):
         (interrupted, infrastructure error): to drop it would raise the rate.
     any_of_first_k_n: samples with a verdict in any of the first k rounds, the
         denominator of `any_of_first_k`.
+    fixed: samples that failed in the round before and pass in this one, by this one.
+    broken: samples that passed in the round before and fail in this one: 0 under
+        `stop_on_pass`, where they are not asked again.
     """
 
     each: dict[int, float]
@@ -89,6 +93,8 @@ class Rounds(Struct, frozen=True, kw_only=True):
     any_of_first_k: dict[int, float]
     any_of_first_k_stderr: dict[int, float | None]
     any_of_first_k_n: dict[int, int]
+    fixed: dict[int, int] = {}
+    broken: dict[int, int] = {}
 
 
 class Group(Rate, frozen=True, kw_only=True):
@@ -102,6 +108,8 @@ class Group(Rate, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
+    pass_hat_k: dict[int, float] = {}
+    pass_hat_k_stderr: dict[int, float | None] = {}
     rounds: Rounds
 
 
@@ -127,11 +135,14 @@ class Metrics(Struct, frozen=True, kw_only=True):
         weighs the same, there each sample.
     pass_at_k_stderr: clustered as in `Rate`.
     pass_at_k_instances: instances in the mean.
+    pass_hat_k: pass^k, the chance that all of k samples pass, of the same samples.
+    n_solved: instances that passed in any round of any sample.
     n_calls: calls that attempts name, superseded ones too; shared calls once.
     usage: tokens of the calls that were counted, each call once; null where
         there are calls and none was counted.
     n_calls_without_usage: calls whose tokens are not known.
     cost_usd: each call once; null where any call's cost is unknown.
+    cost_per_solved_usd: cost_usd by n_solved; null where either is not known, or 0 solved.
     known_cost_usd: cost of the calls whose cost is known.
     paid_usd: the part of it that this run has paid; the rest was there already.
     n_calls_without_cost: calls whose cost is not known.
@@ -157,11 +168,15 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
+    pass_hat_k: dict[int, float] = {}
+    pass_hat_k_stderr: dict[int, float | None] = {}
+    n_solved: int = 0
     rounds: Rounds
     n_calls: int
     usage: Usage | None
     n_calls_without_usage: int
     cost_usd: float | None
+    cost_per_solved_usd: float | None = None
     known_cost_usd: float
     paid_usd: float = 0.0
     n_calls_without_cost: int

@@ -5,7 +5,7 @@ run, so that k samples are one pair and not k². What only one run has, and what
 was not judged, is counted and left out, never taken for a failure.
 
 >>> pairs = pair(zero_shot, few_shot)  # doctest: +SKIP
->>> len(pairs), pairs.only_first
+>>> len(pairs), pairs.only_first  # doctest: +SKIP
 (2080, 0)
 """
 

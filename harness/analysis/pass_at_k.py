@@ -1,10 +1,12 @@
-"""pass@k: the chance that at least one of k samples passes.
+"""pass@k, the chance that at least one of k samples passes, and pass^k, that all of them do.
 
-Owns the estimator for one instance; what is averaged over instances, and how
+Owns the estimators for one instance; what is averaged over instances, and how
 sure the average is, is for the caller.
 
 >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
 [0.333, 0.667, 1.0]
+>>> [float(hat_k[0].round(3)) for hat_k in pass_hat_k(np.array([3]), np.array([2]), 3)]
+[0.667, 0.333, 0.0]
 """
 
 from __future__ import annotations
@@ -30,10 +32,33 @@ def pass_at_k(
     passed: (m,) c, how many of them passed.
     Yields: (m,) pass@k for each k in turn.
     """
-    if len(drawn) and k_max > drawn.min():
-        raise ValueError(f"pass@{k_max} needs {k_max} samples of each instance")
-    failures = drawn - passed
-    all_fail = np.ones(len(drawn))
-    for taken in range(k_max):
-        all_fail *= np.maximum(failures - taken, 0) / (drawn - taken)
+    for all_fail in _all_among(drawn, drawn - passed, k_max):
         yield 1 - all_fail
+
+
+def pass_hat_k(
+    drawn: NDArray[Any], passed: NDArray[Any], k_max: int
+) -> Iterator[NDArray[np.float64]]:
+    """The unbiased estimate C(c, k) / C(n, k) for k = 1 … k_max.
+
+    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3: how reliably an instance
+    is solved, where pass@k says whether it can be.
+
+    As `pass_at_k`, but for what it yields: (m,) pass^k for each k in turn.
+    """
+    yield from map(np.copy, _all_among(drawn, passed, k_max))
+
+
+def _all_among(
+    drawn: NDArray[Any], marked: NDArray[Any], k_max: int
+) -> Iterator[NDArray[np.float64]]:
+    """The chance that k samples taken from the n without replacement are all marked ones.
+
+    Yields one and the same array, changed each time.
+    """
+    if len(drawn) and k_max > drawn.min():
+        raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
+    chance = np.ones(len(drawn))
+    for taken in range(k_max):
+        chance *= np.maximum(marked - taken, 0) / (drawn - taken)
+        yield chance

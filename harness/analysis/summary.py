@@ -13,16 +13,18 @@ group is the same function applied to the group's rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_mean
+from harness.analysis.clustered import Estimate, clustered_mean, wilson
 from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
-from harness.analysis.pass_at_k import pass_at_k
+from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.records import OUTCOMES, Outcome
-from harness.store.columns import AttemptTable, CallTotals
+from harness.store.columns import AttemptTable, CallTotals, Ints
 
 
 def summarise(
@@ -45,7 +47,9 @@ def summarise(
     complete, n_planned, n_owed, measure: see `Metrics`.
     """
     last = attempts.last_rounds()
-    at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
+    drawn = _drawn(last)
+    n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
+    cost_usd = None if calls.n_without_cost else calls.known_cost_usd
     # Of the run, and not of a group: the intervals of a table shall be of one kind.
     fractions = {name for name in last.scores if _are_fractions(last, name)}
     return Metrics(
@@ -68,14 +72,14 @@ def summarise(
             label: {group: _group(rows, fractions) for group, rows in attempts.by(label)}
             for label in attempts.labels()
         },
-        pass_at_k=at_k,
-        pass_at_k_stderr=at_k_stderr,
-        pass_at_k_instances=at_k_instances,
+        **_pass_k(drawn),
+        n_solved=n_solved,
         rounds=_rounds(attempts),
         n_calls=calls.n,
         usage=calls.usage,
         n_calls_without_usage=calls.n_without_usage,
-        cost_usd=None if calls.n_without_cost else calls.known_cost_usd,
+        cost_usd=cost_usd,
+        cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         known_cost_usd=calls.known_cost_usd,
         paid_usd=calls.paid_usd,
         n_calls_without_cost=calls.n_without_cost,
@@ -89,15 +93,12 @@ def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
 
 def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
     last = attempts.last_rounds()
-    at_k, at_k_stderr, at_k_instances = _pass_at_k(last)
     here = np.unique(attempts.instance)
     return Group(
         instances=f"{int(np.bitwise_xor.reduce(attempts.instances.digest[here])) & 2**64 - 1:016x}",
         **msgspec.structs.asdict(_rate(last)),
         scores=_scores(last, fractions),
-        pass_at_k=at_k,
-        pass_at_k_stderr=at_k_stderr,
-        pass_at_k_instances=at_k_instances,
+        **_pass_k(_drawn(last)),
         rounds=_rounds(attempts),
     )
 
@@ -107,10 +108,11 @@ def _rate(samples: AttemptTable) -> Rate:
     judged = samples.take(samples.judged)
     estimate = _mean(judged)
     n_passed = int(judged.passed.sum())
+    independent = estimate.n == estimate.n_clusters > 1
     return Rate(
         pass_rate=estimate.mean,
         stderr=estimate.stderr,
-        ci95=estimate.ci95,
+        ci95=wilson(n_passed, estimate.n) if independent else estimate.ci95,
         n=estimate.n,
         n_clusters=estimate.n_clusters,
         naive_stderr=estimate.naive_stderr,
@@ -150,18 +152,38 @@ def _mean(judged: AttemptTable) -> Estimate:
     return clustered_mean(judged.passed, judged.cluster)
 
 
-def _pass_at_k(samples: AttemptTable) -> tuple[dict[int, float], dict[int, float | None], int]:
-    """pass@k, its standard errors, and the number of instances they speak of."""
+class _Drawn(NamedTuple):
+    """(m,) of the instances with a judged sample: how many, how many of them passed, cluster."""
+
+    n: Ints
+    passed: Ints
+    cluster: Ints
+
+
+def _drawn(samples: AttemptTable) -> _Drawn:
     judged = samples.take(samples.judged)
-    if not len(judged):
-        return {}, {}, 0
-    drawn = np.bincount(judged.instance).astype(np.int32)
-    instances = drawn.nonzero()[0].astype(np.int32)
+    n = np.bincount(judged.instance).astype(np.int32)
+    instances = n.nonzero()[0].astype(np.int32)
     passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
-    drawn, clusters = drawn[instances], judged.instances.cluster[instances]
-    columns = pass_at_k(drawn, passed, int(drawn.min()))
-    estimates = {k: clustered_mean(values, clusters) for k, values in enumerate(columns, start=1)}
-    return _means(estimates), _stderrs(estimates), len(instances)
+    return _Drawn(n[instances], passed, judged.instances.cluster[instances])
+
+
+def _pass_k(drawn: _Drawn) -> dict[str, Any]:
+    """pass@k and pass^k, their standard errors, and the number of instances they speak of."""
+    most = int(drawn.n.min()) if len(drawn.n) else 0
+
+    def means(of: Callable[..., Iterator[NDArray[np.float64]]]) -> dict[int, Estimate]:
+        columns = of(drawn.n, drawn.passed, most)
+        return {k: clustered_mean(one, drawn.cluster) for k, one in enumerate(columns, start=1)}
+
+    at_k, hat_k = means(pass_at_k), means(pass_hat_k)
+    return {
+        "pass_at_k": _means(at_k),
+        "pass_at_k_stderr": _stderrs(at_k),
+        "pass_at_k_instances": len(drawn.n),
+        "pass_hat_k": _means(hat_k),
+        "pass_hat_k_stderr": _stderrs(hat_k),
+    }
 
 
 def _rounds(attempts: AttemptTable) -> Rounds:
@@ -169,6 +191,7 @@ def _rounds(attempts: AttemptTable) -> Rounds:
     rounds = [int(number) for number in np.unique(judged.round)]
     each = {number: _mean(judged.take(judged.round == number)) for number in rounds}
     any_of_first = _any_of_first(judged, rounds)
+    fixed, broken = _transitions(judged, rounds)
     return Rounds(
         each=_means(each),
         each_stderr=_stderrs(each),
@@ -176,7 +199,21 @@ def _rounds(attempts: AttemptTable) -> Rounds:
         any_of_first_k=_means(any_of_first),
         any_of_first_k_stderr=_stderrs(any_of_first),
         any_of_first_k_n={number: estimate.n for number, estimate in any_of_first.items()},
+        fixed=fixed,
+        broken=broken,
     )
+
+
+def _transitions(judged: AttemptTable, rounds: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """For each round but the first, the samples that it fixed, and that it broke."""
+    follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
+    change = np.where(follows, np.diff(judged.passed), 0)
+    into = judged.round[1:]
+    fixed, broken = (
+        {number: int(((change == way) & (into == number)).sum()) for number in rounds[1:]}
+        for way in (1, -1)
+    )
+    return fixed, broken
 
 
 def _any_of_first(judged: AttemptTable, rounds: list[int]) -> dict[int, Estimate]:

@@ -47,7 +47,7 @@ def run_tables(metrics: Metrics) -> RenderableType:
     if len(metrics.pass_at_k) > 1:
         parts.append(_pass_at_k_table(metrics))
     if len(metrics.rounds.each) > 1:
-        parts.append(_rounds_table(metrics))
+        parts.append(_RoundsTable(metrics))
     parts += [_OutcomeTable(metrics), _cost(metrics)]
     return Group(parts[0], *(line for part in parts[1:] for line in ("", part)))
 
@@ -129,6 +129,9 @@ def _pass_at_k_table(metrics: Metrics) -> Table:
         table.add_column(f"{k:,}", justify="right", no_wrap=True)
     table.add_row("pass@k", *(figure(metrics.pass_at_k[k]) for k in shown))
     table.add_row("± s.e.", *(figure(metrics.pass_at_k_stderr[k]) for k in shown))
+    if metrics.pass_hat_k:  # not in the metrics of an older run
+        table.add_row("pass^k", *(figure(metrics.pass_hat_k[k]) for k in shown))
+        table.add_row("± s.e.", *(figure(metrics.pass_hat_k_stderr[k]) for k in shown))
     return table
 
 
@@ -141,21 +144,38 @@ def _shown_k(largest: int) -> list[int]:
     return [*(k for k in series if k < largest), largest]
 
 
-def _rounds_table(metrics: Metrics) -> Group:
-    rounds = metrics.rounds
-    table = empty_table(metrics)
-    table.add_column("round")
-    for heading in ("n", "each ± s.e.", "n", "any so far ± s.e."):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for number in rounds.each:
-        table.add_row(
-            f"{number}",
-            f"{rounds.n[number]:,}",
-            with_error(rounds.each[number], rounds.each_stderr[number], 4),
-            f"{rounds.any_of_first_k_n[number]:,}",
-            with_error(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number], 4),
-        )
-    return Group(table, *([Text(ROUND_NOTE, style="dim")] if unequal_rounds(metrics) else []))
+class _RoundsTable:
+    """Rates by round; what a round fixed and broke is left out where there is no room."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self._table(with_changes=True)
+        wanted = console.measure(table, options=options.update(max_width=1_000)).maximum
+        if wanted > options.max_width:
+            table = self._table(with_changes=False)
+        yield table
+        if unequal_rounds(self._metrics):
+            yield Text(ROUND_NOTE, style="dim")
+
+    def _table(self, with_changes: bool) -> Table:
+        rounds = self._metrics.rounds
+        changes = {"fixed": rounds.fixed, "broken": rounds.broken} if with_changes else {}
+        table = empty_table(self._metrics)
+        table.add_column("round", no_wrap=True)
+        for heading in ("n", "each ± s.e.", *changes, "n", "any so far ± s.e."):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for number in rounds.each:
+            table.add_row(
+                f"{number}",
+                f"{rounds.n[number]:,}",
+                with_error(rounds.each[number], rounds.each_stderr[number], 4),
+                *(f"{told[number]:,}" if number in told else "" for told in changes.values()),
+                f"{rounds.any_of_first_k_n[number]:,}",
+                with_error(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number], 4),
+            )
+        return table
 
 
 class _OutcomeTable:
@@ -207,4 +227,7 @@ def _cost(metrics: Metrics) -> Table:
     elif metrics.known_cost_usd > metrics.paid_usd:
         cost += f" ({usd(metrics.paid_usd)} of it paid by this run, the rest before)"
     facts.add_row("cost", cost)
+    if metrics.cost_per_solved_usd:
+        each = f"{usd(metrics.cost_per_solved_usd)}, {metrics.n_solved:,} of them"
+        facts.add_row("per solved instance", each)
     return facts

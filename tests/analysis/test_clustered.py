@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.analysis.clustered import clustered_mean
+from harness.analysis.clustered import clustered_mean, wilson
 
 VALUES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)
 
@@ -89,3 +89,26 @@ def test_clusters_of_equal_mean_say_nothing_of_it_either() -> None:
 def test_no_values_have_no_mean() -> None:
     estimate = clustered_mean(np.array([]), np.array([]))
     assert (estimate.mean, estimate.stderr, estimate.ci95, estimate.n) == (None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("passed", "n", "interval"),
+    # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, method 3.
+    [
+        (81, 263, (0.2553, 0.3662)),
+        (15, 148, (0.0624, 0.1605)),
+        (0, 20, (0.0, 0.1611)),
+        (1, 29, (0.0061, 0.1718)),
+    ],
+)
+def test_wilson_is_the_published_interval(
+    passed: int, n: int, interval: tuple[float, float]
+) -> None:
+    assert wilson(passed, n) == pytest.approx(interval, abs=5e-5)
+
+
+@given(st.integers(1, 10_000), st.data())
+def test_wilson_agrees_with_scipy(n: int, data: st.DataObject) -> None:
+    passed = data.draw(st.integers(0, n))
+    theirs = stats.binomtest(passed, n).proportion_ci(method="wilson")
+    assert wilson(passed, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)

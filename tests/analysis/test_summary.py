@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from harness.analysis.clustered import clustered_mean
+from harness.analysis.clustered import clustered_mean, wilson
 from harness.analysis.metrics import to_json
 from harness.records import Score, Usage
 
@@ -83,6 +83,70 @@ def test_error_after_a_failure_does_not_raise_the_rate(make, summary_of) -> None
     rounds = metrics.rounds
     assert rounds.any_of_first_k == {1: 0.5}
     assert rounds.n == {1: 2}
+
+
+def test_what_a_round_fixed_and_broke(make, summary_of) -> None:
+    verdicts = {
+        "fixed": (False, True, True),
+        "broken": (True, True, False),
+        "both": (False, True, False),
+        "unknown between": (False, None, True),
+        "stopped": (True,),
+    }
+    rounds = summary_of(
+        make(name, passed, round=number)
+        for name, row in verdicts.items()
+        for number, passed in enumerate(row, start=1)
+    ).rounds
+    assert rounds.fixed == {2: 2, 3: 0}
+    assert rounds.broken == {2: 0, 3: 2}
+
+
+def test_recorded_rounds_fixed_and_broke(summary_of, recorded) -> None:
+    rounds = summary_of(recorded).rounds
+    verdicts = defaultdict(dict)
+    for attempt in recorded:
+        verdicts[attempt.instance][attempt.round] = attempt.passed
+    for number in (2, 3, 4):
+        changes = [(row[number - 1], row[number]) for row in verdicts.values()]
+        assert rounds.fixed[number] == changes.count((False, True)) > 100
+        assert rounds.broken[number] == changes.count((True, False)) > 100
+        # What a round gained and lost is all that its rate differs by.
+        gained = rounds.fixed[number] - rounds.broken[number]
+        difference = rounds.each[number] - rounds.each[number - 1]
+        assert gained == pytest.approx(difference * len(verdicts))
+
+
+def test_a_simple_rate_has_wilsons_interval(make, summary_of) -> None:
+    alone = summary_of([make("a", True), make("b", False), make("c", False)])
+    assert alone.overall.ci95 == wilson(1, 3)
+    shared = summary_of(
+        [make("a", True), make("b", False, cluster="a"), make("c", False), make("d", True)]
+    )
+    assert shared.overall.n_clusters == 3
+    assert shared.overall.ci95 != wilson(2, 4)
+
+
+def test_cost_of_what_was_solved(make, summary_of) -> None:
+    paid = [
+        make("a", False, call_id="1", cost_usd=0.5),
+        make("a", True, round=2, call_id="2", cost_usd=0.5),
+        make("b", False, call_id="3", cost_usd=1.0),
+    ]
+    metrics = summary_of(paid)
+    assert (metrics.n_solved, metrics.cost_per_solved_usd) == (1, 2.0)
+    assert summary_of(paid[2:]).cost_per_solved_usd is None
+    unknown = summary_of([*paid, make("c", True, call_id="4")])
+    assert (unknown.n_solved, unknown.cost_per_solved_usd) == (2, None)
+
+
+def test_all_of_k_samples(make, summary_of) -> None:
+    metrics = summary_of(
+        [make("a", sample < 2, sample=sample) for sample in range(3)]
+        + [make("b", True, sample=sample) for sample in range(3)]
+    )
+    assert metrics.pass_hat_k == pytest.approx({1: 5 / 6, 2: (1 / 3 + 1) / 2, 3: 0.5})
+    assert metrics.pass_hat_k[1] == pytest.approx(metrics.pass_at_k[1])
 
 
 def test_calls_are_counted_once(make, summary_of) -> None:
