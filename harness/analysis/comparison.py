@@ -84,7 +84,7 @@ def compare(pairs: Pairs) -> Comparison:
     needed = None
     if stderr is not None and difference is not None:
         alone = pairs.binary and units == len(pairs)
-        if stderr > 0 or not better + worse:
+        if stderr > 0 or not better + worse or alone:
             method = "exact McNemar" if alone else "clustered paired t"
             p_value = _p_value(difference, stderr, units) if not alone else mcnemar(better, worse)
             ci95 = _interval(difference, stderr, units, bounded=pairs.verdicts)
@@ -177,9 +177,9 @@ def _interval(
 ) -> tuple[float, float] | None:
     """The 95% interval.
 
-    Where no pair differs, the error is 0 and says nothing. Of verdicts, the
-    difference is then at most the share of units that may differ though none of
-    so many does, exactly (Clopper and Pearson 1934); of other scores, None.
+    Where no pair differs, or all single verdicts differ alike, the error is 0 and says
+    nothing. Of verdicts, the interval is then the share of units that may be otherwise
+    though none of so many is, exactly (Clopper and Pearson 1934); of other scores, None.
 
     bounded: a difference of rates, between -1 and 1.
     """
@@ -190,6 +190,8 @@ def _interval(
     if not bounded:
         return None
     reach = 1 - (ALPHA / 2) ** (1 / units)
+    if difference:  # of one unit in the other direction, the difference is 2 units less
+        return (1 - 2 * reach, 1.0) if difference > 0 else (-1.0, 2 * reach - 1)
     return -reach, reach
 
 

@@ -1,10 +1,24 @@
-"""Which base constraints fail, and by how much."""
+"""Which base constraints fail, by how much, and which of them another run fixed or broke.
+
+>>> kinds(read_findings(path, places))[0].kind  # doctest: +SKIP
+'with exactly N characters'
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
+
+from harness.analysis.clustered import clustered_mean
+from harness.analysis.comparison import Comparison, adjusted, compare
+from harness.analysis.pairing import Pairs, pair
+from harness.store.findings import LABEL, Findings
+
+MOST_REASONS = 100
+"""Of a kind, and of its misses by number: the most frequent."""
 
 
 class ConstraintKind(Struct, frozen=True, kw_only=True):
@@ -16,7 +30,7 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
     rate: share that is met, each constraint weighing the same.
     stderr, ci95: clustered, as in `harness.analysis.metrics.Rate`.
     off_by: of the failed ones that want one number and observed one: observed minus wanted,
-        to how many; at most `MOST_MISSES`, the most frequent.
+        to how many.
     reasons: of failed ones, the most frequent first: "98 of 100 words", to how many.
     """
 
@@ -31,4 +45,69 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, int] = {}
 
 
-MOST_MISSES = 100
+def kinds(findings: Findings) -> list[ConstraintKind]:
+    """The kinds of constraints, those that fail most often first."""
+    found = []
+    for kind, rows in findings.table.by(LABEL):
+        judged = rows.take(rows.judged)
+        estimate = clustered_mean(judged.passed, judged.cluster)
+        if estimate.mean is None:
+            continue
+        misses = findings.misses[kind]
+        found.append(
+            ConstraintKind(
+                kind=kind,
+                n=estimate.n,
+                n_clusters=estimate.n_clusters,
+                n_failed=estimate.n - int(judged.passed.sum()),
+                rate=estimate.mean,
+                stderr=estimate.stderr,
+                ci95=estimate.ci95,
+                off_by=dict(sorted(misses.off_by.most_common(MOST_REASONS))),
+                reasons=dict(misses.reasons.most_common(MOST_REASONS)),
+            )
+        )
+    return sorted(found, key=lambda one: (-one.n_failed, one.kind))
+
+
+class KindChange(Struct, frozen=True, kw_only=True):
+    """What the second of two runs did to the constraints of one kind.
+
+    comparison: a pair is a constraint of an instance; its value the share of samples that meet it.
+    fixed, broken: instances that have one which is met more often, and less often, where
+        their names were given.
+    """
+
+    comparison: Comparison
+    fixed: list[str] = []
+    broken: list[str] = []
+
+
+def compare_kinds(
+    first: Findings, second: Findings, names: Iterable[str] = ()
+) -> dict[str, KindChange]:
+    """Kind to what the second run did to it; those of which most were broken and fixed first.
+
+    names: of instances, for `KindChange.fixed` and ``broken``.
+
+    The p values are a search over kinds, adjusted by Benjamini and Hochberg.
+    """
+    pairs = pair(first.table, second.table)
+    instances = second.instances(names)
+
+    def named(some: Pairs, rows: NDArray[np.bool_]) -> list[str]:
+        found = (instances.get(int(digest)) for digest in some.digest[rows])
+        return sorted({name for name in found if name is not None})
+
+    parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
+    compared = adjusted([compare(part) for part in parts.values()], planned=False)
+    changes = {
+        kind: KindChange(
+            comparison=comparison,
+            fixed=named(part, part.difference > 0),
+            broken=named(part, part.difference < 0),
+        )
+        for (kind, part), comparison in zip(parts.items(), compared, strict=True)
+    }
+    moved = {kind: one.comparison.better + one.comparison.worse for kind, one in changes.items()}
+    return {kind: changes[kind] for kind in sorted(changes, key=lambda kind: (-moved[kind], kind))}

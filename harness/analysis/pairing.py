@@ -23,6 +23,7 @@ from harness.analysis.question import PASS_RATE
 from harness.store.columns import AttemptTable, Bools, Ints
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ class Pairs:
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
-    def take(self, rows: Bools) -> Pairs:
-        """The pairs of a mask."""
+    def take(self, rows: Bools | Rows) -> Pairs:
+        """The pairs of a mask or of row numbers."""
         return replace(
             self,
             digest=self.digest[rows],
@@ -87,15 +88,22 @@ class Pairs:
             not_judged=None,
         )
 
-    def group(self, label: str) -> Mapping[str, Bools]:
-        """Group of a label to the mask of its pairs, sorted; those without it are in none."""
-        of_grouping = np.array([groups.get(label, "") for groups in self.groupings], dtype=object)
-        has = np.array([label in groups for groups in self.groupings], dtype=np.bool_)
+    def group(self, label: str) -> Mapping[str, Rows]:
+        """Group of a label to the rows of its pairs, sorted; those without it are in none."""
         names = sorted({groups[label] for groups in self.groupings if label in groups})
+        number = {name: place for place, name in enumerate(names)}
+        of_grouping = np.array(
+            [number[groups[label]] if label in groups else -1 for groups in self.groupings],
+            dtype=np.intp,
+        )
+        code = of_grouping[self.grouping]
+        # One stable sort instead of a mask for each: labels may have thousands of groups.
+        order = np.argsort(code, kind="stable")
+        ends = np.searchsorted(code[order], np.arange(len(names) + 1))
         return {
-            name: ((of_grouping == name) & has)[self.grouping]
-            for name in names
-            if ((of_grouping == name) & has)[self.grouping].any()
+            name: order[ends[place] : ends[place + 1]]
+            for place, name in enumerate(names)
+            if ends[place] < ends[place + 1]
         }
 
     def clustered_by(self, label: str) -> Pairs:

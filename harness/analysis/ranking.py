@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
+from math import isnan
 
 import numpy as np
 from msgspec import Struct
@@ -16,8 +16,7 @@ from harness.analysis.pairing import Pairs
 
 DRAWS = 2_000
 MOST_WORK = 200_000_000
-"""Draws times pairs (of instances, and of groups): beyond it, fewer draws are made, but
-never fewer than `LEAST_DRAWS`."""
+"""Draws times pairs: beyond it, fewer draws are made, but never fewer than `LEAST_DRAWS`."""
 LEAST_DRAWS = 200
 
 SEED = 20_260_000
@@ -44,11 +43,12 @@ def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
     Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant less
     discordant pairs over the root of the pairs that are no ties in each.
     """
-    signs = [np.sign(np.subtract.outer(values, values)) for values in (first, second)]
-    upper = np.triu_indices(len(first), 1)
-    ours, theirs = signs[0][upper], signs[1][upper]
-    untied = sqrt(float(np.abs(ours).sum()) * float(np.abs(theirs).sum()))
-    return float((ours * theirs).sum()) / untied if untied else None
+    if len(first) < 2:
+        return None
+    from scipy.stats import kendalltau
+
+    found = float(kendalltau(first, second).statistic)
+    return None if isnan(found) else found
 
 
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
@@ -71,7 +71,7 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
     units, unit = np.unique(kept.cluster, return_inverse=True)
     if len(units) < 2:
         return Ranking(tau_b=found, ci95=None, n_groups=n, draws=0)
-    draws = max(LEAST_DRAWS, min(DRAWS, MOST_WORK // max(1, len(kept), n * n)))
+    draws = max(LEAST_DRAWS, min(DRAWS, MOST_WORK // max(1, len(kept))))
     chance = np.random.default_rng(SEED)
     drawn = []
     for _ in range(draws):

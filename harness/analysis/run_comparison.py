@@ -7,7 +7,7 @@ a search, adjusted by Benjamini and Hochberg.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from harness.analysis.comparable import Variant, differing, refuse_incomparable
 from harness.analysis.comparison import Comparison, adjusted, compare
+from harness.analysis.forensics import KindChange, compare_kinds
 from harness.analysis.pairing import Pairs, pair
 from harness.analysis.question import PASS_RATE
 from harness.analysis.ranking import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
+from harness.store.findings import Findings
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -46,6 +48,7 @@ class Against(Struct, frozen=True, kw_only=True):
     ranking: of the groups by the two runs; null without a label.
     better_digests, worse_digests: of the instances in which the run is more, and less.
     better, worse: their names, where they were asked for.
+    constraints: kind of base constraint to what became of it, where that was asked for.
     """
 
     run: str
@@ -57,6 +60,7 @@ class Against(Struct, frozen=True, kw_only=True):
     worse_digests: list[int] = []
     better: list[str] = []
     worse: list[str] = []
+    constraints: dict[str, KindChange] = {}
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
@@ -123,6 +127,22 @@ def with_names(found: RunComparison, names: Mapping[int, str]) -> RunComparison:
 
     others = [
         replace(one, better=of(one.better_digests), worse=of(one.worse_digests))
+        for one in found.others
+    ]
+    return replace(found, others=others)
+
+
+def with_constraints(
+    found: RunComparison, findings: Mapping[str, Findings], names: Iterable[str] = ()
+) -> RunComparison:
+    """With what became of the base constraints, by kind.
+
+    findings: of each run by its name, the baseline's too.
+    names: of instances, to be told which.
+    """
+    base, known = findings[found.baseline], list(names)
+    others = [
+        replace(one, constraints=compare_kinds(base, findings[one.run], known))
         for one in found.others
     ]
     return replace(found, others=others)

@@ -101,14 +101,20 @@ def show(
     instance: Annotated[
         str | None, typer.Option(help="Show the attempts of one instance in full.")
     ] = None,
+    constraints: Annotated[
+        bool,
+        typer.Option("--constraints", help="Show which base constraints fail, and by how much."),
+    ] = False,
 ) -> None:
-    """Show a run's metrics, or every attempt of one instance."""
-    from harness.cli.show import show_instance, show_run
+    """Show a run's metrics, its base constraints, or every attempt of one instance."""
+    from harness.cli.show import show_constraints, show_instance, show_run
 
-    if instance is None:
-        show_run(run)
-    else:
+    if instance is not None:
         show_instance(run, instance)
+    elif constraints:
+        show_constraints(run)
+    else:
+        show_run(run)
 
 
 @app.command("compare")
@@ -121,7 +127,12 @@ def compare(
         str, typer.Option(metavar="LABEL", help="Compare the groups of a label, too.")
     ] = "",
     score: Annotated[
-        str, typer.Option(help="By default what the task is measured by, else pass_rate.")
+        str,
+        typer.Option(
+            "--score",
+            "--metric",
+            help="By default what the task is measured by, else pass_rate.",
+        ),
     ] = "",
     round_: Annotated[
         int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
@@ -135,19 +146,24 @@ def compare(
     ids: Annotated[
         bool, typer.Option("--ids", help="List the instances in which a run is more, and less.")
     ] = False,
+    constraints: Annotated[
+        bool,
+        typer.Option(
+            "--constraints", help="What a run fixed and broke, by kind of base constraint."
+        ),
+    ] = False,
 ) -> None:
     """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
+    from harness.analysis.run_comparison import Asked
     from harness.cli.compare import show_comparison
 
     show_comparison(
         runs,
+        Asked(score=score, round=round_, by=by, cluster=cluster),
         baseline=baseline,
-        score=score,
-        round_=round_,
-        by=by,
-        cluster=cluster,
         form=form,
         ids=ids,
+        constraints=constraints,
     )
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from harness.analysis.comparable import Variant, settings
 from harness.analysis.question import PASS_RATE
-from harness.analysis.run_comparison import Against, Asked, RunComparison, compare_runs, with_names
+from harness.analysis.run_comparison import (
+    Against,
+    Asked,
+    RunComparison,
+    compare_runs,
+    with_constraints,
+    with_names,
+)
 from harness.assemble import measured
 from harness.cli.console import output
 from harness.config.settings import Settings
@@ -18,51 +26,41 @@ from harness.report.cells import inert
 from harness.report.comparison_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.comparison_table import comparison_table
 from harness.store.columns import AttemptTable
+from harness.store.findings import Findings, read_findings
 from harness.store.reader import read_names
 from harness.store.run_folder import RunFolder, find_run
+from harness.store.whole import read_places
 
 FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
 
 
 def show_comparison(
     names: Sequence[str],
+    asked: Asked,
     *,
-    baseline: str,
-    score: str,
-    round_: int | None,
-    by: str,
-    cluster: str,
-    form: str,
-    ids: bool,
+    baseline: str = "",
+    form: str = "table",
+    ids: bool = False,
+    constraints: bool = False,
 ) -> None:
     """Print the comparison of runs, computed anew from their attempts.
+
+    asked: without a score, what the runs are measured by.
 
     Raises: a `harness.errors.HarnessError`.
     """
     if form not in ("table", *FORMATS):
         raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
-    folders = [find_run(Settings().runs_dir, name) for name in names]
-    own = [folder.name for folder in folders]
-    twice = {name for name in own if own.count(name) > 1}
-    if len(folders) < 2 or twice:
-        raise ConfigError(
-            f"{twice.pop()!r} is named twice." if twice else "There is one run to compare.",
-            "Name two runs or more; 'harness ls' lists them.",
-        )
-    runs = [_read(folder) for folder in folders]
-    measures = {variant.metrics.measure for variant, _ in runs}
-    asked = Asked(
-        score=score or (measures.pop() if len(measures) == 1 else None) or PASS_RATE,
-        round=round_,
-        by=by,
-        cluster=cluster,
-    )
-    found = compare_runs(runs, asked, baseline)
+    folders = _folders(names)
+    found = _compared(folders, asked, baseline)
+    names_of: dict[int, str] = {}
     if ids or form == "json":
-        names_of: dict[int, str] = {}
         for folder in folders:
             names_of |= read_names(folder.attempts)
         found = with_names(found, names_of)
+    if constraints:
+        findings = {folder.name: _findings(folder, asked.round) for folder in folders}
+        found = with_constraints(found, findings, names_of.values())
     if form != "table":  # as it is: a file's lines are not to be folded
         sys.stdout.write(FORMATS[form](found))
         return
@@ -72,15 +70,63 @@ def show_comparison(
             _print_ids(one, found)
 
 
+def compared(names: Sequence[str]) -> RunComparison:
+    """Runs against the first of them, by what they are measured by.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    return _compared(_folders(names), Asked(score=""), "")
+
+
+def _folders(names: Sequence[str]) -> list[RunFolder]:
+    folders = [find_run(Settings().runs_dir, name) for name in names]
+    own = [folder.name for folder in folders]
+    twice = {name for name in own if own.count(name) > 1}
+    if len(folders) < 2 or twice:
+        raise ConfigError(
+            f"{twice.pop()!r} is named twice." if twice else "There is one run to compare.",
+            "Name two runs or more; 'harness ls' lists them.",
+        )
+    return folders
+
+
+def _compared(folders: Sequence[RunFolder], asked: Asked, baseline: str) -> RunComparison:
+    runs = [_read(folder) for folder in folders]
+    if not asked.score:
+        measures = {variant.metrics.measure for variant, _ in runs}
+        one = measures.pop() if len(measures) == 1 else None
+        asked = replace(asked, score=one or PASS_RATE)
+    return compare_runs(runs, asked, baseline)
+
+
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
     metrics, attempts = measured(folder)
     fingerprint = folder.read_manifest().get("fingerprint", {})
     return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts
 
 
+def _findings(folder: RunFolder, round_: int | None) -> Findings:
+    """Raises: ConfigError where the run's scores tell of no constraints."""
+    findings = read_findings(folder.attempts, read_places(folder.attempts), round_)
+    if not len(findings.table):
+        raise ConfigError(
+            f"The scores of the run {folder.name!r} tell of no base constraints.",
+            "Leave --constraints out.",
+        )
+    return findings
+
+
 def _print_ids(one: Against, found: RunComparison) -> None:
     for what, ids in (("more", one.better), ("less", one.worse)):
-        heading = f"\n{one.run}, {what} than {found.baseline} ({len(ids):,}):"
-        output.print(inert(heading.strip()), style="bold")
-        for name in ids:
-            output.print(Text("  ") + inert(name), soft_wrap=True)
+        _print_list(f"{one.run}, {what} than {found.baseline}", ids)
+    for kind, change in one.constraints.items():
+        for what, ids in (("fixed", change.fixed), ("broken", change.broken)):
+            if ids:
+                _print_list(f"{one.run}, {what}: {kind}", ids)
+
+
+def _print_list(heading: str, names: Sequence[str]) -> None:
+    output.print()
+    output.print(inert(f"{heading} ({len(names):,}):"), style="bold")
+    for name in names:
+        output.print(Text("  ") + inert(name), soft_wrap=True)

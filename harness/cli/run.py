@@ -35,6 +35,9 @@ INTERRUPTED = 130
 REDRAWN = [outcome for outcome in OUTCOMES if outcome != "ok"]
 """What ``--retry`` takes."""
 
+_MOST_NAMED = 6
+"""Runs in a command that is shown."""
+
 T = TypeVar("T")
 
 
@@ -103,6 +106,8 @@ def run_file(
         code = INTERRUPTED
     finally:  # below the display, and not in it
         _show(results, jobs, settings, base)
+    if len(results) == len(jobs) > 1 and code != INTERRUPTED:
+        _compare(names, base)
     return code
 
 
@@ -118,10 +123,28 @@ def _show(
         return
     output.print(runs_table(results))
     first = jobs[0].folder.name
-    for line in (
-        f"Results in {settings.runs_dir}; all of one: harness show {first}",
-        f"What each gains: harness ablation {base}",
-    ):
+    line = f"Results in {settings.runs_dir}; all of one: harness show {first}"
+    messages.print(Text(line), soft_wrap=True)
+
+
+def _compare(names: Sequence[str], base: str) -> None:
+    """The runs against the first of them, where they can be compared."""
+    from harness.cli.compare import compared
+    from harness.report.comparison_table import comparison_table
+
+    more = f"harness compare {shlex.join(names)}"
+    try:
+        found = compared(names)
+    except HarnessError as error:
+        messages.print(Text(f"Not compared: {error.message}"), soft_wrap=True)
+        more = ""
+    else:
+        output.print()
+        output.print(comparison_table(found, brief=True))
+    if len(names) > _MOST_NAMED:
+        more = ""
+    gains = f"Over the groups of a label: harness ablation {base}"
+    for line in filter(None, (more and f"More: {more}", gains)):
         messages.print(Text(line), soft_wrap=True)
 
 

@@ -73,6 +73,8 @@ def _rows(
         yield one.run, "", "", one.marks, one.overall
         for group, comparison in one.groups.items():
             yield one.run, found.asked.by, group, [], comparison
+        for kind, change in one.constraints.items():
+            yield one.run, "constraint", kind, [], change.comparison
 
 
 def _markdown(found: RunComparison) -> Iterator[str]:
@@ -90,6 +92,10 @@ def _markdown(found: RunComparison) -> Iterator[str]:
             yield ""
             groups = [[name, *cells(group)] for name, group in one.groups.items()]
             yield from markdown_lines([found.asked.by, *HEADINGS], groups)
+        if one.constraints:
+            yield ""
+            kinds = [[name, *cells(kind.comparison)] for name, kind in one.constraints.items()]
+            yield from markdown_lines(["constraint", *HEADINGS], kinds)
     yield ""
     yield from map(escaped, captions(found))
 

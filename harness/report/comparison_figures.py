@@ -92,6 +92,11 @@ def captions(comparison: RunComparison) -> list[str]:
         groups = sum(len(one.groups) for one in comparison.others)
         how = "Benjamini and Hochberg" if several else "Holm"
         told.append(f"p of the groups by {how} over all {groups}.")
+    if any(one.constraints for one in comparison.others):
+        told.append(
+            "constraint: its kind, values left out; a pair is a constraint of an instance; more, "
+            "less: met more often, and less; p by Benjamini and Hochberg over a run's kinds."
+        )
     return [*told, *map(whole, comparison.notes)]
 
 

@@ -25,8 +25,11 @@ _EXPENDABLE = ("less", "more", "baseline", "run", "n")
 """What is left out for want of room, in this order."""
 
 
-def comparison_table(found: RunComparison) -> RenderableType:
-    """The runs, what is known of each, its groups, and the notes."""
+def comparison_table(found: RunComparison, *, brief: bool = False) -> RenderableType:
+    """The runs, what is known of each, its groups, and the notes.
+
+    brief: the runs and the notes alone.
+    """
     title = one_line(inert(f"{found.task}: against {found.baseline}"))
     title.stylize("bold")
     parts: list[RenderableType] = [title]
@@ -34,7 +37,7 @@ def comparison_table(found: RunComparison) -> RenderableType:
         parts.append(Text(f"{found.baseline}: {', '.join(found.marks)}", style="bold yellow"))
     marks = {one.run: one.marks for one in found.others}
     parts += ["", _Rows("run", {one.run: one.overall for one in found.others}, marks)]
-    for one in found.others:
+    for one in () if brief else found.others:
         parts += ["", *_about(one, found)]
     parts.append("")
     parts += [Text(caption, style="dim") for caption in captions(found)]
@@ -48,6 +51,9 @@ def _about(one: Against, found: RunComparison) -> list[RenderableType]:
     parts: list[RenderableType] = [Text.assemble(name, ": ", told)]
     if one.groups:
         parts += ["", _Rows(found.asked.by, one.groups, {})]
+    if one.constraints:
+        changes = {kind: change.comparison for kind, change in one.constraints.items()}
+        parts += ["", _Rows("constraint", changes, {})]
     return parts
 
 

@@ -45,6 +45,19 @@ class Places:
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
+    def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
+        """Of `in_order`, the rows that are a sample's last round.
+
+        round_: its last one up to this; None for the last in the file.
+        """
+        attempts = self.attempts
+        reached = np.ones(len(attempts), np.bool_) if round_ is None else attempts.round <= round_
+        # The row after a sample's last one is another sample's, or beyond the round.
+        ends = np.append(attempts.sample_starts()[1:] | ~reached[1:], True)[: len(attempts)]
+        order = self.in_order()
+        kept: NDArray[np.intp] = order[(reached & ends)[order]]
+        return kept
+
 
 def read_places(path: Path) -> Places:
     """The attempts of a file and where they are; none where there is no file.

@@ -264,12 +264,32 @@ def test_scores_that_are_all_the_same_have_no_interval(make: Make, table_of: Tab
 @pytest.mark.parametrize("n", range(2, 30))
 def test_nothing_is_sure_where_all_differ_alike(make: Make, table_of: TableOf, n: int) -> None:
     # 0.4 - 0.1 is no 0.3: rounding makes a spread of 1e-17 of it, for some n.
-    for first, second in ((0.1, 0.4), (0.7, 0.1), (False, True)):
+    for first, second in ((0.1, 0.4), (0.7, 0.1)):
         found = compare(paired(make, table_of, [first] * n, [second] * n))
         assert (found.stderr, found.method) == (0.0, "none")
         assert (found.p_value, found.ci95, found.detectable, found.needed) == (None,) * 4
         assert found.difference == pytest.approx(second - first)
-        assert (found.effect is None) == isinstance(first, float)
+        assert found.effect is None
+
+
+@pytest.mark.parametrize("n", range(2, 30))
+def test_single_verdicts_that_all_differ_alike(make: Make, table_of: TableOf, n: int) -> None:
+    better = compare(paired(make, table_of, [False] * n, [True] * n))
+    worse = compare(paired(make, table_of, [True] * n, [False] * n))
+    assert (better.method, better.stderr, better.difference) == ("exact McNemar", 0.0, 1.0)
+    assert better.p_value == worse.p_value == pytest.approx(2 * 0.5**n)
+    assert better.ci95 is not None
+    # Clopper and Pearson's interval of the share of pairs that got better, which are all.
+    share = stats.binomtest(n, n).proportion_ci().low
+    assert better.ci95 == pytest.approx((2 * share - 1, 1.0))
+    assert worse.ci95 == pytest.approx((-better.ci95[1], -better.ci95[0]))
+    # Test and interval agree on whether there is a difference.
+    assert (better.p_value < 0.05) == (better.ci95[0] > 0)
+
+
+def test_samples_that_all_differ_alike_say_nothing(make: Make, table_of: TableOf) -> None:
+    shared = compare(paired(make, table_of, [False] * 4, [True] * 4, [0, 0, 1, 1]))
+    assert (shared.method, shared.p_value, shared.ci95) == ("none", None, None)
 
 
 def test_units_whose_differences_cancel_say_nothing(make: Make, table_of: TableOf) -> None:

@@ -60,9 +60,60 @@ def test_the_recorded_models(data_dir: Path, tmp_path: Path) -> None:
     assert len(found["groups"]) == 13
     assert all(one["p_adjusted"] >= one["p_value"] for one in found["groups"].values())
     assert sum(one["better"] for one in found["groups"].values()) == 753
+    # 209 constraints on a word were met and 9 were not, of the same 822
+    (told,) = compared(tmp_path, *runs[:4], "--constraints")["others"]
+    without = told["constraints"]["not containing the word '…'"]
+    assert (without["comparison"]["n"], without["comparison"]["better"]) == (822, 209)
+    assert without["comparison"]["worse"] == 9
+    assert len(without["broken"]) == 9
+    assert set(without["broken"]).isdisjoint(found["better"])
+    fixed = {id_ for kind in told["constraints"].values() for id_ in kind["fixed"]}
+    assert set(found["better"]) <= fixed
     # the last round instead: one of the runs has but one
     (last,) = compared(tmp_path, *runs[:2])["others"]
     assert last["overall"]["second"] != overall["second"]
+
+
+def test_a_run_file_with_variants_ends_with_their_comparison(tmp_path: Path) -> None:
+    variants = "variants={zero: {}, taught: {rounds.max: 4}, better: {model.accuracy: 1.0}}"
+    ended = harness(*QUICK, "three", "-o", variants, env=on(tmp_path, COLUMNS="100"))
+    assert ended.returncode == 0, ended.stderr
+    printed = ended.stdout[ended.stdout.index("collie: against three.zero") :]
+    (found,) = (one for one in printed.splitlines() if one.startswith("three.better"))
+    json_ = compared(tmp_path, "three.zero", "three.taught", "three.better")
+    better = json_["others"][1]["overall"]
+    assert f"{better['difference']:+.4f}" in found
+    assert "p by Holm over the 2 runs" in printed
+    assert "harness compare three.zero three.taught three.better" in ended.stderr
+    assert "harness ablation three" in ended.stderr
+
+
+def test_variants_that_cannot_be_compared_end_with_why(tmp_path: Path) -> None:
+    variants = "variants={ours: {}, ni: {task: {name: natural_instructions, dataset: builtin}}}"
+    ended = harness(*QUICK, "two", "-o", variants, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "Not compared: 'two.ours' and 'two.ni' are runs of different tasks" in ended.stderr
+
+
+def test_what_was_fixed_and_broken_by_kind(quick: Path) -> None:
+    ended = harness("compare", "weak", "strong", "--constraints", "--ids", env=on(quick))
+    assert ended.returncode == 0, ended.stderr
+    assert "constraint " in ended.stdout
+    assert "strong, fixed: with exactly N sentences" in ended.stdout
+    for form in ("markdown", "csv", "latex"):
+        ended = harness(
+            "compare", "weak", "strong", "--constraints", "--format", form, env=on(quick)
+        )
+        assert "with exactly N sentences" in ended.stdout
+
+
+def test_which_constraints_fail(quick: Path) -> None:
+    ended = harness("show", "weak", "--constraints", env=on(quick, COLUMNS="120"))
+    assert ended.returncode == 0, ended.stderr
+    (row,) = (
+        one for one in ended.stdout.splitlines() if one.startswith("with exactly N sentences")
+    )
+    assert "median" in row
 
 
 def test_runs_against_a_baseline(quick: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.records import Score
 from harness.scoring.constraints.check import Finding, Verdict, outcomes
-from harness.scoring.constraints.grammar import Count, ForEach
+from harness.scoring.constraints.grammar import Base, Count, ForEach, Position, Target
 from harness.scoring.constraints.relations import Observed, holds
 from harness.scoring.constraints.render import asked_phrase, clause
 from harness.scoring.constraints.wording import AMOUNT, described, inside, quoted, unit_nouns
@@ -62,13 +62,43 @@ def reason(finding: Finding) -> str:
     return f"{described(transformation, nouns)}: {_shown(observed)}, not {_shown(target)}"
 
 
+def kind(base: Base, target: Target) -> str:
+    """A base constraint with its values left out, for counting those of one kind.
+
+    >>> kind(Base("word", Count(), "=="), 6)
+    'with exactly N words'
+    """
+    return clause(base, _left_out(base, target)).replace(str(_NUMBER), "N")
+
+
+_NUMBER = 9_876_543_210
+"""Stands for a number while the clause is worded: that of more than one."""
+
+
+def _left_out(base: Base, target: Target) -> Target:
+    if isinstance(target, tuple):
+        # A position of several has a value for each; any other list may be of any length.
+        each = target if _has_place_for_each(base) else target[:2]
+        return tuple(_left_out(base, one) for one in each)
+    return _NUMBER if isinstance(target, int) else "…"
+
+
+def _has_place_for_each(base: Base) -> bool:
+    measured = base.transformation
+    if isinstance(measured, ForEach):
+        measured = measured.do
+    return isinstance(measured, Position) and isinstance(measured.index, tuple)
+
+
 def _details(finding: Finding) -> dict[str, Any]:
-    return {
+    details = {
         "constraint": _cut(clause(finding.base, finding.target), LONGEST_REASON),
+        "kind": _cut(kind(finding.base, finding.target), LONGEST_REASON),
         "passed": finding.passed,
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),
     }
+    return details if finding.passed else details | {"reason": reason(finding)[:LONGEST_REASON]}
 
 
 def _compact(value: Observed) -> Any:

@@ -69,10 +69,43 @@ def test_details_say_what_was_asked_and_observed() -> None:
     (detail,) = scored(100).details["constraints"]
     assert detail == {
         "constraint": "with exactly 100 words",
+        "kind": "with exactly N words",
         "passed": False,
         "observed": 5,
         "target": 100,
+        "reason": "5 of 100 words",
     }
+
+
+@pytest.mark.parametrize(
+    ("targets", "fields", "expected"),
+    [
+        (1, {}, "with exactly N words"),
+        ("hid", {"transformation": LAST}, "with the last word to be '…'"),
+        (
+            ["a", "b", "c"],
+            {"transformation": {"op": "position", "index": [0, 1, 2]}},
+            "with the 1st, 2nd, 3rd words to be '…', '…', '…' respectively",
+        ),
+        (
+            ["a", "b", "c"],
+            {"input_level": "sentence", "transformation": {"op": "for_each", "do": LAST}}
+            | {"reduction": "all"},
+            "with sentences having the last word to be '…', '…', respectively",
+        ),
+    ],
+)
+def test_the_kind_has_no_values(targets: Any, fields: dict[str, Any], expected: str) -> None:
+    (detail,) = scored(targets, **fields).details["constraints"]
+    assert detail["kind"] == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(specifications())
+def test_every_constraint_has_a_kind(specification: Specification) -> None:
+    for detail in score(check(specification, "a b", own())).details["constraints"]:
+        assert detail["kind"]
+        assert ("reason" in detail) == (not detail["passed"])
 
 
 @settings(max_examples=300, deadline=None)

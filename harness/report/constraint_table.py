@@ -1,0 +1,63 @@
+"""Kinds of base constraints in a terminal: how often each is met, and what its failures look like.
+
+>>> Console(width=80).print(constraint_table(kinds))  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from harness.analysis.forensics import ConstraintKind
+from harness.report.ablation_figures import whole
+from harness.report.cells import UNKNOWN, empty_table, figure, with_error
+
+
+def constraint_table(kinds: Sequence[ConstraintKind]) -> RenderableType:
+    """A row for each kind, with what its failures are."""
+    table = empty_table()
+    table.add_column("constraint", ratio=3)
+    for heading in ("n", "failed", "met ± s.e.", "95%"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("failures", ratio=2)
+    for one in kinds:
+        interval = UNKNOWN
+        if one.ci95 is not None:
+            interval = "-".join(figure(bound) for bound in one.ci95)
+        table.add_row(
+            Text(whole(one.kind)),
+            f"{one.n:,}",
+            f"{one.n_failed:,}",
+            with_error(one.rate, one.stderr),
+            interval,
+            Text(_failures(one), style="dim"),
+        )
+    return Group(
+        table,
+        Text(
+            "Of each sample's last round. n: constraints that were checked, values left out of "
+            "their text. failures: observed minus wanted, or the most frequent one.",
+            style="dim",
+        ),
+    )
+
+
+def _failures(one: ConstraintKind) -> str:
+    if one.off_by:
+        low, high = min(one.off_by), max(one.off_by)
+        return f"median {_median(one.off_by):+g}" + (f", {low:+g} to {high:+g}" * (low < high))
+    for reason, count in one.reasons.items():
+        return f"{count:,} x {whole(reason)}" if count > 1 else ""
+    return ""
+
+
+def _median(counts: Mapping[float, int]) -> float:
+    """The lower one."""
+    left = (sum(counts.values()) + 1) // 2
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    raise ValueError("the median of nothing")

@@ -1,0 +1,167 @@
+"""What a run's scores say of each base constraint: met or not, and by how much not.
+
+A score tells of its constraints in ``details.constraints``, a list of ``constraint``
+(its text), ``passed``, ``observed`` and ``target``; ``kind`` (its text with the values
+left out) and ``reason`` where it has them. What is not of this shape tells nothing.
+
+>>> read_findings(Path("runs/none/attempts.jsonl")).table.by("constraint")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.store.columns import AttemptTable, name_digest
+from harness.store.gathering import Attempts
+from harness.store.whole import Places, read_lines
+
+LABEL = "constraint"
+"""The label that the kinds are groups of."""
+
+MOST_KINDS = 500
+"""Kinds of constraints: those beyond are counted together, as `OTHERS`."""
+OTHERS = "(others)"
+
+MOST_DIFFERENT = 1_000
+"""Different misses of a kind that are counted."""
+_LONGEST = 300
+
+
+@dataclass(slots=True)
+class Misses:
+    """The failed constraints of a kind.
+
+    off_by: observed minus wanted, where both are one number, to how many.
+    reasons: to how many.
+    """
+
+    off_by: Counter[float] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The constraints of each sample's last round.
+
+    table: each constraint of an instance is a row like an instance: its kind is its group
+        of `LABEL`, ``passed`` whether it was met, and its cluster the instance's.
+    misses: by kind.
+    of: of which scores there are constraints, and at which place of the score's list.
+    """
+
+    table: AttemptTable
+    misses: Mapping[str, Misses]
+    of: frozenset[tuple[str, int]] = frozenset()
+
+    def instances(self, names: Iterable[str]) -> dict[int, str]:
+        """Digest in the table to the name of the instance that has the constraint.
+
+        names: of the run's instances (`harness.store.reader.read_names`).
+        """
+        return {
+            name_digest(_row_name(name, score, place)): name
+            for name in names
+            for score, place in self.of
+        }
+
+
+def read_findings(path: Path, places: Places, round_: int | None = None) -> Findings:
+    """The constraints that a run's scores tell of.
+
+    places: of the file.
+    round_: each sample's last round up to this one counts; None for its last one.
+
+    Raises: as `harness.store.reader.read_columns`.
+    """
+    gathered, misses, of = Attempts(), dict[str, Misses](), set[tuple[str, int]]()
+    for line in read_lines(path, places, _Line, places.last_rounds(round_)):
+        for name, place, found in _constraints(line):
+            kind = _kind(found)
+            if kind not in misses and len(misses) >= MOST_KINDS:
+                kind = OTHERS
+            _count(found, misses.setdefault(kind, Misses()))
+            of.add((name, place))
+            gathered.add(
+                _row_name(line.instance, name, place),
+                line.sample,
+                1,
+                groups=msgspec.json.encode({LABEL: kind}),
+                cluster=line.cluster,
+                outcome="ok",
+                passed=found.passed,
+                scores={},
+            )
+    return Findings(gathered.table()[0], misses, frozenset(of))
+
+
+def _row_name(instance: str, score: str, place: int) -> str:
+    return f"{instance}\0{score}\0{place}"
+
+
+class _Score(msgspec.Struct, gc=False):
+    details: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Line(msgspec.Struct, gc=False):
+    instance: str
+    sample: int
+    cluster: str
+    scores: dict[str, _Score] = {}
+
+
+class _Constraint(msgspec.Struct, gc=False):
+    constraint: str
+    passed: bool | None
+    observed: Any = None
+    target: Any = None
+    kind: str = ""
+    reason: str = ""
+
+
+class _Details(msgspec.Struct, gc=False):
+    constraints: list[_Constraint] = []
+
+
+_DETAILS = msgspec.json.Decoder(_Details)
+
+
+def _constraints(line: _Line) -> Iterator[tuple[str, int, _Constraint]]:
+    for name, score in line.scores.items():
+        try:
+            details = _DETAILS.decode(score.details)
+        except (msgspec.MsgspecError, RecursionError):  # a task's own details
+            continue
+        for place, found in enumerate(details.constraints):
+            yield name, place, found
+
+
+def _kind(found: _Constraint) -> str:
+    if found.kind:
+        return found.kind[:_LONGEST]
+    without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:_LONGEST])
+    return re.sub(r"\d+", "N", without_texts)
+
+
+def _count(found: _Constraint, misses: Misses) -> None:
+    if found.passed is not False:
+        return
+    if _is_number(found.observed) and _is_number(found.target):
+        _add(misses.off_by, found.observed - found.target)
+    if found.reason:
+        _add(misses.reasons, found.reason[:_LONGEST])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _add(counter: Counter[Any], value: float | str) -> None:
+    if value in counter or len(counter) < MOST_DIFFERENT:
+        counter[value] += 1
