@@ -12,7 +12,7 @@ from harness.store.run_folder import RunFolder
 def measure(folder: RunFolder) -> Metrics:
     """The metrics of a run as its attempts are now."""
     attempts, calls = read_columns(folder.attempts)
-    return _measured(folder, attempts, calls)
+    return summary_of(folder, attempts, calls)
 
 
 def measured(folder: RunFolder) -> tuple[Metrics, AttemptTable]:
@@ -21,10 +21,11 @@ def measured(folder: RunFolder) -> tuple[Metrics, AttemptTable]:
     What comparing needs: to read the calls, too, takes half as long again.
     """
     attempts = read_attempts(folder.attempts)
-    return _measured(folder, attempts, NO_CALLS), attempts
+    return summary_of(folder, attempts, NO_CALLS), attempts
 
 
-def _measured(folder: RunFolder, attempts: AttemptTable, calls: CallTotals) -> Metrics:
+def summary_of(folder: RunFolder, attempts: AttemptTable, calls: CallTotals) -> Metrics:
+    """The metrics of a run whose attempts and calls were read."""
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
     return summarise(

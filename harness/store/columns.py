@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -23,6 +24,7 @@ NOT_JUDGED = -1
 """In `AttemptTable.passed`: no verdict, which is not a failed one."""
 
 
+@lru_cache(maxsize=4096)  # names come again and again, and more would cost a run its memory
 def name_digest(name: str) -> int:
     """64 bits that stand in columns for the name of an instance or a cluster.
 
