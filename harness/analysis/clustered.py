@@ -37,6 +37,7 @@ class Estimate:
         difference; None over fewer than two values.
     n: how many values.
     n_clusters: in how many clusters.
+    degrees: of freedom of the clustered error; None where that is.
     """
 
     mean: float | None
@@ -44,14 +45,14 @@ class Estimate:
     naive_stderr: float | None
     n: int
     n_clusters: int
+    degrees: float | None
 
     @property
     def ci95(self) -> tuple[float, float] | None:
         """95% interval of a mean of values between 0 and 1.
 
-        mean ± t * stderr, t with G - 1 degrees of freedom for G clusters
-        (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust
-        Inference", on few clusters), clipped to [0, 1].
+        mean ± t * stderr, t with the degrees of freedom that clusters of their
+        sizes leave (`degrees_of_freedom`), clipped to [0, 1].
 
         Where all values are 0, or all are 1, the standard error is 0 and says
         nothing. There the interval is the exact one of Clopper and Pearson
@@ -85,7 +86,7 @@ class Estimate:
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.n_clusters - 1, 1 - _TAIL)) * stderr
+        return float(stdtrit(self.degrees, 1 - _TAIL)) * stderr
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
@@ -107,13 +108,52 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     """
     n = len(values)
     if n == 0:
-        return Estimate(None, None, None, 0, 0)
+        return Estimate(None, None, None, 0, 0, None)
+    sizes = np.bincount(clusters)
     mean = float(np.mean(values))
     residuals = np.array(values, dtype=np.float64)
     residuals -= mean
-    there = np.bincount(clusters) > 0
-    totals = np.bincount(clusters, weights=residuals)[there]
-    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals))
+    totals = np.bincount(clusters, weights=residuals)[sizes > 0]
+    degrees = degrees_of_freedom(sizes) if len(totals) > 1 else None
+    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals), degrees)
+
+
+def degrees_of_freedom(sizes: NDArray[Any]) -> float:
+    """What t distribution a clustered error has, for clusters of such sizes.
+
+    With few large clusters among small ones the error is less sure than G - 1 says, and
+    t with G - 1 gives intervals that are too short. Satterthwaite (1946) gives a sum of
+    squares the degrees tr(S)^2 / tr(S^2), S the covariance of what is squared; Bell and
+    McCaffrey (2002) do so for clustered errors, Imbens and Kolesár (2016, "Robust Standard
+    Errors in Small Samples", section 4) with a model of what a cluster shares. Here all of
+    it is shared, as a reply is by the instances of its prompt: the cluster totals less the
+    mean, (I - n 1' / N) diag(n), have the covariance S with the trace and squares below.
+    Clusters of one size give G - 1.
+
+    sizes: of two clusters or more; those of 0 are none.
+
+    >>> degrees_of_freedom(np.array([3, 3, 3]))
+    2.0
+    """
+    how_many = np.bincount(sizes)
+    how_many[0] = 0
+    (size,) = how_many.nonzero()
+    count, w = how_many[size], size / (size * how_many[size]).sum()
+
+    def total(power: int) -> float:
+        return float((count * w**power).sum())
+
+    # S = diag(w^2) + q w w' - w^2 w' - w (w^2)', q the sum of w^2.
+    q, cubes, fourths = total(2), total(3), total(4)
+    trace = q - 2 * cubes + q * q
+    squares = (
+        fourths  # diag^2
+        + 2 * (q * fourths - 2 * total(5))  # twice diag times the rest
+        + q**4
+        - 4 * q * q * cubes
+        + 2 * (fourths * q + cubes**2)  # the rest squared
+    )
+    return trace**2 / squares
 
 
 def _stderr(residuals: NDArray[Any], n: int) -> float | None:

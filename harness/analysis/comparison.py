@@ -38,7 +38,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     first, second: means over them, each instance weighing the same.
     difference: second minus first.
     stderr: clustered; null over fewer than two clusters.
-    ci95: difference ± t * stderr with n_clusters - 1 degrees of freedom (`_interval`).
+    ci95: difference ± t * stderr (`_interval`).
+    degrees: of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
     p_value: of no difference; p_adjusted: for all comparisons of a family.
     method: of the p value.
     better, worse: pairs in which the second is more, and less.
@@ -58,6 +59,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     difference: float | None
     stderr: float | None
     ci95: tuple[float, float] | None
+    degrees: float | None
     p_value: float | None
     p_adjusted: float | None = None
     method: Method
@@ -82,13 +84,14 @@ def compare(pairs: Pairs) -> Comparison:
     method: Method = "none"
     ci95 = p_value = detectable = None
     needed = None
-    if stderr is not None and difference is not None:
+    degrees = estimate.degrees
+    if stderr is not None and difference is not None and degrees is not None:
         alone = pairs.binary and units == len(pairs)
         if stderr > 0 or not better + worse or alone:
             method = "exact McNemar" if alone else "clustered paired t"
-            p_value = _p_value(difference, stderr, units) if not alone else mcnemar(better, worse)
-            ci95 = _interval(difference, stderr, units, bounded=pairs.verdicts)
-        detectable = _detectable(stderr, units)
+            p_value = _p_value(difference, stderr, degrees) if not alone else mcnemar(better, worse)
+            ci95 = _interval(difference, stderr, degrees, units, bounded=pairs.verdicts)
+        detectable = _detectable(stderr, degrees)
         needed = _needed(difference, stderr, len(pairs))
     return Comparison(
         n=len(pairs),
@@ -98,6 +101,7 @@ def compare(pairs: Pairs) -> Comparison:
         difference=difference,
         stderr=stderr,
         ci95=ci95,
+        degrees=degrees,
         p_value=p_value,
         method=method,
         better=better,
@@ -157,15 +161,15 @@ def _rounded(value: float | None, rounding: float) -> float | None:
     return value if value is None or abs(value) > rounding else 0.0
 
 
-def _p_value(difference: float, stderr: float, units: int) -> float:
+def _p_value(difference: float, stderr: float, degrees: float) -> float:
     if stderr == 0:
         return 1.0  # no pair differs
     from scipy.special import stdtr
 
-    return 2 * float(stdtr(units - 1, -abs(difference / stderr)))
+    return 2 * float(stdtr(degrees, -abs(difference / stderr)))
 
 
-def _quantile(degrees: int, p: float) -> float:
+def _quantile(degrees: float, p: float) -> float:
     # Imported here: SciPy takes longer to load than the rest of the harness.
     from scipy.special import stdtrit
 
@@ -173,7 +177,7 @@ def _quantile(degrees: int, p: float) -> float:
 
 
 def _interval(
-    difference: float, stderr: float, units: int, *, bounded: bool
+    difference: float, stderr: float, degrees: float, units: int, *, bounded: bool
 ) -> tuple[float, float] | None:
     """The 95% interval.
 
@@ -184,7 +188,7 @@ def _interval(
     bounded: a difference of rates, between -1 and 1.
     """
     if stderr > 0:
-        margin = _quantile(units - 1, 1 - ALPHA / 2) * stderr
+        margin = _quantile(degrees, 1 - ALPHA / 2) * stderr
         low, high = difference - margin, difference + margin
         return (max(-1.0, low), min(1.0, high)) if bounded else (low, high)
     if not bounded:
@@ -195,10 +199,9 @@ def _interval(
     return -reach, reach
 
 
-def _detectable(stderr: float, units: int) -> float | None:
+def _detectable(stderr: float, degrees: float) -> float | None:
     if stderr == 0:
         return None
-    degrees = units - 1
     return (_quantile(degrees, 1 - ALPHA / 2) + _quantile(degrees, POWER)) * stderr
 
 

@@ -108,8 +108,10 @@ class Group(Rate, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
+    pass_at_k_ci95: dict[int, tuple[float, float] | None] = {}
     pass_hat_k: dict[int, float] = {}
     pass_hat_k_stderr: dict[int, float | None] = {}
+    pass_hat_k_ci95: dict[int, tuple[float, float] | None] = {}
     rounds: Rounds
 
 
@@ -133,7 +135,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         with no judged sample is left out. pass@1 differs from `pass_rate` only
         where instances have unequal numbers of samples: here each instance
         weighs the same, there each sample.
-    pass_at_k_stderr: clustered as in `Rate`.
+    pass_at_k_stderr, pass_at_k_ci95: clustered, as in `Rate`.
     pass_at_k_instances: instances in the mean.
     pass_hat_k: pass^k, the chance that all of k samples pass, of the same samples.
     n_solved: instances that passed in any round of any sample.
@@ -168,8 +170,10 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
+    pass_at_k_ci95: dict[int, tuple[float, float] | None] = {}
     pass_hat_k: dict[int, float] = {}
     pass_hat_k_stderr: dict[int, float | None] = {}
+    pass_hat_k_ci95: dict[int, tuple[float, float] | None] = {}
     n_solved: int = 0
     rounds: Rounds
     n_calls: int

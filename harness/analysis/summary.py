@@ -180,9 +180,11 @@ def _pass_k(drawn: _Drawn) -> dict[str, Any]:
     return {
         "pass_at_k": _means(at_k),
         "pass_at_k_stderr": _stderrs(at_k),
+        "pass_at_k_ci95": _intervals(at_k),
         "pass_at_k_instances": len(drawn.n),
         "pass_hat_k": _means(hat_k),
         "pass_hat_k_stderr": _stderrs(hat_k),
+        "pass_hat_k_ci95": _intervals(hat_k),
     }
 
 
@@ -238,3 +240,7 @@ def _means(estimates: dict[int, Estimate]) -> dict[int, float]:
 
 def _stderrs(estimates: dict[int, Estimate]) -> dict[int, float | None]:
     return {key: estimate.stderr for key, estimate in estimates.items()}
+
+
+def _intervals(estimates: dict[int, Estimate]) -> dict[int, tuple[float, float] | None]:
+    return {key: estimate.ci95 for key, estimate in estimates.items()}

@@ -6,7 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.analysis.clustered import clustered_mean, wilson
+from harness.analysis.clustered import clustered_mean, degrees_of_freedom, wilson
+from tests.analysis.least_squares import satterthwaite
 
 VALUES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)
 
@@ -112,3 +113,19 @@ def test_wilson_agrees_with_scipy(n: int, data: st.DataObject) -> None:
     passed = data.draw(st.integers(0, n))
     theirs = stats.binomtest(passed, n).proportion_ci(method="wilson")
     assert wilson(passed, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+@given(st.lists(st.integers(0, 30), min_size=2, max_size=25))
+def test_degrees_are_satterthwaites(sizes: list[int]) -> None:
+    assume(sum(size > 0 for size in sizes) > 1)
+    found = degrees_of_freedom(np.array(sizes))
+    there = [size for size in sizes if size]
+    assert found == pytest.approx(satterthwaite(there), rel=1e-9)
+    # At most what clusters of one size have; at least those of two.
+    assert 1 - 1e-9 <= found <= len(there) - 1 + 1e-9
+
+
+def test_clusters_of_one_size_have_the_usual_degrees() -> None:
+    assert degrees_of_freedom(np.full(12, 7)) == pytest.approx(11)
+    assert clustered_mean(np.array([1, 0, 1]), np.array([0, 1, 2])).degrees == pytest.approx(2)
+    assert clustered_mean(np.array([1, 0]), np.array([3, 3])).degrees is None

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -29,17 +28,11 @@ from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable
 from scripts.bench_intervals import Design, simulate
 from tests.analysis.conftest import Make, TableOf
+from tests.analysis.least_squares import least_squares
 
 SAMPLES = st.lists(st.booleans(), min_size=1, max_size=3)
 INSTANCES = st.lists(st.tuples(st.integers(0, 6), SAMPLES, SAMPLES), min_size=2, max_size=25)
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20)
-
-
-def least_squares(difference: Any, clusters: Any) -> Any:
-    """Ordinary least squares on a constant, clustered: G / (G - 1), and G - 1 for t."""
-    kinds = {"groups": clusters, "use_correction": True, "df_correction": True}
-    model = sm.OLS(np.asarray(difference, dtype=float), np.ones(len(difference)))
-    return model.fit(cov_type="cluster", cov_kwds=kinds, use_t=True)
 
 
 def paired(
@@ -158,6 +151,7 @@ def a_comparison(p_value: float | None) -> Comparison:
         difference=0.0,
         stderr=0.1,
         ci95=None,
+        degrees=9.0,
         p_value=p_value,
         method="none" if p_value is None else "clustered paired t",
         better=0,
@@ -317,6 +311,7 @@ def test_the_recorded_models(collie: dict[str, AttemptTable], data_dir: Any) -> 
     assert found.method == "clustered paired t"
     expected = least_squares(*recorded_differences(data_dir))
     assert found.stderr == pytest.approx(float(expected.bse[0]), abs=1e-9)
+    assert found.degrees == pytest.approx(expected.df_resid_inference, abs=1e-6)
     assert found.ci95 == pytest.approx(tuple(expected.conf_int()[0]), abs=1e-9)
     assert found.p_value == pytest.approx(float(expected.pvalues[0]), rel=1e-6)
     assert found.stderr == pytest.approx(0.0266, abs=5e-5)

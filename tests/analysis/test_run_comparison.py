@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -17,6 +16,7 @@ from harness.errors import ConfigError, RunConflict
 from harness.records import Score
 from harness.store.columns import AttemptTable, name_digest
 from tests.analysis.conftest import Make, TableOf
+from tests.analysis.least_squares import least_squares
 from tests.analysis.variants import variant
 
 Run = tuple[Variant, AttemptTable]
@@ -192,9 +192,7 @@ def test_the_recorded_models_by_structure(collie: dict[str, AttemptTable]) -> No
         assert (group.first, group.second) == pytest.approx(rates[-1], abs=1e-12)
         assert (group.better, group.worse) == ((difference > 0).sum(), (difference < 0).sum())
         methods.add(group.method)
-        kinds = {"groups": rows.cluster, "use_correction": True, "df_correction": True}
-        model = sm.OLS(difference, np.ones(len(difference)))
-        fitted = model.fit(cov_type="cluster", cov_kwds=kinds, use_t=True)
+        fitted = least_squares(difference, rows.cluster)
         assert group.stderr == pytest.approx(float(fitted.bse[0]), abs=1e-9), name
         assert group.n_clusters == len(set(rows.cluster.tolist()))
         if group.method == "exact McNemar":

@@ -147,6 +147,9 @@ def test_all_of_k_samples(make, summary_of) -> None:
     )
     assert metrics.pass_hat_k == pytest.approx({1: 5 / 6, 2: (1 / 3 + 1) / 2, 3: 0.5})
     assert metrics.pass_hat_k[1] == pytest.approx(metrics.pass_at_k[1])
+    low, high = metrics.pass_hat_k_ci95[3]
+    assert low <= metrics.pass_hat_k[3] <= high
+    assert metrics.pass_at_k_ci95.keys() == metrics.pass_at_k.keys()
 
 
 def test_calls_are_counted_once(make, summary_of) -> None:
