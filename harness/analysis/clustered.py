@@ -165,6 +165,16 @@ def _stderr(residuals: NDArray[Any], n: int) -> float | None:
     return sqrt(units / (units - 1) * float(np.square(residuals).sum())) / n
 
 
+def rate_interval(estimate: Estimate, passed: int) -> tuple[float, float] | None:
+    """95% interval of a pass rate: Wilson's where each cluster has one verdict, else `ci95`.
+
+    passed: of the ``estimate.n`` verdicts.
+    """
+    if estimate.n == estimate.n_clusters > 1:
+        return wilson(passed, estimate.n)
+    return estimate.ci95
+
+
 def wilson(passed: int, n: int) -> tuple[float, float]:
     """95% interval of a simple rate: n independent verdicts, of which some passed.
 

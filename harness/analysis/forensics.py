@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import clustered_mean
+from harness.analysis.clustered import clustered_mean, rate_interval
 from harness.analysis.comparison import Comparison, adjusted, compare
 from harness.analysis.pairing import Pairs, pair
 from harness.store.findings import LABEL, Findings
@@ -53,16 +53,16 @@ def kinds(findings: Findings) -> list[ConstraintKind]:
         estimate = clustered_mean(judged.passed, judged.cluster)
         if estimate.mean is None:
             continue
-        misses = findings.misses[kind]
+        misses, n_passed = findings.misses[kind], int(judged.passed.sum())
         found.append(
             ConstraintKind(
                 kind=kind,
                 n=estimate.n,
                 n_clusters=estimate.n_clusters,
-                n_failed=estimate.n - int(judged.passed.sum()),
+                n_failed=estimate.n - n_passed,
                 rate=estimate.mean,
                 stderr=estimate.stderr,
-                ci95=estimate.ci95,
+                ci95=rate_interval(estimate, n_passed),
                 off_by=dict(sorted(misses.off_by.most_common(MOST_REASONS))),
                 reasons=dict(misses.reasons.most_common(MOST_REASONS)),
             )

@@ -47,7 +47,9 @@ def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
         return None
     from scipy.stats import kendalltau
 
-    found = float(kendalltau(first, second).statistic)
+    # Its p value is not used: the exact one takes long, the other divides by 0 for two.
+    method = "asymptotic" if len(first) > 2 else "exact"
+    found = float(kendalltau(first, second, method=method).statistic)
     return None if isnan(found) else found
 
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_mean, wilson
+from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
 from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.records import OUTCOMES, Outcome
@@ -108,11 +108,10 @@ def _rate(samples: AttemptTable) -> Rate:
     judged = samples.take(samples.judged)
     estimate = _mean(judged)
     n_passed = int(judged.passed.sum())
-    independent = estimate.n == estimate.n_clusters > 1
     return Rate(
         pass_rate=estimate.mean,
         stderr=estimate.stderr,
-        ci95=wilson(n_passed, estimate.n) if independent else estimate.ci95,
+        ci95=rate_interval(estimate, n_passed),
         n=estimate.n,
         n_clusters=estimate.n_clusters,
         naive_stderr=estimate.naive_stderr,

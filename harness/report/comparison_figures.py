@@ -75,10 +75,8 @@ def captions(comparison: RunComparison) -> list[str]:
     """What must be known to read the rows."""
     asked = comparison.asked
     what = "pass rate" if asked.score == PASS_RATE else whole(asked.score)
-    when = (
-        "each sample's last round"
-        if asked.round is None
-        else f"each sample's last round up to {asked.round}"
+    when = {None: "each sample's last round", 1: "first answers"}.get(
+        asked.round, f"each sample's last round up to {asked.round}"
     )
     unit = f"groups of {whole(asked.cluster)!r}" if asked.cluster else "prompts"
     told = [

@@ -28,6 +28,7 @@ from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.scores import score
+from harness.tasks.collie.effects import EFFECTS
 from harness.tasks.collie.items import BUILTIN, Item, read_items
 from harness.tasks.collie.words import Words
 
@@ -44,6 +45,7 @@ class CollieTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
+    effects = EFFECTS
 
     def __init__(
         self, dataset: str = "builtin", word_list: str | None = None, *, data: DataFolder

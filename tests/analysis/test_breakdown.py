@@ -1,0 +1,104 @@
+"""Rates by one label and by two, against the summary and against plain loops."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.analysis.breakdown import any_of_first, means, of_round, rates
+from harness.records import Score
+
+VERDICTS = st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=3)
+SAMPLES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), VERDICTS), min_size=1, max_size=8
+)
+
+
+def attempts_of(make, samples):
+    for number, (unit, group, verdicts) in enumerate(samples):
+        for round_, passed in enumerate(verdicts, start=1):
+            yield make(
+                f"i{number}",
+                passed,
+                round=round_,
+                cluster=unit,
+                groups={"letter": group, "unit": unit},
+            )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(samples=SAMPLES)
+def test_agrees_with_the_summary(make, table_of, summary_of, samples) -> None:
+    attempts = list(attempts_of(make, samples))
+    table, summary = table_of(attempts), summary_of(attempts)
+    for k in summary.rounds.any_of_first_k:
+        part = rates(any_of_first(table, k))[()]
+        assert part.mean == pytest.approx(summary.rounds.any_of_first_k[k])
+        assert part.stderr == pytest.approx(summary.rounds.any_of_first_k_stderr[k])
+        assert part.n == summary.rounds.any_of_first_k_n[k]
+        each = rates(of_round(table, k))[()]
+        assert (each.mean, each.n) == (summary.rounds.each[k], summary.rounds.n[k])
+    last = rates(table.last_rounds(), "letter")
+    assert {key for (key,) in last} == set(summary.groups["letter"])
+    for (group,), part in last.items():
+        other = summary.groups["letter"][group]
+        assert (part.mean, part.stderr, part.n) == (other.pass_rate, other.stderr, other.n)
+        assert (part.ci95, part.without) == (other.ci95, other.not_judged)
+        assert part.n_clusters == other.n_clusters
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(samples=SAMPLES, k=st.integers(1, 3))
+def test_any_of_first_agrees_with_plain_loops(make, table_of, samples, k) -> None:
+    table = table_of(attempts_of(make, samples))
+    found = rates(any_of_first(table, k), "letter", "unit")
+    expected: dict[tuple[str, str], list[bool]] = {}
+    for unit, group, verdicts in samples:
+        known = [passed for passed in verdicts[:k] if passed is not None]
+        expected.setdefault((group, unit), []).extend([any(known)] if known else [])
+    assert {key: (part.mean, part.n) for key, part in found.items()} == {
+        key: (sum(passed) / len(passed) if passed else None, len(passed))
+        for key, passed in expected.items()
+    }
+
+
+def test_no_attempts_are_no_rate(table_of) -> None:
+    nothing = table_of([])
+    assert rates(any_of_first(nothing, 2))[()].mean is None
+    assert rates(of_round(nothing), "structure") == {}
+
+
+def test_what_lacks_one_of_the_labels_is_in_no_group(make, table_of) -> None:
+    table = table_of(
+        [make("a", True, groups={"one": "x"}), make("b", False, groups={"one": "x", "two": "y"})]
+    )
+    assert {key: part.n for key, part in rates(table, "one").items()} == {("x",): 2}
+    assert {key: part.mean for key, part in rates(table, "one", "two").items()} == {("x", "y"): 0.0}
+
+
+def test_means_are_the_summarys(make, table_of, summary_of) -> None:
+    attempts = [
+        make(
+            f"i{number}",
+            True,
+            scores={"f1": Score(value, True)},
+            groups={"parity": "ab"[number % 2]},
+        )
+        for number, value in enumerate([0.5, 0.25, 1.0, 0.0, 3.0])
+    ]
+    attempts.append(make("i9", None, groups={"parity": "a"}))
+    table, summary = table_of(attempts), summary_of(attempts)
+    assert means(table, "bleu", "parity") == {}
+    for (group,), part in means(table, "f1", "parity").items():
+        other = summary.groups["parity"][group].scores["f1"]
+        assert (part.mean, part.stderr, part.ci95) == (other.mean, other.stderr, other.ci95)
+        assert (part.n, part.without) == (other.n, other.not_measured)
+
+
+def test_recorded_first_rounds_and_sources(table_of, recorded, expected_tables) -> None:
+    table = table_of(recorded)
+    first = {group: part for (group,), part in rates(of_round(table), "structure").items()}
+    expected = {k: v for k, v in expected_tables["round1"].items() if k not in ("overall", "n")}
+    assert {group: part.mean for group, part in first.items()} == pytest.approx(expected)
+    cells = rates(of_round(table), "structure", "source")
+    for group, part in first.items():
+        assert sum(cell.n for (name, _), cell in cells.items() if name == group) == part.n

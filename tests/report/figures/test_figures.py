@@ -1,0 +1,358 @@
+"""All pictures of a report: what they show, say, and never hold."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from harness.analysis.comparable import Variant
+from harness.analysis.forensics import ConstraintKind
+from harness.analysis.latency import latencies
+from harness.analysis.run_comparison import Asked, RunComparison, compare_runs
+from harness.records import Score, Usage
+from harness.report.figure import Figure
+from harness.report.figures import figures
+from harness.report.reported_run import ReportedRun
+from tests.report.figures.conftest import EFFECTS, attempt
+from tests.report.figures.pictures import column, fields, strings, told, units
+
+HOSTILE = "<script>alert(1)</script>\u202e[a].b\n\x1b" + "x" * 300
+
+
+def compared(*runs: ReportedRun, by: str = "parity") -> RunComparison:
+    variants = [Variant(run.name, run.metrics, {}, {}) for run in runs]
+    return compare_runs(
+        [(variant, run.attempts) for variant, run in zip(variants, runs, strict=True)],
+        Asked(by=by),
+    )
+
+
+def kind(name: str = "with exactly N words", **others: Any) -> ConstraintKind:
+    known = {"n": 9, "n_clusters": 9, "n_failed": 4, "rate": 5 / 9, "stderr": 0.1}
+    return ConstraintKind(kind=name, **{**known, "ci95": (0.3, 0.8), **others})
+
+
+@pytest.fixture
+def whole(report) -> tuple[list[ReportedRun], RunComparison]:
+    """Two runs that have something for every picture, with hostile names."""
+
+    def run(name: str, right: int, cost: float) -> ReportedRun:
+        attempts = [
+            attempt(
+                f"i{number}",
+                (number + sample + round_) % right > 0,
+                sample=sample,
+                round=round_,
+                groups={
+                    "parity": f"{HOSTILE}{number % 2}",
+                    HOSTILE: "abc"[number % 3],
+                    "structure": ("word02", "para01")[number % 2],
+                },
+            )
+            for number in range(8)
+            for sample in range(3)
+            for round_ in (1, 2)
+        ]
+        made: ReportedRun = report(
+            name,
+            attempts,
+            marks=("SIMULATED",),
+            latencies=latencies([0.1, 0.5, 20.0]),
+            constraints=(kind(off_by={-1.0: 3, 400.0: 1}), kind(HOSTILE)),
+            metrics={"cost_usd": cost, "usage": Usage(1000, 20), "n_calls": 9},
+            effects=EFFECTS,
+        )
+        return made
+
+    runs = [run(f"{HOSTILE}a", 3, 1.0), run(f"{HOSTILE}b", 4, 100.0)]
+    return runs, compared(*runs)
+
+
+@pytest.fixture
+def every(whole) -> list[Figure]:
+    return figures(*whole)
+
+
+def test_there_is_a_picture_of_everything(every) -> None:
+    assert {figure.name.removesuffix("_2") for figure in every} >= {
+        *("rate_by_parity", "any_round_by_parity", "rounds", "pass_at_k", "position_effect"),
+        *("heat_map_parity", "comparison", "outcomes", "latency", "tokens", "cost_rate"),
+        *("constraints", "off_by_with_exactly_n_words"),
+    }
+    names = [figure.name for figure in every]
+    assert len(names) == len(set(names))
+    assert all(name.replace("_", "").isalnum() and name == name.lower() for name in names)
+
+
+def test_of_nothing_there_is_no_picture(report) -> None:
+    assert figures([], None) == []
+    assert figures([report("none", [])], None) == []
+
+
+def test_each_datum_is_in_the_table_and_each_row_in_the_picture(every) -> None:
+    for figure in every:
+        assert set(told(figure)) == set(figure.rows), figure.name
+        assert {len(row) for row in figure.rows} == {len(figure.headings)}
+
+
+def test_every_mark_has_a_tooltip(every) -> None:
+    for figure in every:
+        for unit, data in units(figure):
+            assert data, figure.name
+            assert fields(unit), figure.name
+
+
+def test_charts_have_neither_theme_nor_address(every) -> None:
+    for figure in every:
+        json.dumps(figure.chart, allow_nan=False)
+        assert figure.chart["width"] == "container"
+        assert not figure.chart.keys() & {"$schema", "config", "background", "usermeta"}
+        keys = {text for key, text in strings(figure.chart) if key == text}
+        assert not keys & {"url", "href", "signal", "$schema", "facet", "repeat", "hconcat"}
+
+
+def test_names_from_data_are_inert_and_name_no_field(every) -> None:
+    for figure in every:
+        texts = [text for _, text in strings(figure.chart)]
+        texts += [figure.title, figure.caption, *figure.headings]
+        texts += [cell for row in figure.rows for cell in row]
+        for text in texts:
+            # Only a label of two lines has a line feed, between them.
+            assert all(line.isprintable() for line in text.split("\n")), figure.name
+            assert len(text) < 1500
+        for key, text in strings(figure.chart):
+            if key == "field":
+                assert text.isascii()
+                assert text.replace("_", "").isalnum()
+
+
+def test_a_run_has_one_colour_and_shape_in_all_pictures(every) -> None:
+    scales = set()
+    for figure in every:
+        for unit, _ in units(figure):
+            for channel in ("color", "fill", "shape"):
+                encoded = unit["encoding"].get(channel, {})
+                if encoded.get("field") == "run":
+                    scales.add((channel == "shape", json.dumps(encoded["scale"])))
+    assert Counter(is_shape for is_shape, _ in scales) == {True: 1, False: 1}
+
+
+def test_marks_are_in_title_and_caption(every) -> None:
+    for figure in every:
+        assert "(SIMULATED)" in figure.title
+        assert "SIMULATED: " in figure.caption
+
+
+def test_an_incomplete_run_is_named(report) -> None:
+    attempts = [attempt(f"i{n}", n > 1, groups={"parity": str(n % 2)}) for n in range(4)]
+    runs = [report("a", attempts), report("b", attempts, marks=("INCOMPLETE 4 of 9",))]
+    for figure in figures(runs, None):
+        assert figure.title.endswith("(INCOMPLETE)")
+        assert figure.caption.startswith("INCOMPLETE 4 of 9: b.")
+
+
+def named(found: list[Figure], name: str) -> Figure:
+    (figure,) = [figure for figure in found if figure.name == name]
+    return figure
+
+
+def rates(figure: Figure, run: str, value: str) -> dict[str, float]:
+    at = figure.headings.index(value)
+    return {row[0]: float(row[at]) for row in figure.rows if row[1] == run}
+
+
+def plotted(figure: Figure) -> dict[str, float]:
+    return {
+        datum["name"]: datum["value"]
+        for unit, data in units(figure)
+        if unit["mark"]["type"] == "point"
+        for datum in data
+    }
+
+
+def test_first_rounds_of_the_recorded_run(gpt4, vicuna, expected) -> None:
+    wanted = {k: v for k, v in expected["round1"].items() if k not in ("overall", "n")}
+    alone = figures([gpt4], None)
+    assert plotted(named(alone, "rate_by_structure")) == pytest.approx(wanted)
+    both = named(figures([gpt4, vicuna], None), "rate_by_structure")
+    assert rates(both, "gpt-4", "pass rate") == pytest.approx(wanted, abs=0.0005)
+    assert len(both.rows) == 26
+
+
+def test_any_round_of_the_recorded_run(gpt4, vicuna) -> None:
+    found = figures([gpt4, vicuna], None)
+    figure = named(found, "any_round_by_structure")
+    assert plotted(figure)["word03"] == 1.0
+    assert set(column(figure, "run")) == {"gpt-4"}, "the other has but one round"
+    assert gpt4.metrics.groups["structure"]["word03"].pass_rate == pytest.approx(4 / 7)
+
+
+def test_rounds_of_the_recorded_run(gpt4, expected) -> None:
+    figure = named(figures([gpt4], None), "rounds")
+    lines: dict[str, list[float]] = {}
+    for row in figure.rows:
+        lines.setdefault(row[0], []).append(float(row[3]))
+    wanted = expected["any_of_first_k_rounds"]
+    assert lines["in this or an earlier round"] == pytest.approx([*wanted.values()], abs=0.0005)
+    assert lines["in this or an earlier round"] == pytest.approx(
+        [0.5125, 0.6154, 0.6486, 0.6587], abs=0.0006
+    )
+    each = [expected[f"round{k}"]["overall"] for k in (1, 2, 3, 4)]
+    assert lines["in this round"] == pytest.approx(each, abs=0.0005)
+    assert "failed so far" not in figure.caption
+
+
+def test_effects_of_the_recorded_run(gpt4, vicuna) -> None:
+    found = figures([gpt4, vicuna], None)
+    figure = named(found, "position_effect")
+    by_level: dict[str, set[str]] = {}
+    for group, level in zip(column(figure, "structure"), column(figure, "level"), strict=True):
+        by_level.setdefault(level, set()).add(group)
+    assert by_level == {
+        "arbitrary": {"word02", "sent02"},
+        "first": {"para01"},
+        "last": {"word03", "para05", "pass01"},
+    }
+    assert "of_nothing" not in [figure.name for figure in found], "one level is no effect"
+
+
+def test_structures_that_a_source_lacks_are_empty_and_not_0(gpt4) -> None:
+    figure = named(figures([gpt4], None), "heat_map_structure_source")
+    cells = {(row[0], row[1]): row[2:] for row in figure.rows}
+    assert len(cells) == 4 * 13
+    assert cells["wiki", "word01"] == ("n/a", "n/a", "0", "0")
+    assert cells["wiki", "sent02"][0] == "0.000"
+
+
+def test_later_rounds_after_a_stop_are_said_to_be_of_failures(report) -> None:
+    attempts = [attempt("a", True), attempt("b", False), attempt("b", True, round=2)]
+    told_so = report("r", attempts, settings={"rounds.stop_on_pass": True})
+    seen = report("r", attempts)
+    for run in (told_so, seen):
+        (figure,) = [f for f in figures([run], None) if f.name == "rounds"]
+        assert "Samples of r stop on their pass" in figure.caption
+        assert figure.rows[-1] == ("in this round", "r", "2", "1.000", "n/a", "n/a", "1")
+
+
+def test_of_many_runs_the_rounds_are_two_pictures(report) -> None:
+    attempts = [attempt("a", False), attempt("a", True, round=2), attempt("b", True)]
+    found = [figure.name for figure in figures([report(name, attempts) for name in "abc"], None)]
+    assert {"rounds_any", "rounds_each"} <= set(found)
+    assert "rounds" not in found
+
+
+def test_what_was_not_judged_is_unknown(report) -> None:
+    attempts = [
+        attempt("a", None, groups={"parity": "odd"}),
+        attempt("b", True, groups={"parity": "even"}),
+    ]
+    figure = named(figures([report("r", attempts)], None), "rate_by_parity")
+    assert figure.rows == (
+        ("even", "r", "1.000", "n/a", "n/a", "1", "1", "0"),
+        ("odd", "r", "n/a", "n/a", "n/a", "0", "0", "1"),
+    )
+
+
+def test_many_groups_are_cut_to_the_largest_and_it_is_said(report) -> None:
+    attempts = [attempt(f"i{n}", True, groups={"task": f"t{n % 70}"}) for n in range(140 - 10)]
+    figure = named(figures([report("r", attempts)], None), "rate_by_task")
+    assert column(figure, "task") == [f"t{n}" for n in range(60)], "in natural order"
+    assert "The 60 largest of 70 groups" in figure.caption
+
+
+def test_a_task_with_a_measure_is_drawn_by_it(report) -> None:
+    attempts = [
+        attempt(f"i{n}", False, scores={"f1": Score(0.5 * n, False)}, groups={"parity": str(n % 2)})
+        for n in range(4)
+    ]
+    run = report("r", attempts, measure="f1")
+    figure = named(figures([run], None), "rate_by_parity")
+    groups = run.metrics.groups["parity"]
+    assert plotted(figure) == {name: group.scores["f1"].mean for name, group in groups.items()}
+    assert "mean f1" in figure.headings
+    assert figure.title == "Mean f1 by parity"
+
+
+def test_comparison_is_that_of_the_tables(gpt4, vicuna) -> None:
+    found = compared(gpt4, vicuna, by="structure")
+    figure = named(figures([gpt4, vicuna], found), "comparison")
+    assert figure.section == "comparison"
+    (other,) = found.others
+    assert len(figure.rows) == 1 + len(other.groups)
+    values = plotted(figure)
+    assert values.pop("all instances") == other.overall.difference
+    assert values == {name: group.difference for name, group in other.groups.items()}
+    assert "Holm" in figure.caption
+    assert set(column(figure, "p")) >= {"<0.001"}
+
+
+def test_a_difference_without_interval_is_shown_as_such(report) -> None:
+    first = report("a", [attempt("i", True, groups={"parity": "odd"})])
+    second = report("b", [attempt("i", False, groups={"parity": "odd"})])
+    figure = named(figures([first, second], compared(first, second)), "comparison")
+    assert column(figure, "difference in pass rate") == ["-1.000", "-1.000"]
+    assert set(column(figure, "95% interval")) == {"n/a"}
+
+
+def test_a_label_that_is_a_coarser_form_of_another_has_no_heat_map(report) -> None:
+    attempts = [
+        attempt(f"i{n}", True, groups={"task": str(n), "kind": str(n % 2)}) for n in range(4)
+    ]
+    found = [figure.name for figure in figures([report("r", attempts)], None)]
+    assert "rate_by_kind" in found
+    assert "heat_map_task_kind" not in found
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 25])
+def test_rounds_are_told_once_on_the_axis(report, rounds: int) -> None:
+    attempts = [attempt("a", False, round=k) for k in range(1, rounds + 1)]
+    figure = named(figures([report("r", attempts)], None), "rounds")
+    ticks = next(units(figure))[0]["encoding"]["x"]["axis"]["values"]
+    assert ticks[0] == 1
+    assert len(set(ticks)) == len(ticks) <= 10
+    assert all(tick in range(1, rounds + 1) for tick in ticks)
+
+
+def test_what_was_wanted_is_in_sight_of_the_misses(report) -> None:
+    run = report("r", [attempt("a", True)], constraints=(kind(off_by={-30.0: 2, -29.0: 1}),))
+    figure = named(figures([run], None), "off_by_with_exactly_n_words")
+    unit, bars = next(units(figure))
+    low, high = unit["encoding"]["x"]["scale"]["domain"]
+    assert low < min(bar["start"] for bar in bars)
+    assert high > 0
+    assert figure.rows == (("r", "-30", "2"), ("r", "-29", "1"))
+
+
+def test_pass_at_k_is_the_metrics(report) -> None:
+    attempts = [attempt(f"i{n}", (n + k) % 3 == 0, sample=k) for n in range(6) for k in range(3)]
+    run = report("r", attempts)
+    figure = named(figures([run], None), "pass_at_k")
+    values = [datum["value"] for datum in next(units(figure))[1]]
+    assert values == [*run.metrics.pass_at_k.values(), *run.metrics.pass_hat_k.values()]
+    assert column(figure, "k") == ["1", "2", "3"] * 2
+
+
+def test_cost_is_drawn_against_the_rate_where_it_is_known(report) -> None:
+    attempts = [attempt("a", True), attempt("b", False)]
+    free, cheap, dear = (
+        report(name, attempts, metrics={"cost_usd": cost})
+        for name, cost in (("free", 0.0), ("cheap", 0.5), ("dear", 50.0))
+    )
+    names = [figure.name for figure in figures([free, cheap], None)]
+    assert "cost_rate" not in names, "one point is no comparison"
+    figure = named(figures([free, cheap, dear], None), "cost_rate")
+    assert column(figure, "run") == ["cheap", "dear"]
+    assert next(units(figure))[0]["encoding"]["x"]["scale"]["type"] == "log"
+
+
+def test_latency_is_logarithmic_where_it_is_wide(report) -> None:
+    def scale(*seconds: float) -> dict[str, Any]:
+        run = report("r", [attempt("a", True)], latencies=latencies(seconds))
+        figure = named(figures([run], None), "latency")
+        found: dict[str, Any] = next(units(figure))[0]["encoding"]["x"]["scale"]
+        return found
+
+    assert scale(0.1, 100.0)["type"] == "log"
+    assert "type" not in scale(1.0, 2.0)
+    assert "type" not in scale(0.0, 100.0), "nothing has a logarithm of minus infinity"

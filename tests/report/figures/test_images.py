@@ -1,0 +1,65 @@
+"""Pictures as files: whole, and of nothing outside."""
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.report.figure import Figure
+from harness.report.figures import figures
+from harness.report.figures.images import as_png, as_svg
+from tests.report.figures.conftest import attempt
+
+HOSTILE = "<script>alert(1)</script> url(http://example.org/x) \u202e{{7*7}} [a].b"
+
+
+@pytest.fixture
+def figure(report) -> Figure:
+    attempts = [
+        attempt(f"i{n}", n % 3 > 0, groups={"parity": f"{HOSTILE} {n % 2}"}) for n in range(8)
+    ]
+    runs = [report(f"{HOSTILE} {n}", attempts, marks=("SIMULATED",)) for n in (1, 2)]
+    (found,) = [one for one in figures(runs, None) if one.name == "rate_by_parity"]
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_svg_refers_to_nothing_outside(figure: Figure, dark: bool) -> None:
+    svg = as_svg(figure, dark)
+    tags = set()
+    for element in ElementTree.fromstring(svg).iter():
+        tags.add(element.tag.rpartition("}")[2])
+        for name, value in element.attrib.items():
+            assert not name.endswith("href")
+            if name != "aria-label":
+                assert "http" not in value
+                assert "url(" not in value or "url(#" in value
+    assert "text" in tags
+    assert not tags & {"script", "image", "a", "style", "foreignObject", "use"}
+    assert "SIMULATED" in svg
+
+
+def test_a_png_has_the_size_that_was_asked_for(figure: Figure) -> None:
+    small, large = (as_png(figure, scale=scale) for scale in (1, 2))
+    for content, width in ((small, 640), (large, 1280)):
+        assert content.startswith(b"\x89PNG")
+        assert int.from_bytes(content[16:20], "big") == pytest.approx(width, abs=2)
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        {"data": {"url": "http://127.0.0.1:9/x.json"}, "mark": "point", "encoding": {}},
+        {"layer": [{"mark": {"type": "image", "url": "http://127.0.0.1:9/x.png"}}]},
+        {"data": {"values": []}, "mark": "point", "encoding": {"href": {"value": "x"}}},
+    ],
+)
+@pytest.mark.parametrize("draw", [as_svg, as_png])
+def test_a_chart_with_an_address_is_not_drawn(figure: Figure, draw, chart) -> None:
+    with pytest.raises(ValueError, match="has an address"):
+        draw(replace(figure, chart=chart))
+
+
+def test_all_figures_can_be_drawn_at_a_narrow_width(figure: Figure) -> None:
+    svg = as_svg(figure, width=330)
+    assert ElementTree.fromstring(svg).attrib["width"] == "330"

@@ -1,0 +1,45 @@
+"""Bins of misses: every miss is in one."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.report.figures.misses import BINS, bins, miss_rows
+
+WHOLE = st.integers(-5000, 5000).map(float)
+ANY = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def off_by(values: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, dict[float, int]]]:
+    misses = st.dictionaries(values, st.integers(1, 1000), min_size=1, max_size=40)
+    return st.dictionaries(st.sampled_from("abc"), misses, min_size=1)
+
+
+@given(st.one_of(off_by(WHOLE), off_by(ANY)))
+def test_every_miss_is_in_one_bin(misses: dict[str, dict[float, int]]) -> None:
+    every = bins(misses)
+    assert len(every) <= BINS + 3
+    for of in misses.values():
+        for value in of:
+            assert sum(one.holds(value) for one in every) == 1
+    shown = dict.fromkeys(misses, 0)
+    for run, _, count in miss_rows(misses):
+        shown[run] += int(count.replace(",", ""))
+    assert shown == {run: sum(of.values()) for run, of in misses.items()}
+
+
+@given(off_by(WHOLE))
+def test_bins_have_names_of_their_own(misses: dict[str, dict[float, int]]) -> None:
+    names = [one.said(integers=True) for one in bins(misses)]
+    assert len(set(names)) == len(names)
+
+
+def test_few_whole_numbers_have_a_bin_each() -> None:
+    assert miss_rows({"a": {-2.0: 5, 3.0: 1}}) == [["a", "-2", "5"], ["a", "+3", "1"]]
+
+
+def test_what_is_far_off_does_not_hide_the_others() -> None:
+    near = {float(n): 50 for n in range(1, 6)}
+    rows = miss_rows({"a": {**near, 4000.0: 1, -900.0: 2}})
+    assert rows[0] == ["a", "0 or less", "2"]
+    assert rows[-1] == ["a", "+6 or more", "1"]
+    assert [row[2] for row in rows[1:-1]] == ["50"] * 5
