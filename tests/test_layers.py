@@ -12,7 +12,7 @@ LAYERS = [
     {"__main__"},
     {"cli"},
     {"assemble"},
-    {"report", "build"},
+    {"report", "build", "exchange"},
     {"schedule", "analysis"},
     {"tasks"},
     {"middleware"},

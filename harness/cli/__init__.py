@@ -167,6 +167,49 @@ def compare(
     )
 
 
+@app.command("report")
+def report(
+    runs: Annotated[
+        list[str], typer.Argument(help="One run, or several of one task.", autocompletion=run_names)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file; by default report.html in a run's folder."),
+    ] = None,
+    title: Annotated[str, typer.Option(help="By default the names of the runs.")] = "",
+    baseline: Annotated[
+        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Compare its groups; by default the first label's.")
+    ] = "",
+    attempts: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Attempts of each run to look at in the report; whole instances, by chance."
+        ),
+    ] = 50_000,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write the pictures as files, too; without -o alone."),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="Of the pictures: svg or png.")] = "svg",
+) -> None:
+    """Write a report to look at: one HTML file that works offline, and its pictures as files."""
+    from harness.cli.report import write_report
+
+    write_report(
+        runs,
+        output=output,
+        title=title,
+        baseline=baseline,
+        by=by,
+        most_attempts=attempts,
+        images=images,
+        form=form,
+    )
+
+
 @app.command("ablation")
 def ablation(
     name: Annotated[
@@ -254,6 +297,54 @@ def doctor(
     from harness.cli.doctor import check_up
 
     raise typer.Exit(check_up(network=not no_network))
+
+
+@app.command("export")
+def export(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Runs; inspect and lm-eval take one.", autocompletion=run_names),
+    ],
+    file: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A file there is replaced; - writes CSV to stdout.",
+        ),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="parquet, csv, inspect or lm-eval; by default what FILE ends with."
+        ),
+    ] = "",
+) -> None:
+    """Write runs as a table, or a run as an Inspect log or as lm-eval's samples."""
+    from harness.cli.export import export_runs
+
+    export_runs(runs, form, file)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).")
+    ],
+    form: Annotated[
+        str, typer.Option("--format", help="inspect or lm-eval; by default what the file holds.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="The run's name; by default that of the file.")] = "",
+    task: Annotated[str, typer.Option(help="The task's name; by default what the file says.")] = "",
+    score: Annotated[
+        str, typer.Option(help="The score that says what passed; by default the file's first.")
+    ] = "",
+) -> None:
+    """Make a run of another tool's results, to show and to compare like any other."""
+    from harness.cli.import_ import import_file
+
+    import_file(file, form, name=name, task=task, score=score)
 
 
 app.add_typer(cache, name="cache")

@@ -12,6 +12,7 @@ from harness.assemble.reporting import report_on
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
+from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun
 from harness.store.run_folder import find_run
@@ -38,8 +39,7 @@ def write_report(
     Raises: a `harness.errors.HarnessError`.
     """
     from harness.report.figures import figures
-    from harness.report.figures.theme import config
-    from harness.report.html.page import Report, write_page
+    from harness.report.html import Report, write_page
 
     if form not in IMAGES:
         raise ConfigError(f"There is no image format {form!r}.", nearest(form, IMAGES))
@@ -51,7 +51,8 @@ def write_report(
     _refuse_nothing(runs)
     pictures = figures(runs, comparison)
     if images is not None:
-        _write_images(pictures, images, form)
+        only = whole(runs[0].name) if len(runs) == 1 else ""
+        _write_images(pictures, images, form, only)
     if output is None and images is not None:
         return
     path = output or (folders[0].path if len(folders) == 1 else Path()) / "report.html"
@@ -63,7 +64,6 @@ def write_report(
             runs=runs,
             figures=pictures,
             comparison=comparison,
-            themes={"light": config(dark=False), "dark": config(dark=True)},
             most_attempts=most_attempts,
         ),
     )
@@ -78,14 +78,17 @@ def _refuse_nothing(runs: Sequence[ReportedRun]) -> None:
             )
 
 
-def _write_images(pictures: Sequence[Figure], folder: Path, form: str) -> None:
+def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:
     """Raises: StoreFailed."""
     from harness.report.figures.images import as_png, as_svg
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for one in pictures:
-            content = as_svg(one).encode() if form == "svg" else as_png(one)
+            if form == "svg":
+                content = as_svg(one, subtitle=subtitle).encode()
+            else:
+                content = as_png(one, subtitle=subtitle)
             (folder / f"{one.name}.{form}").write_bytes(content)
     except OSError as error:
         raise StoreFailed(

@@ -9,7 +9,6 @@ Memory holds where each line is, not what it says.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,17 +93,23 @@ def read_lines(
     decode = msgspec.json.Decoder(shape).decode
     rows = places.in_order() if rows is None else rows
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
+        with path.open("rb") as file:  # mapped, all that was read would count as memory
             for offset in places.offset[rows].tolist():
+                file.seek(offset)
                 try:
-                    yield decode(text[offset : text.find(b"\n", offset)])
+                    yield decode(file.readline())
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    number = text[:offset].count(b"\n") + 1
                     raise DataInvalid(
-                        f"{path}, line {number}: not an attempt ({str(error)[:160]}).",
+                        f"{path}, line {_number(path, offset)}: not an attempt "
+                        f"({str(error)[:160]}).",
                         "Remove the line and run again: its attempt is then owed again.",
                     ) from None
     except OSError as error:
         raise StoreFailed(
             f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
         ) from None
+
+
+def _number(path: Path, offset: int) -> int:
+    """The number, from 1, of the line at an offset."""
+    return 1 + sum(start < offset for start, _ in lines(path))

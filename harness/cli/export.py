@@ -1,0 +1,115 @@
+"""`harness export`: runs as a table, as an Inspect log, as lm-eval's samples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from harness.assemble import measure
+from harness.cli.console import messages
+from harness.config.settings import Settings
+from harness.errors import ConfigError, DataMissing, nearest
+from harness.exchange.attempt_rows import AttemptRows, ExportedRun
+from harness.exchange.comma_separated import write_csv
+from harness.exchange.inspect_export import write_inspect
+from harness.exchange.lm_eval_export import write_lm_eval
+from harness.exchange.output_file import whole
+from harness.exchange.parquet import write_parquet
+from harness.store.run_folder import RunFolder, find_run
+from harness.store.whole import read_places
+
+FORMATS = {
+    "parquet": (".parquet",),
+    "csv": (".csv",),
+    "inspect": (".eval", ".json"),
+    "lm-eval": (".jsonl",),
+}
+STDOUT = "-"
+
+
+def export_runs(names: Sequence[str], form: str, file: str) -> None:
+    """Write runs to a file.
+
+    file: its path, or `STDOUT`.
+
+    Raises: a `harness.errors.HarnessError`; the file is then as it was.
+    """
+    form = form or _of_ending(file)
+    if form not in FORMATS:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
+    if file == STDOUT and form != "csv":
+        raise ConfigError(
+            f"{form} goes to no terminal.", "Name a file with -o; csv can do without."
+        )
+    folders = [find_run(Settings().runs_dir, name) for name in names]
+    own = [folder.name for folder in folders]
+    if len(set(own)) < len(own):
+        raise ConfigError("A run is named twice.", "Name each run once.")
+    if form in ("inspect", "lm-eval") and len(folders) > 1:
+        raise ConfigError(f"{form} has one run in a file.", "Export them one by one.")
+    runs = [_run(folder) for folder in folders]
+    if form == "inspect":
+        (folder,) = folders
+        write_inspect(
+            runs[0], folder.read_config(), folder.read_manifest(), measure(folder), Path(file)
+        )
+        count = len(runs[0].places.attempts)
+    elif form == "lm-eval":
+        written, left_out = write_lm_eval(runs[0], folders[0].read_config(), Path(file))
+        if left_out:
+            said = f"{left_out:,} of {written + left_out:,} samples have no score: left out."
+            messages.print(Text(said, style="yellow"), soft_wrap=True)
+        count = written
+    else:
+        rows = AttemptRows(runs)
+        count = len(rows)
+        _write_table(rows, form, file)
+    if file != STDOUT:
+        what = "samples" if form == "lm-eval" else "attempts"
+        messages.print(Text(f"{count:,} {what} in {file}"), soft_wrap=True)
+
+
+def _of_ending(file: str) -> str:
+    """Raises: ConfigError where the file's name does not say what it is to be."""
+    for form, endings in FORMATS.items():
+        if file.lower().endswith(endings):
+            return form
+    raise ConfigError(
+        f"-o {file}: its ending names no format.", f"Say --format: {', '.join(FORMATS)}."
+    )
+
+
+def _run(folder: RunFolder) -> ExportedRun:
+    """Raises: DataMissing where it has no attempts."""
+    places = read_places(folder.attempts)
+    if not len(places.attempts):
+        raise DataMissing(
+            f"The run {folder.name!r} has no attempts to export.",
+            "Run its run file again: it goes on where it stopped.",
+        )
+    manifest = folder.read_manifest()
+    return ExportedRun(
+        name=folder.name,
+        task=manifest.get("task", ""),
+        model=manifest.get("model"),
+        simulated=manifest.get("simulated", False),
+        path=folder.attempts,
+        places=places,
+    )
+
+
+def _write_table(rows: AttemptRows, form: str, file: str) -> None:
+    if form == "parquet":
+        write_parquet(rows, Path(file))
+    elif file == STDOUT:
+        sys.stdout.reconfigure(encoding="utf-8", newline="")  # type: ignore[union-attr]
+        write_csv(rows, sys.stdout)
+    else:
+        with (
+            whole(Path(file)) as temporary,
+            temporary.open("w", encoding="utf-8", newline="") as out,
+        ):
+            write_csv(rows, out)

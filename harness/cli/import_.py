@@ -1,0 +1,67 @@
+"""`harness import`: a run made of another tool's results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rich.text import Text
+
+from harness.analysis.metrics import to_json
+from harness.assemble import measure
+from harness.cli.console import messages
+from harness.config.settings import Settings
+from harness.errors import ConfigError, DataInvalid, nearest
+from harness.exchange.imported_run import Imported, refuse_existing, write_run
+from harness.exchange.inspect_import import read_inspect
+from harness.exchange.inspect_log import InspectLog, is_inspect_log
+from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
+from harness.report.cells import inert
+from harness.store.run_folder import RunFolder, write_whole
+
+FORMATS = ("inspect", "lm-eval")
+
+
+def import_file(file: Path, form: str, *, name: str, task: str, score: str) -> None:
+    """Make a run of a file; what the user does not name, the file says.
+
+    Raises: a `harness.errors.HarnessError`; nothing is left behind then.
+    """
+    if form and form not in FORMATS:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
+    root = Settings().runs_dir
+    name = name or _name(file)
+    refuse_existing(RunFolder(root, name))
+    imported = _read(file, form or _recognised(file), task, score)
+    folder = write_run(root, name, file, imported, _with_metrics)
+    for note in imported.notes:
+        messages.print(Text(note, style="yellow"), soft_wrap=True)
+    said = Text(f"Imported {imported.format} as the run {folder.name!r}, task ")
+    said.append_text(inert(imported.config.task.name)).append(f": {folder.path}")
+    messages.print(said, soft_wrap=True)
+
+
+def _read(file: Path, form: str, task: str, score: str) -> Imported:
+    if form == "inspect":
+        return read_inspect(InspectLog(file), task, score)
+    return read_lm_eval(file, task, score)
+
+
+def _recognised(file: Path) -> str:
+    if is_inspect_log(file):
+        return "inspect"
+    if is_lm_eval(file):
+        return "lm-eval"
+    raise DataInvalid(
+        f"{file}: neither an Inspect log nor lm-eval's samples.",
+        f"If it is, say which with --format: {', '.join(FORMATS)}.",
+    )
+
+
+def _name(file: Path) -> str:
+    """A run's name of a file's."""
+    return re.sub(r"[^\w.-]+", "_", file.stem).lstrip(".-")[:100] or "imported"
+
+
+def _with_metrics(folder: RunFolder) -> None:
+    write_whole(folder.metrics, to_json(measure(folder)))

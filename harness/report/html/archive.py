@@ -1,0 +1,320 @@
+"""Attempts, packed for the page: an index of all of them, and their texts in chunks.
+
+The index is a table by columns, small enough to be unpacked when the page opens. A
+chunk holds the texts of some instances, each with the attempts of all runs, and is
+unpacked when one of them is opened or searched. Memory holds the index and one chunk.
+
+A text that is too long is cut, and says so: ``{"text": …, "length": …}`` in place of
+the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from harness.analysis.run_comparison import RunComparison
+from harness.records import OUTCOMES, Message, Outcome, Score, Usage
+from harness.report.html.blocks import block, to_json
+from harness.report.html.comparison_facts import words
+from harness.report.html.selection import Selection
+from harness.report.reported_run import ReportedRun
+from harness.store.columns import NOT_JUDGED, name_digest
+from harness.store.whole import read_lines
+
+LONGEST_TEXT = 200_000
+"""Characters of one text that the page has."""
+LONGEST_SNIPPET = 160
+"""Characters of an answer that the list has."""
+CHUNK_BYTES = 1 << 19
+
+
+class Cut(Struct, frozen=True):
+    """The beginning of a text, and how long the whole is."""
+
+    text: str
+    length: int
+
+
+Text = str | Cut
+
+
+class _Request(Struct, gc=False):
+    messages: list[Message] = []
+
+
+class _Line(Struct, gc=False):
+    """What the page shows of an attempt."""
+
+    instance: str
+    sample: int
+    round: int
+    outcome: Outcome
+    groups: dict[str, str] = {}
+    request: _Request = msgspec.field(default_factory=_Request)
+    text: str | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    passed: bool | None = None
+    scores: dict[str, Score] = {}
+    feedback: str | None = None
+    call_id: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    cached: bool = False
+    error: str | None = None
+
+
+class _Told(Struct, frozen=True, omit_defaults=True):
+    """A score in a chunk.
+
+    constraints: constraint, whether it is met, what was observed and what wanted.
+    details: what else its checker or judge says, as JSON.
+    """
+
+    name: str
+    value: bool | float | None
+    passed: bool | None = None
+    reason: Text = ""
+    constraints: list[tuple[Text, bool | None, Text, Text]] = []
+    details: Text = ""
+
+
+class _Packed(Struct, frozen=True, omit_defaults=True):
+    """An attempt in a chunk.
+
+    prompt: which of the instance's prompts; unset where its line has none.
+    """
+
+    text: Text | None = None
+    prompt: int | UnsetType = UNSET
+    reasoning: Text | None = None
+    scores: list[_Told] = []
+    feedback: Text | None = None
+    error: Text | None = None
+    finish: str | None = None
+    call: str | None = None
+    usage: Usage | None = None
+    cost: float | None = None
+    latency: float | None = None
+    cached: bool = False
+
+
+class _Entry(Struct, frozen=True):
+    """An instance in a chunk; its attempts are in the order of the index."""
+
+    prompts: list[list[tuple[str, Text]]]
+    attempts: list[_Packed]
+
+
+class Archive:
+    """Packs the attempts of runs.
+
+    >>> archive = Archive(runs, selection)  # doctest: +SKIP
+    >>> archive.write_chunks(file.write)  # doctest: +SKIP
+    >>> file.write(block("index", archive.index(comparison)))  # doctest: +SKIP
+    """
+
+    def __init__(self, runs: Sequence[ReportedRun], selection: Selection) -> None:
+        self._runs = runs
+        self._selection = selection
+        self._names: list[str] = []
+        self._chunk_of: list[int] = []
+        self._place_of: list[int] = []
+        self._groups: list[Mapping[str, str]] = []
+        self._rows: dict[str, list[Any]] = {
+            name: []
+            for name in (
+                "instance", "run", "sample", "round", "last", "outcome", "passed", "snippet",
+            )
+        }  # fmt: skip
+
+    def write_chunks(self, write: Callable[[str], object]) -> None:
+        """Write all chunks, as elements of the page; what the index says is known then.
+
+        Raises: DataInvalid, StoreFailed where a run cannot be read.
+        """
+        chunk: list[bytes] = []
+        number = size = 0
+        for entry in self._entries():
+            self._chunk_of.append(number)
+            self._place_of.append(len(chunk))
+            chunk.append(to_json(entry))
+            size += len(chunk[-1])
+            if size >= CHUNK_BYTES:
+                write(_chunk(number, chunk))
+                chunk, size, number = [], 0, number + 1
+        if chunk:
+            write(_chunk(number, chunk))
+
+    def index(self, comparison: RunComparison | None) -> bytes:
+        """What is known of every attempt without its texts, as JSON."""
+        labels = dict.fromkeys(label for groups in self._groups for label in groups)
+        return to_json(
+            {
+                "runs": [{"name": run.name, "marks": list(run.marks)} for run in self._runs],
+                "outcomes": OUTCOMES,
+                "labels": [self._label(label) for label in labels],
+                "instances": {
+                    "name": self._names,
+                    "chunk": self._chunk_of,
+                    "place": self._place_of,
+                },
+                "rows": self._rows,
+                "changes": self._changes(comparison),
+            }
+        )
+
+    def _entries(self) -> Iterator[_Entry]:
+        lines = [
+            read_lines(run.path, run.places, _Line, rows)
+            for run, rows in zip(self._runs, self._selection.rows, strict=True)
+        ]
+        for place in range(len(self._selection.digest)):
+            found = [
+                (number, line)
+                for number, counts in enumerate(self._selection.counts)
+                for line in islice(lines[number], int(counts[place]))
+            ]
+            found.sort(key=lambda each: (each[1].sample, each[0], each[1].round))
+            yield self._entry(place, found)
+
+    def _entry(self, place: int, found: Sequence[tuple[int, _Line]]) -> _Entry:
+        first = found[0][1]
+        self._names.append(first.instance)
+        self._groups.append(first.groups)
+        prompts: dict[bytes, int] = {}
+        told: list[list[tuple[str, Text]]] = []
+        packed = []
+        for at, (run, line) in enumerate(found):
+            after = found[at + 1] if at + 1 < len(found) else None
+            last = after is None or (after[0], after[1].sample) != (run, line.sample)
+            self._add_row(place, run, line, last)
+            prompt: int | UnsetType = UNSET
+            if line.request.messages:
+                messages = line.request.messages
+                prompt = prompts.setdefault(to_json(messages), len(told))
+                if prompt == len(told):
+                    told.append([(each.role, _text(each.content)) for each in messages])
+            packed.append(_packed(line, prompt))
+        return _Entry(told, packed)
+
+    def _add_row(self, place: int, run: int, line: _Line, last: bool) -> None:
+        shown = line.text if line.text is not None else line.error or ""
+        values = (
+            place,
+            run,
+            line.sample,
+            line.round,
+            int(last),
+            OUTCOMES.index(line.outcome),
+            NOT_JUDGED if line.passed is None else int(line.passed),
+            # Twice as much is looked at: runs of spaces become one.
+            " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET],
+        )
+        for column, value in zip(self._rows.values(), values, strict=True):
+            column.append(value)
+
+    def _label(self, label: str) -> dict[str, Any]:
+        """A label's groups, and which of them each instance has, -1 for none."""
+        names = sorted({groups[label] for groups in self._groups if label in groups})
+        number = {name: at for at, name in enumerate(names)}
+        of = [number[groups[label]] if label in groups else -1 for groups in self._groups]
+        return {"name": label, "groups": names, "of": of}
+
+    def _changes(self, comparison: RunComparison | None) -> list[dict[str, Any]]:
+        """Of each run against the baseline: in which instances of the page it is more, and less."""
+        if comparison is None:
+            return []
+        place = {name_digest(name): at for at, name in enumerate(self._names)}
+        number = {run.name: at for at, run in enumerate(self._runs)}
+        called = words(comparison, list(map(samples_of, self._runs)))
+        return [
+            {
+                "run": number[one.run],
+                "baseline": number[comparison.baseline],
+                "words": called,
+                "more": [place[digest] for digest in one.better_digests if digest in place],
+                "less": [place[digest] for digest in one.worse_digests if digest in place],
+            }
+            for one in comparison.others
+        ]
+
+
+def samples_of(run: ReportedRun) -> int:
+    """The most samples of an instance."""
+    return int(run.attempts.sample.max(initial=0)) + 1
+
+
+def _chunk(number: int, entries: Sequence[bytes]) -> str:
+    return block(f"chunk-{number}", b"[" + b",".join(entries) + b"]")
+
+
+def _packed(line: _Line, prompt: int | UnsetType) -> _Packed:
+    return _Packed(
+        text=_text_or_none(line.text),
+        prompt=prompt,
+        reasoning=_text_or_none(line.reasoning),
+        scores=[_told(name, score) for name, score in line.scores.items()],
+        feedback=_text_or_none(line.feedback),
+        error=_text_or_none(line.error),
+        finish=line.finish_reason,
+        call=line.call_id,
+        usage=line.usage,
+        cost=line.cost_usd,
+        latency=line.latency_s,
+        cached=line.cached,
+    )
+
+
+def _told(name: str, score: Score) -> _Told:
+    details = dict(score.details)
+    constraints = details.get("constraints")
+    rows = []
+    if isinstance(constraints, list) and all(_is_constraint(each) for each in constraints):
+        rows = [(_text(each["constraint"]), *_checked(each)) for each in details.pop("constraints")]
+    return _Told(
+        name=name,
+        value=score.value,
+        passed=score.passed,
+        reason=_text(score.reason),
+        constraints=rows,
+        details=_text(to_json(details).decode()) if details else "",
+    )
+
+
+def _is_constraint(found: Any) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("constraint"), str)
+
+
+def _checked(constraint: Mapping[str, Any]) -> tuple[bool | None, Text, Text]:
+    passed = constraint.get("passed")
+    return (
+        passed if isinstance(passed, bool) else None,
+        _value(constraint.get("observed")),
+        _value(constraint.get("target")),
+    )
+
+
+def _value(found: Any) -> Text:
+    """What was observed or wanted: a text as it is, a line for each of several, nothing of None."""
+    if isinstance(found, list):
+        return _text("\n".join(each if isinstance(each, str) else _plain(each) for each in found))
+    return _text(found if isinstance(found, str) else _plain(found))
+
+
+def _plain(found: Any) -> str:
+    return "" if found is None else to_json(found).decode()
+
+
+def _text_or_none(text: str | None) -> Text | None:
+    return None if text is None else _text(text)
+
+
+def _text(text: str) -> Text:
+    return text if len(text) <= LONGEST_TEXT else Cut(text[:LONGEST_TEXT], len(text))

@@ -1,0 +1,133 @@
+/* Charts: drawn when they come near the screen, in the page's theme, for a file of their own. */
+
+/** A chart may ask for no address, whatever its data say. */
+const CLOSED = {
+  load: () => Promise.reject(new Error("A report loads nothing.")),
+  sanitize: () => Promise.reject(new Error("A report links to nothing.")),
+};
+
+class Figures {
+  #views = new Map();
+  #wanted = new Set();
+  #drawing = false;
+
+  static async begin() {
+    const figures = new Figures();
+    figures.places = [...document.querySelectorAll(".chart")];
+    if (!figures.places.length) return figures;
+    figures.specs = JSON.parse(await unpacked("charts"));
+    figures.themes = JSON.parse(await unpacked("themes"));
+    figures.#watch();
+    return figures;
+  }
+
+  #watch() {
+    const near = new IntersectionObserver(
+      (entries) => {
+        for (const { target, isIntersecting } of entries) {
+          if (!isIntersecting) continue;
+          near.unobserve(target);
+          this.#want([target]);
+        }
+      },
+      { rootMargin: "400px" },
+    );
+    this.places.forEach((place) => near.observe(place));
+    theme.listeners.push(() => {
+      if (!theme.printing) this.#want([...this.#views.keys()]);
+    });
+    addEventListener("beforeprint", () => {
+      theme.print(true);
+      // At once: what is not drawn when this returns is not printed.
+      this.places.forEach((place) => this.#draw(place));
+    });
+    addEventListener("afterprint", () => theme.print(false));
+    for (const buttons of document.querySelectorAll(".downloads")) buttons.hidden = false;
+    document.addEventListener("click", (event) => {
+      const button = event.target.closest?.("[data-download]");
+      if (button) this.#download(button);
+    });
+  }
+
+  /** Draw them one after another, so that the page stays alive. */
+  async #want(places) {
+    places.forEach((place) => this.#wanted.add(place));
+    if (this.#drawing) return;
+    this.#drawing = true;
+    try {
+      for (const place of this.#wanted) {
+        this.#wanted.delete(place);
+        await this.#draw(place);
+        await breathe();
+      }
+    } finally {
+      this.#drawing = false;
+    }
+  }
+
+  async #draw(place) {
+    this.#views.get(place)?.finalize();
+    // In an element of its own: Vega renames the one that it draws in.
+    const canvas = element("div", { "aria-hidden": "true" });
+    place.replaceChildren(canvas);
+    const result = await window.vegaEmbed(canvas, this.specs[Number(place.dataset.chart)], {
+      mode: "vega-lite",
+      renderer: "svg",
+      ast: true, // no code is made of the specification: the page's policy forbids it
+      actions: false,
+      defaultStyle: false,
+      config: this.themes[theme.dark ? "dark" : "light"],
+      loader: CLOSED,
+      tooltip: showTooltip,
+    });
+    this.#views.set(place, result);
+    place.classList.add("drawn");
+  }
+
+  async #download(button) {
+    const place = button.closest("figure").querySelector(".chart");
+    if (!this.#views.has(place)) await this.#draw(place);
+    const { view } = this.#views.get(place);
+    const kind = button.dataset.download;
+    // On the page's ground: a theme's own may be transparent.
+    const ground = view.background();
+    view.background(getComputedStyle(document.body).backgroundColor);
+    const link = document.createElement("a");
+    link.download = `${place.dataset.name}.${kind}`;
+    if (kind === "png") {
+      link.href = await view.toImageURL("png", 2);
+    } else {
+      link.href = URL.createObjectURL(new Blob([await view.toSVG()], { type: "image/svg+xml" }));
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    }
+    view.background(ground);
+    link.click();
+  }
+}
+
+/** What a mark stands for: Vega's tooltip, but with its values as text. */
+function showTooltip(handler, event, item, value) {
+  const box = byId("tooltip");
+  if (value === null || value === undefined || value === "") {
+    box.hidden = true;
+    return;
+  }
+  box.replaceChildren(
+    typeof value === "object"
+      ? element(
+          "dl",
+          {},
+          ...Object.entries(value).flatMap(([name, each]) => [
+            element("dt", {}, name),
+            element("dd", {}, String(each)),
+          ]),
+        )
+      : plain(String(value)),
+  );
+  box.hidden = false;
+  const { width, height } = box.getBoundingClientRect();
+  const left = Math.min(event.clientX + 12, innerWidth - width - 8);
+  const below = event.clientY + 16;
+  const top = below + height > innerHeight ? event.clientY - height - 10 : below;
+  box.style.transform = `translate(${Math.max(8, left)}px, ${Math.max(8, top)}px)`;
+}

@@ -1,0 +1,89 @@
+/* Elements and texts. Everything that comes from a run goes through here, as text:
+   nothing of it is ever taken for markup, and no character of it is obeyed or hidden. */
+
+/** Characters that cannot be seen, or that turn the line (as in harness/report/html/visible.py). */
+const HIDDEN =
+  /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u034F\u115F\u1160\u17B4\u17B5\u180B-\u180F\u2800\u3164\uFE00-\uFE0D\uFFA0\u{E0100}-\u{E01EF}]/gu;
+
+/** Such a character as it is shown. */
+function escaped(character) {
+  return `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+}
+
+/** A text for where there are no elements: an attribute, an option. */
+function visible(text) {
+  return text.replace(HIDDEN, escaped);
+}
+
+/**
+ * A text with its hidden characters marked.
+ * @param {string} text
+ * @param {string} wanted to be highlighted, in any case
+ */
+function written(text, wanted = "") {
+  const whole = document.createDocumentFragment();
+  let from = 0;
+  for (const found of text.matchAll(HIDDEN)) {
+    whole.append(highlighted(text.slice(from, found.index), wanted));
+    whole.append(element("span", { class: "escape" }, escaped(found[0])));
+    from = found.index + found[0].length;
+  }
+  whole.append(highlighted(text.slice(from), wanted));
+  return whole;
+}
+
+/** A text that has no hidden characters, with what is wanted in it marked. */
+function highlighted(text, wanted) {
+  if (!wanted) return document.createTextNode(text);
+  const whole = document.createDocumentFragment();
+  const pattern = new RegExp(wanted.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"), "giu");
+  let from = 0;
+  for (const found of text.matchAll(pattern)) {
+    const mark = document.createElement("mark");
+    mark.textContent = found[0];
+    whole.append(text.slice(from, found.index), mark);
+    from = found.index + found[0].length;
+  }
+  whole.append(text.slice(from));
+  return whole;
+}
+
+/**
+ * An element. Texts among its children are written, its attributes are made visible.
+ * @param {string} tag
+ * @param {Object<string, string | number | boolean | null>} attributes
+ *   our own names only; one that is false or null is left out
+ * @param {...(Node | string | null)} children
+ */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null) continue;
+    made.setAttribute(name, value === true ? "" : visible(String(value)));
+  }
+  for (const child of children) {
+    if (child === null) continue;
+    made.append(typeof child === "string" ? plain(child) : child);
+  }
+  return made;
+}
+
+/** A text node where nothing is hidden in the text, which is nearly always. */
+function plain(text) {
+  return text.search(HIDDEN) < 0 ? document.createTextNode(text) : written(text);
+}
+
+/** A number with its thousands apart, as everywhere in the page. */
+function counted(number) {
+  return number.toLocaleString("en-US");
+}
+
+/** A number and what it counts. */
+function several(number, one, more = `${one}s`) {
+  return `${counted(number)} ${number === 1 ? one : more}`;
+}
+
+/** The element of that id. */
+function byId(id) {
+  return document.getElementById(id);
+}

@@ -1,0 +1,92 @@
+/* Light and dark: as the system says, or as the reader chose; and where in the page one is. */
+
+const THEMES = ["auto", "light", "dark"];
+const SYSTEM_DARK = matchMedia("(prefers-color-scheme: dark)");
+
+const theme = {
+  chosen: "auto",
+  printing: false,
+  /** Whether it is dark now. */
+  shown: false,
+  /** @type {Array<() => void>} called when dark turns to light or back */
+  listeners: [],
+
+  get dark() {
+    if (theme.printing || theme.chosen === "light") return false;
+    return theme.chosen === "dark" || SYSTEM_DARK.matches;
+  },
+
+  apply() {
+    const fixed = theme.printing ? "light" : theme.chosen;
+    if (fixed === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = fixed;
+    const sign = { auto: "◐", light: "○", dark: "●" }[theme.chosen];
+    byId("theme").replaceChildren(
+      element("span", { "aria-hidden": "true" }, sign),
+      element("span", {}, ` Theme: ${theme.chosen}`),
+    );
+    byId("theme").setAttribute("aria-label", `Theme: ${theme.chosen}`);
+    if (theme.shown !== theme.dark) {
+      theme.shown = theme.dark;
+      theme.listeners.forEach((listener) => listener());
+    }
+  },
+
+  /** On paper the page is light. */
+  print(printing) {
+    theme.printing = printing;
+    theme.apply();
+  },
+
+  begin() {
+    theme.chosen = THEMES.includes(remembered()) ? remembered() : "auto";
+    const button = byId("theme");
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      theme.chosen = THEMES[(THEMES.indexOf(theme.chosen) + 1) % THEMES.length];
+      remember(theme.chosen);
+      theme.apply();
+    });
+    SYSTEM_DARK.addEventListener("change", theme.apply);
+    theme.apply();
+  },
+};
+
+/** Browsers may forbid a file to remember anything: then it does not. */
+function remembered() {
+  try {
+    return localStorage.getItem("harness-theme");
+  } catch {
+    return null;
+  }
+}
+
+function remember(chosen) {
+  try {
+    localStorage.setItem("harness-theme", chosen);
+  } catch {
+    // As said.
+  }
+}
+
+/** Mark the section that one reads in the bar at the top. */
+function followSections() {
+  const links = new Map(
+    [...document.querySelectorAll(".bar li a")].map((link) => [link.hash.slice(1), link]),
+  );
+  const seen = new Set();
+  const observer = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (isIntersecting) seen.add(target);
+        else seen.delete(target);
+      }
+      const [first] = sections.filter((section) => seen.has(section));
+      for (const link of links.values()) link.removeAttribute("aria-current");
+      links.get(first?.id || "main")?.setAttribute("aria-current", "true");
+    },
+    { rootMargin: "-20% 0px -60% 0px" },
+  );
+  const sections = [...document.querySelectorAll("main > section")];
+  sections.forEach((section) => observer.observe(section));
+}

@@ -1,0 +1,242 @@
+"""Writes the report: one file, with everything in it, that asks nothing of any network.
+
+Owns the file: its parts in their order, what the page may do (its content security
+policy) and that it is there whole or not at all. The attempts are packed into a file
+of their own first, for the page's beginning has an index of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from markupsafe import Markup
+
+from harness.analysis.run_comparison import RunComparison
+from harness.errors import StoreFailed
+from harness.report.comparison_figures import captions, details
+from harness.report.figure import Figure
+from harness.report.figures.theme import config
+from harness.report.html import run_facts
+from harness.report.html.archive import Archive, samples_of
+from harness.report.html.blocks import block, json_block, source_hash
+from harness.report.html.comparison_facts import changes, comparison_tables
+from harness.report.html.selection import Selection, select
+from harness.report.html.table import table
+from harness.report.html.visible import all_visible, marked, visible
+from harness.report.reported_run import ReportedRun
+
+_ASSETS = files("harness.report.html") / "assets"
+_STYLES = ("page.css", "attempts.css")
+_SCRIPTS = (
+    "text.js",
+    "theme.js",
+    "archive.js",
+    "figures.js",
+    "state.js",
+    "filter.js",
+    "search.js",
+    "list.js",
+    "controls.js",
+    "attempt.js",
+    "main.js",
+)
+"""In the order in which they are joined; later ones use what earlier ones define."""
+
+_SECTIONS = {
+    "results": "Results",
+    "comparison": "Comparison",
+    "constraints": "Constraints",
+    "outcomes": "Outcomes",
+    "cost": "Cost and time",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a page is made of.
+
+    comparison: None of a single run, or where the runs cannot be compared.
+    most_attempts: of any one run; whole instances are left out beyond it. None for all.
+    themes: Vega-Lite configurations by ``light`` and ``dark``.
+    """
+
+    title: str
+    made_at: datetime
+    runs: Sequence[ReportedRun]
+    figures: Sequence[Figure]
+    comparison: RunComparison | None = None
+    most_attempts: int | None = None
+    themes: Mapping[str, Any] = field(
+        default_factory=lambda: {"light": config(dark=False), "dark": config(dark=True)}
+    )
+
+
+def write_page(path: Path, report: Report) -> None:
+    """Write the report, whole or not at all.
+
+    Raises: StoreFailed where it cannot be written; DataInvalid, StoreFailed where a
+        run cannot be read.
+    """
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            _write(file, report)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise StoreFailed(
+            f"Cannot write {path}: {error.strerror or error}.",
+            "Make room or mend the permissions, or name another file with -o.",
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _write(file: IO[str], report: Report) -> None:
+    selection = select([run.places for run in report.runs], report.most_attempts)
+    archive = Archive(report.runs, selection)
+    with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
+        archive.write_chunks(chunks.write)
+        chunks.seek(0)
+        file.write(_page(report, selection, archive.index(report.comparison)))
+        shutil.copyfileobj(chunks, file, 1 << 20)
+    file.write("</body>\n</html>\n")
+
+
+def _page(report: Report, selection: Selection, index: bytes) -> str:
+    """The page up to its last element, which the chunks follow."""
+    style = "\n".join(_asset(name) for name in _STYLES)
+    library, script = _chart_library(), _script()
+    data = (
+        json_block("charts", [all_visible(figure.chart) for figure in report.figures])
+        + json_block("themes", report.themes)
+        + block("index", index)
+    )
+    text: str = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            policy=_policy(style, [library, script]),
+            style=Markup(style),  # noqa: S704 (ours)
+            library=Markup(library),  # noqa: S704 (ours)
+            script=Markup(script),  # noqa: S704 (ours)
+            data=Markup(data),  # noqa: S704 (letters of base64)
+            shares=_shares(report, selection),
+            **_told(report),
+        )
+    )
+    return text
+
+
+def _told(report: Report) -> dict[str, Any]:
+    """What the template tells, but for the attempts."""
+    runs, comparison = report.runs, report.comparison
+    return {
+        "report": report,
+        "made_at": report.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "marks": {run.name: run.marks for run in runs if run.marks},
+        "headline": run_facts.headline(runs),
+        "differences": run_facts.differences(runs),
+        "sections": _sections(report),
+        "comparison_tables": comparison_tables(comparison) if comparison else [],
+        "changes": changes(comparison, list(map(samples_of, runs))) if comparison else [],
+        "comparison_captions": captions(comparison) if comparison else [],
+        "comparison_details": {one.run: details(one, comparison) for one in comparison.others}
+        if comparison
+        else {},
+        "origins": run_facts.origins(runs),
+        "settings": run_facts.settings(runs),
+        "packages": run_facts.packages(runs),
+        "as_table": table,
+    }
+
+
+def _sections(report: Report) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
+    """Name, title and numbered figures of the sections that there are."""
+    numbered = list(enumerate(report.figures))
+    every = dict.fromkeys([*_SECTIONS, *(figure.section for figure in report.figures)])
+    found = [
+        (name, _SECTIONS.get(name, name), [one for one in numbered if one[1].section == name])
+        for name in every
+    ]
+    return [
+        section
+        for section in found
+        if section[2] or (section[0] == "comparison" and report.comparison)
+    ]
+
+
+def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
+    """Of each run: its name, how many of its attempts are in the page, and of how many."""
+    return [
+        (run.name, len(rows), len(run.attempts))
+        for run, rows in zip(report.runs, selection.rows, strict=True)
+    ]
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """What the page may do: run its own scripts. Nothing it says can add one, or call anywhere."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {' '.join(map(source_hash, scripts))}",
+            f"style-src {source_hash(style)}",
+            "img-src data: blob:",
+            "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+@cache
+def _chart_library() -> str:
+    # Imported here: it takes a second to put together.
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # Its warnings are for who writes a specification: a reader can do nothing about one.
+    quiet = "{ error: (...told) => console.error(...told), warn() {}, info() {}, debug() {} }"
+    return f"((console) => {{\n{bundle}\n}})({quiet});\n"
+
+
+def _script() -> str:
+    return '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();\n"
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Any:
+    # Imported here: the other commands do without.
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["marked"] = marked
+    return environment
+
+
+def _inert(value: Any) -> Any:
+    """Of everything that a template shows: no character that a page would obey or hide."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

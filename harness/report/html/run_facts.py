@@ -1,0 +1,164 @@
+"""The page's tables of the runs: their results, what they differ in, how they were made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.analysis.metrics import Metrics
+from harness.config.run_file import flatten
+from harness.records import OUTCOMES
+from harness.report.cells import UNKNOWN, figure, interval_text, measure_of, usd, with_error
+from harness.report.html.table import Cell, Table, table
+from harness.report.reported_run import ReportedRun
+
+NOTHING = "-"
+"""In a cell that a run has nothing for."""
+
+_TIMES = ("started_at", "ended_at")
+_OWN_PLACE = ("run", "sessions", "packages", "host.name", "variant")
+"""Of a manifest: shown elsewhere, or nobody's business."""
+
+
+def headline(runs: Sequence[ReportedRun]) -> Table:
+    """A row for each run; a column that says something of no run is left out."""
+    columns: dict[str, Callable[[ReportedRun], str]] = {
+        "model": lambda run: run.metrics.model or "",
+        "instances": lambda run: f"{run.metrics.n_instances:,}",
+        "clusters": lambda run: f"{run.metrics.n_clusters:,}",
+        _rate_heading(runs): _rate,
+        "95%": _interval,
+        "pass@k": lambda run: _pass_at_k(run.metrics),
+        "pass^k": lambda run: _pass_hat_k(run.metrics),
+        "passed in any round": lambda run: _any_round(run.metrics),
+        "not judged": _not_judged,
+        "not ok": lambda run: _not_ok(run.metrics),
+        "median latency": lambda run: f"{run.latencies.median:.2f} s" if run.latencies else "",
+        "cost": lambda run: usd(run.metrics.cost_usd),
+        "per solved": _per_solved,
+    }
+    cells = {heading: [tell(run) for run in runs] for heading, tell in columns.items()}
+    shown = [heading for heading, column in cells.items() if any(column)]
+    rows = [
+        [
+            Cell(run.name, notes=tuple(run.marks)),
+            *(Cell(cells[heading][at] or NOTHING) for heading in shown),
+        ]
+        for at, run in enumerate(runs)
+    ]
+    return Table("Results of each run", ("run", *shown), rows, names=2 if "model" in shown else 1)
+
+
+def differences(runs: Sequence[ReportedRun]) -> Table | None:
+    """The settings that are not the same in all runs; None where there are none."""
+    keys = dict.fromkeys(key for run in runs for key in run.settings)
+    rows = [
+        [key, *(_shown(run.settings.get(key)) for run in runs)]
+        for key in keys
+        if any(run.settings.get(key) != runs[0].settings.get(key) for run in runs)
+    ]
+    if not rows:
+        return None
+    return table(
+        "Settings that differ", ("setting", *(run.name for run in runs)), rows, 1 + len(runs)
+    )
+
+
+def settings(runs: Sequence[ReportedRun]) -> Table:
+    """Every setting of every run that is not empty."""
+    return _by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
+
+
+def origins(runs: Sequence[ReportedRun]) -> Table:
+    """When and of what the runs were made."""
+    told = [
+        {
+            key: _time(value) if key in _TIMES else value
+            for key, value in flatten(dict(run.manifest)).items()
+            if not any(key == own or key.startswith(f"{own}.") for own in _OWN_PLACE)
+        }
+        for run in runs
+    ]
+    return _by_key("How the runs were made", "", runs, told)
+
+
+def packages(runs: Sequence[ReportedRun]) -> Table:
+    """Versions of the packages."""
+    told = [run.manifest.get("packages", {}) for run in runs]
+    return _by_key("Versions of packages", "package", runs, told)
+
+
+def _by_key(
+    label: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
+) -> Table:
+    keys = dict.fromkeys(key for one in told for key in one)
+    rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
+    shown = [row for row in rows if any(row[1:])]
+    return table(label, (heading, *(run.name for run in runs)), shown, 1 + len(runs))
+
+
+def _rate_heading(runs: Sequence[ReportedRun]) -> str:
+    measures = {run.metrics.measure or "pass rate" for run in runs}
+    return f"{measures.pop()} ± s.e." if len(measures) == 1 else "measure ± s.e."
+
+
+def _rate(run: ReportedRun) -> str:
+    metrics = run.metrics
+    if not metrics.measure:
+        return with_error(metrics.overall.pass_rate, metrics.overall.stderr)
+    mean = measure_of(metrics, metrics.scores)
+    return with_error(mean.mean, mean.stderr) if mean else UNKNOWN
+
+
+def _interval(run: ReportedRun) -> str:
+    metrics = run.metrics
+    estimate = measure_of(metrics, metrics.scores) if metrics.measure else metrics.overall
+    return interval_text(estimate)
+
+
+def _not_judged(run: ReportedRun) -> str:
+    metrics = run.metrics
+    mean = measure_of(metrics, metrics.scores)
+    return f"{mean.not_measured if mean else metrics.overall.not_judged:,}"
+
+
+def _pass_at_k(metrics: Metrics) -> str:
+    k = max(metrics.pass_at_k, default=1)
+    return f"{figure(metrics.pass_at_k[k])} of {k:,}" if k > 1 else ""
+
+
+def _pass_hat_k(metrics: Metrics) -> str:
+    k = max(metrics.pass_hat_k, default=1)
+    return f"{figure(metrics.pass_hat_k[k])} of {k:,}" if k > 1 else ""
+
+
+def _any_round(metrics: Metrics) -> str:
+    last = max(metrics.rounds.any_of_first_k, default=1)
+    return f"{figure(metrics.rounds.any_of_first_k[last])} of {last:,}" if last > 1 else ""
+
+
+def _not_ok(metrics: Metrics) -> str:
+    counts = {name: metrics.outcomes.get(name, 0) for name in OUTCOMES if name != "ok"}
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "0"
+
+
+def _per_solved(run: ReportedRun) -> str:
+    cost = run.metrics.cost_per_solved_usd
+    return usd(cost) if cost else ""
+
+
+def _shown(value: Any) -> str:
+    if value in (None, "", [], {}, ()):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _time(value: Any) -> str:
+    if not isinstance(value, int | float):
+        return _shown(value)
+    try:
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return _shown(value)

@@ -1,0 +1,215 @@
+"""How long a report of 50,000 attempts takes to write, to open and to search, in Chromium.
+
+    python scripts/bench_report.py --check
+
+Attempts are of about 2.6 KB, with prompts and answers of made-up words. Opening is from
+the start of the navigation until the list of attempts can be used. Frames are those of
+scrolling the list by wheel. --check fails where opening takes 3 s or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.analysis.summary import summarise
+from harness.records import Attempt, Score, Usage
+from harness.report.html import Report, write_page
+from harness.report.reported_run import ReportedRun
+from harness.store.attempts import AttemptWriter
+from harness.store.reader import read_columns
+from harness.store.whole import read_places
+
+ATTEMPTS = 50_000
+SLOWEST_OPENING = 3.0
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+RARE = "zygomorphic"
+"""In one answer, the last one."""
+
+SCROLL = """async () => {
+  const frames = [];
+  let before = performance.now();
+  let going = true;
+  const frame = (now) => {
+    frames.push(now - before);
+    before = now;
+    if (going) requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+  window.stopFrames = () => { going = false; return frames.slice(2); };
+}"""
+
+
+def make_run(folder: Path, count: int) -> None:
+    """Write a run's attempts."""
+    draw = random.Random(0)
+    words = [
+        "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 11)))
+        for _ in range(8_000)
+    ]
+    with AttemptWriter(folder / "attempts.jsonl") as writer:
+        for number in range(count):
+            passed = draw.random() < 0.4
+            prompt = " ".join(draw.choices(words, k=60))
+            text = " ".join(draw.choices(words, k=200))
+            writer.append(
+                Attempt(
+                    v=1,
+                    instance=f"bench/{number:06}",
+                    sample=0,
+                    round=1,
+                    groups={"structure": f"s{number % 13}", "source": f"c{number % 3}"},
+                    cluster=f"{number:032x}",
+                    request={
+                        "model": "made-up",
+                        "decoding": {"temperature": 0.7},
+                        "messages_hash": f"{number:032x}",
+                        "messages": [{"role": "user", "content": prompt}],
+                    },
+                    outcome="ok",
+                    started_at=1.0,
+                    ended_at=2.0,
+                    text=text if number < count - 1 else f"{text} {RARE}",
+                    finish_reason="stop",
+                    passed=passed,
+                    scores={
+                        "constraints": Score(passed, passed, "" if passed else "98 of 100 words")
+                    },
+                    feedback=" ".join(draw.choices(words, k=20)),
+                    call_id=f"{draw.getrandbits(128):032x}",
+                    usage=Usage(80, 260),
+                    cost_usd=0.001,
+                    latency_s=draw.expovariate(1.0),
+                )
+            )
+
+
+def write(folder: Path) -> None:
+    """Write the report of a run, and say how long it took and how much memory."""
+    path = folder / "attempts.jsonl"
+    attempts, calls = read_columns(path)
+    run = ReportedRun(
+        name="bench",
+        metrics=summarise(attempts, calls, run="bench", task="none"),
+        marks=(),
+        path=path,
+        places=read_places(path),
+        settings={},
+        manifest={},
+        latencies=None,
+        constraints=(),
+        effects=(),
+    )
+    before = peak()
+    start = time.perf_counter()
+    report = Report(title="Bench", made_at=datetime.now(UTC), runs=[run], figures=[])
+    write_page(folder / "report.html", report)
+    seconds = time.perf_counter() - start
+    print(json.dumps({"seconds": seconds, "peak": peak(), "before": before}))
+
+
+def peak() -> int:
+    unit = 1 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def measure(page_file: Path, browser_path: str) -> dict[str, float]:
+    """Seconds in the browser, and milliseconds of its frames."""
+    from playwright.sync_api import sync_playwright
+
+    found: dict[str, float] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=list(ARGUMENTS))
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(page_file.as_uri())
+        page.wait_for_selector("#browser:not([hidden])")
+        found["first paint"] = page.evaluate(
+            "performance.getEntriesByName('first-contentful-paint')[0]?.startTime / 1000"
+        )
+        found["list ready"] = page.evaluate(
+            "performance.getEntriesByName('attempts-ready')[0].startTime / 1000"
+        )
+        found["all parsed"] = page.evaluate(
+            "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd / 1000"
+        )
+        page.evaluate("document.getElementById('attempts').scrollIntoView()")
+        page.mouse.move(600, 600)
+        page.wait_for_timeout(500)
+        page.evaluate(SCROLL)
+        for _ in range(120):
+            page.mouse.wheel(0, 900)
+            page.wait_for_timeout(16)
+        frames = page.evaluate("window.stopFrames()")
+        found["frames a second"] = 1000 * len(frames) / sum(frames)
+        found["longest frame ms"] = max(frames)
+        for name, query in (("search, rare", RARE), ("search, common", "an")):
+            page.fill("#query", "")
+            page.locator("#clear").wait_for(state="hidden")
+            start = time.perf_counter()
+            page.evaluate(SCROLL)
+            page.fill("#query", query)
+            page.locator("#clear").wait_for()
+            page.locator("#progress").wait_for(state="hidden")
+            found[name] = time.perf_counter() - start
+            found[f"{name}: longest frame ms"] = max(page.evaluate("window.stopFrames()"))
+            print(f"{query!r}: {page.inner_text('#found')}")
+        browser.close()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--attempts", type=int, default=ATTEMPTS)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.write:
+        write(options.write)
+        return
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        sys.exit("Install Chromium first (Debian: apt install chromium).")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_run(folder, options.attempts)
+        size = (folder / "attempts.jsonl").stat().st_size
+        print(f"{options.attempts:,} attempts of {size / options.attempts / 1000:.1f} KB")
+        # In a process of its own, so that its memory is its own.
+        told = json.loads(
+            subprocess.run(
+                [sys.executable, __file__, "--write", name],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+        page = folder / "report.html"
+        print(f"written in {told['seconds']:.1f} s, {page.stat().st_size / 1e6:.1f} MB")
+        print(f"peak memory {told['peak'] / 1e6:.0f} MB, {told['before'] / 1e6:.0f} before writing")
+        found = measure(page, browser)
+    for what, value in found.items():
+        print(f"{what:32}{value:8.2f}")
+    if options.check and found["list ready"] >= SLOWEST_OPENING:
+        sys.exit(f"Opening took {found['list ready']:.1f} s; {SLOWEST_OPENING} s is the most.")
+
+
+if __name__ == "__main__":
+    main()

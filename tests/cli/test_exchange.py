@@ -1,0 +1,120 @@
+"""`harness export` and `harness import`, as a user types them."""
+
+import csv
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.cli.command import harness, mistake
+
+RECORDED = Path(__file__).parents[1] / "exchange" / "recorded"
+
+
+def on(runs: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs)}
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    for name, option in (("q", "samples=2"), ("taught", "rounds.max=3")):
+        told = ("run", "configs/quickstart.yaml", "--limit", "13", "--name", name, "-o", option)
+        assert harness(*told, env=on(runs)).returncode == 0
+    return runs
+
+
+def done(runs: Path, *arguments: str | Path) -> str:
+    ended = harness(*arguments, env=on(runs))
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def compared(runs: Path, *names: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done(runs, "compare", *names, "--format", "json"))
+    return found["others"][0]["overall"]  # type: ignore[no-any-return]
+
+
+def test_tables(quick: Path, tmp_path: Path) -> None:
+    done(quick, "export", "q", "taught", "-o", tmp_path / "a.parquet")
+    said = done(quick, "export", "q", "taught", "--format", "csv", "-o", "-")
+    rows = list(csv.DictReader(io.StringIO(said, newline=""), strict=True))
+    question = "SELECT run, count(*), avg(passed::INT) FROM read_parquet(?) GROUP BY 1 ORDER BY 1"
+    found = duckdb.connect().execute(question, [str(tmp_path / "a.parquet")]).fetchall()
+    assert len(rows) == sum(n for _, n, _ in found)
+    assert [name for name, _, _ in found] == ["q", "taught"]
+    assert {row["simulated"] for row in rows} == {"true"}
+    done(quick, "export", "q", "taught", "-o", tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_bytes().decode() == said
+
+
+@pytest.mark.parametrize("ending", ["eval", "json"])
+def test_a_round_trip_differs_in_nothing(ending: str, quick: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(quick, runs)
+    done(runs, "export", "taught", "-o", tmp_path / f"a.{ending}")
+    done(runs, "import", tmp_path / f"a.{ending}", "--name", "again")
+    found = compared(runs, "taught", "again")
+    assert (found["n"], found["better"], found["worse"], found["difference"]) == (13, 0, 0, 0.0)
+    assert "SIMULATED" in done(runs, "show", "again")
+    assert "again" in done(runs, "ls")
+    done(runs, "export", "again", "-o", tmp_path / f"b.{ending}")
+    assert done(runs, "score", "again")
+
+
+def test_two_models_of_lm_eval(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    (recorded,) = RECORDED.glob("samples_tiny_sums_*.jsonl")
+    lines = [json.loads(line) for line in recorded.read_text().splitlines()]
+    for model, right in (("one", 0.0), ("two", 1.0)):
+        (tmp_path / model).mkdir()
+        text = "".join(json.dumps(line | {"exact_match": right}) + "\n" for line in lines)
+        (tmp_path / model / recorded.name).write_text(text)
+        done(runs, "import", tmp_path / model / recorded.name, "--name", model)
+    found = compared(runs, "one", "two")
+    assert (found["n"], found["better"], found["difference"]) == (4, 4, 1.0)
+    # part of the same data may be compared; other data may not
+    (tmp_path / "part.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:2]))
+    done(runs, "import", tmp_path / "part.jsonl", "--task", "tiny_sums")
+    assert compared(runs, "one", "part")["n"] == 2
+    other = json.dumps(lines[0] | {"doc_hash": "0"}) + "\n"
+    (tmp_path / "other.jsonl").write_text(other)
+    done(runs, "import", tmp_path / "other.jsonl", "--task", "tiny_sums")
+    said = mistake(harness("compare", "one", "other", env=on(runs)))
+    assert "different data sets (instance_sha256/0)" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("export", "none", "-o", "a.csv"), "There is no run 'none'"),
+        (("export", "q", "-o", "a.xml"), "its ending names no format"),
+        (("export", "q", "-o", "a.csv", "--format", "cvs"), "Did you mean 'csv'?"),
+        (("export", "q", "-o", "-"), "its ending names no format"),
+        (("export", "q", "-o", "-", "--format", "parquet"), "goes to no terminal"),
+        (("export", "q", "q", "-o", "a.csv"), "named twice"),
+        (("export", "q", "taught", "-o", "a.eval"), "one run in a file"),
+        (("export", "q", "-o", "a.log", "--format", "inspect"), "ends with .eval or .json"),
+        (("export", "q", "-o", "none/a.csv"), "there is no folder none"),
+        (("export", "q", "-o", ".", "--format", "csv"), "is a folder"),
+        (("export", "q", "-o", "q/attempts.jsonl", "--format", "csv"), "run's own folder"),
+        (("export", "q", "-o", "/dev/full", "--format", "csv"), "is no file"),
+        (("import", "none.eval"), "There is no file none.eval"),
+        (("import", "q/manifest.json"), "neither an Inspect log nor lm-eval's samples"),
+        (("import", "q/manifest.json", "--format", "inspct"), "Did you mean 'inspect'?"),
+        (("import", "q/attempts.jsonl", "--format", "lm-eval"), "line 1: not a sample of lm-eval"),
+        (("import", "q/manifest.json", "--name", "q"), "There is a run 'q' already"),
+        (("import", "q/manifest.json", "--name", "../q"), "cannot name a run"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], said: str, quick: Path) -> None:
+    before = sorted(quick.rglob("*"))
+    content = (quick / "q" / "attempts.jsonl").read_bytes()
+    assert said in mistake(harness(*arguments, env=on(quick), cwd=quick))
+    assert sorted(quick.rglob("*")) == before
+    assert (quick / "q" / "attempts.jsonl").read_bytes() == content

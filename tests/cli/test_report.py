@@ -1,0 +1,111 @@
+"""`harness report`: the page and the pictures as a user makes them, and what it must refuse."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import harness, mistake
+
+QUICK = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")
+
+
+def on(runs: Path, **more: str) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs)} | more
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    for name, option in (("weak", "model.accuracy=0.2"), ("strong", "model.accuracy=0.9")):
+        ended = harness(*QUICK, name, "-o", option, env=on(runs))
+        assert ended.returncode == 0, ended.stderr
+    return runs
+
+
+def test_of_one_run_it_is_in_the_runs_folder(quick: Path) -> None:
+    ended = harness("report", "weak", env=on(quick))
+    assert ended.returncode == 0, ended.stderr
+    page = quick / "weak" / "report.html"
+    assert str(page) in ended.stderr
+    text = page.read_text()
+    assert "SIMULATED" in text
+    assert "Pass rate by structure" in text
+    assert "http://" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_of_several_it_compares_them(quick: Path, tmp_path: Path) -> None:
+    page = tmp_path / "both.html"
+    arguments = ("weak", "strong", "-o", str(page), "--title", "Two <b>models</b>")
+    ended = harness("report", *arguments, "--by", "source", env=on(quick))
+    assert ended.returncode == 0, ended.stderr
+    text = page.read_text()
+    assert "Two &lt;b&gt;models&lt;/b&gt;" in text
+    assert "strong against weak, by source" in text
+
+
+def test_of_several_without_a_name_it_is_here(quick: Path, tmp_path: Path) -> None:
+    ended = harness("report", "weak", "strong", env=on(quick), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_how_many_attempts_there_are_to_look_at(quick: Path, tmp_path: Path) -> None:
+    sizes = []
+    for most in ("0", "50", "50000"):
+        page = tmp_path / f"{most}.html"
+        ended = harness("report", "weak", "-o", page, "--attempts", most, env=on(quick))
+        assert ended.returncode == 0, ended.stderr
+        sizes.append(page.stat().st_size)
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+@pytest.mark.parametrize("form", ["svg", "png"])
+def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    arguments = ("weak", "strong", "--images", str(folder), "--format", form)
+    ended = harness("report", *arguments, env=on(quick), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {f"rate_by_structure.{form}", f"comparison.{form}", f"outcomes.{form}"} <= set(found)
+    begin = b"<svg" if form == "svg" else b"\x89PNG"
+    assert all(content.startswith(begin) for content in found.values())
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("weka",), "no run 'weka'"),
+        (("weak", "weak"), "'weak' is named twice"),
+        (("weak", "strong", "--by", "structur"), "no label 'structur'"),
+        (("weak", "strong", "--baseline", "x"), "none of the runs"),
+        (("weak", "--images", "x", "--format", "pdf"), "no image format 'pdf'"),
+        (("weak", "-o", "no/such/folder/report.html"), "Cannot write"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], said: str, quick: Path) -> None:
+    assert said in mistake(harness("report", *arguments, env=on(quick)))
+
+
+def test_runs_of_other_tasks_are_in_no_report(quick: Path) -> None:
+    other = ("run", "configs/natural_instructions_builtin.yaml", "--limit", "6", "--name", "ni")
+    assert harness(*other, env=on(quick)).returncode == 0
+    assert "different tasks" in mistake(harness("report", "weak", "ni", env=on(quick)))
+
+
+def test_a_run_without_attempts_has_no_report(quick: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for name in ("config.yaml", "manifest.json"):
+        (empty / name).write_bytes((quick / "weak" / name).read_bytes())
+    assert "has no attempts" in mistake(harness("report", "empty", env=on(tmp_path)))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="as root no folder is unwritable")
+def test_an_unwritable_folder_for_pictures(quick: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    said = mistake(harness("report", "weak", "--images", tmp_path / "p", env=on(quick)))
+    assert "Cannot write" in said

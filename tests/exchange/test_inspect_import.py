@@ -1,0 +1,274 @@
+"""Inspect's logs as runs: one that Inspect wrote, what scores mean, and hostile files."""
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.assemble import measure
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.exchange import foreign_json, inspect_log
+from harness.exchange.imported_run import write_run
+from harness.exchange.inspect_import import read_inspect
+from harness.exchange.inspect_log import InspectLog
+from harness.records import Attempt
+from harness.store.run_folder import RunFolder
+from harness.store.whole import read_whole
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def sample(name: Any = 1, epoch: int = 1, said: str = "yes", **changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "id": name,
+        "epoch": epoch,
+        "input": f"Is it {name}?",
+        "target": "yes",
+        "messages": [
+            {"role": "system", "content": "Be terse."},
+            {"role": "user", "content": f"Is it {name}?"},
+            {"role": "assistant", "content": said},
+        ],
+        "output": {
+            "model": "x/y",
+            "choices": [{"message": {"role": "assistant", "content": said}, "stop_reason": "stop"}],
+            "completion": said,
+        },
+        "scores": {"match": {"value": "C"}},
+        "metadata": {},
+    }
+    return made | changes
+
+
+def log(path: Path, *samples: Any, **changes: Any) -> Path:
+    tree = {
+        "version": 2,
+        "status": "success",
+        "eval": {"task": "t", "model": "x/y", "dataset": {}, "config": {}},
+        "samples": samples,
+    }
+    path.write_text(json.dumps(tree | changes))
+    return path
+
+
+def imported(path: Path, **wanted: str) -> tuple[RunFolder, list[Attempt]]:
+    folder = write_run(path.parent / "runs", "x", path, read_inspect(InspectLog(path), **wanted))
+    return folder, list(read_whole(folder.attempts))
+
+
+def scored(tmp_path: Path, *values: Any, **wanted: str) -> list[Attempt]:
+    samples = [sample(n, scores={"s": {"value": value}}) for n, value in enumerate(values)]
+    return imported(log(tmp_path / "l.json", *samples), **wanted)[1]
+
+
+@pytest.mark.parametrize("suffix", ["eval", "json"])
+def test_a_log_that_inspect_wrote(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"sums.{suffix}"
+    path.write_bytes((RECORDED / f"inspect_sums.{suffix}").read_bytes())
+    folder, found = imported(path)
+    metrics = measure(folder)
+    assert metrics.overall.pass_rate == pytest.approx(2 / 3)  # Inspect: accuracy 0.666…
+    assert metrics.overall.stderr == pytest.approx(1 / 3)
+    assert metrics.scores["length"].mean == pytest.approx(1 / 3)
+    assert metrics.scores["multi.a"].mean == 1.5
+    assert metrics.scores["multi.b"].mean == 1.0
+    assert (metrics.n_instances, metrics.n_samples, metrics.simulated) == (3, 6, True)
+    assert set(metrics.groups) == {"parity"}
+    assert folder.read_config().decoding.max_tokens == 10
+    one = found[0]
+    assert (one.instance, one.sample, one.text, one.passed) == ("s2", 0, "4", True)
+    assert [turn["role"] for turn in one.request["messages"]] == ["system", "user"]
+    assert one.usage is not None
+    assert one.usage.input_tokens == 5
+    assert one.scores["match"].details["answer"] == "4"
+    assert len({attempt.call_id for attempt in found}) == 6
+
+
+VALUES: list[tuple[Any, float | None, bool | None]] = [
+    *[("C", 1, True), ("I", 0, False), ("N", 0, False), (True, 1, True), (False, 0, False)],
+    *[("P", 0.5, False), ("yes", 1, True), ("No", 0, False), (1, 1, True), (0.0, 0, False)],
+    *[("1", 1, True), (0.75, 0.75, None), ("3.5", 3.5, None), (None, None, None)],
+    *[(float("nan"), None, None), ("good", None, None), ([1], None, None)],
+]
+
+
+@pytest.mark.parametrize(("value", "means", "passed"), VALUES)
+def test_what_a_value_means(value: Any, means: Any, passed: Any, tmp_path: Path) -> None:
+    (found,) = scored(tmp_path, value)
+    assert (found.scores["s"].value, found.passed) == (means, passed)
+
+
+def test_a_number_among_zeros_and_ones_makes_a_measure(tmp_path: Path) -> None:
+    assert [one.passed for one in scored(tmp_path, 1, 0, 0.5)] == [None] * 3
+    assert RunFolder(tmp_path / "runs", "x").read_manifest()["measure"] == "s"
+
+
+def test_partly_right_has_not_passed_and_counts_half(tmp_path: Path) -> None:
+    assert [one.passed for one in scored(tmp_path, "C", "P", "I")] == [True, False, False]
+    folder = RunFolder(tmp_path / "runs", "x")
+    assert folder.read_manifest()["measure"] == "s"
+    assert measure(folder).scores["s"].mean == 0.5
+
+
+def test_zeros_and_ones_of_what_is_no_accuracy(tmp_path: Path) -> None:
+    results = {"scores": [{"name": "s", "scorer": "s", "metrics": {"mean": {}}}]}
+    path = log(tmp_path / "l.json", sample(scores={"s": {"value": 1}}), results=results)
+    assert imported(path)[1][0].passed is None
+    (tmp_path / "runs" / "x").rename(tmp_path / "before")
+    assert imported(path, score="s")[1][0].passed is True
+
+
+def test_which_score_decides(tmp_path: Path) -> None:
+    both = {"length": {"value": 0.25}, "a": {"value": "I"}, "b": {"value": "C"}}
+    path = log(tmp_path / "l.json", sample(scores=both))
+    assert imported(path)[1][0].passed is False
+    (tmp_path / "runs" / "x").rename(tmp_path / "before")
+    assert imported(path, score="b")[1][0].passed is True
+    with pytest.raises(ConfigError, match="no score 'c'"):
+        read_inspect(InspectLog(path), score="c")
+
+
+def test_errors_and_what_is_missing_are_not_judged(tmp_path: Path) -> None:
+    failed = sample("b", scores={"match": {"value": "I"}}, error={"message": "down"})
+    told = {"task": "t", "model": "m", "dataset": {"sample_ids": ["a", "b", "c"]}}
+    path = log(tmp_path / "l.json", sample("a"), failed, eval=told)
+    folder, found = imported(path)
+    assert [(one.instance, one.outcome, one.passed) for one in found] == [
+        ("a", "ok", True),
+        ("b", "error", None),
+        ("c", "error", None),
+    ]
+    overall = measure(folder).overall
+    assert (overall.pass_rate, overall.n, overall.not_judged) == (1.0, 1, 2)
+    assert len(read_inspect(InspectLog(path)).notes) == 2
+
+
+def test_outcomes_reasoning_and_tools(tmp_path: Path) -> None:
+    cut = sample("cut")
+    cut["output"]["choices"][0]["stop_reason"] = "max_tokens"
+    content = [
+        {"type": "reasoning", "reasoning": "hm"},
+        {"type": "text", "text": "attachment://h"},
+        {"type": "image", "image": "data:"},
+    ]
+    thought = sample("thought", attachments={"h": "a long text"})
+    thought["output"]["choices"][0]["message"]["content"] = content
+    thought["messages"].insert(2, {"role": "tool", "content": "42"})
+    found = {
+        one.instance: one
+        for one in imported(log(tmp_path / "l.json", cut, thought, sample("none", said=" ")))[1]
+    }
+    assert [found[name].outcome for name in ("cut", "thought", "none")] == [
+        "truncated",
+        "ok",
+        "empty",
+    ]
+    assert (found["thought"].text, found["thought"].reasoning) == ("a long text\n[image]", "hm")
+    assert found["thought"].request["messages"][-1] == {"role": "user", "content": "42"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"id": None}, "sample 1: a sample without an id"),
+        ({"epoch": 0}, "sample 1: a sample whose epoch"),
+        ({"epoch": 2**40}, "sample 1: a sample whose epoch"),
+        ({"scores": {"s": {"value": 1e300}}}, "sample 1: a number that is too large"),
+    ],
+)
+def test_broken_samples(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataInvalid, match=said):
+        imported(log(tmp_path / "l.json", sample(**changes)))
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+@pytest.mark.parametrize("shape", [None, 1, "x", [], {}, [[]], {"a": [{}]}])
+def test_any_shape_is_an_import_or_an_error(shape: Any, tmp_path: Path) -> None:
+    for key in ("input", "messages", "output", "scores", "metadata", "model_usage", "started_at"):
+        path = log(tmp_path / "l.json", sample(**{key: shape}))
+        (one,) = imported(path)[1]
+        assert one.instance == "1"
+        (tmp_path / "runs" / "x").rename(tmp_path / f"runs-{key}")
+    for key in ("eval", "plan", "results", "stats", "samples"):
+        try:
+            imported(log(tmp_path / "l.json", sample(), **{key: shape}))
+            (tmp_path / "runs" / "x").rename(tmp_path / f"runs-{key}")
+        except DataInvalid:
+            pass
+
+
+def packed(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, content in members.items():
+            out.writestr(name, content)
+    return path
+
+
+HEADER = json.dumps({"eval": {"task": "t"}}).encode()
+
+
+def test_names_in_a_zip_are_no_paths(tmp_path: Path) -> None:
+    one = json.dumps(sample("../../up")).encode()
+    path = packed(tmp_path / "l.eval", {"header.json": HEADER, "samples/../../x.json": one})
+    _, (found,) = imported(path)
+    assert found.instance == "../../up"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["l.eval", "runs"]
+
+
+def test_zips_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (foreign_json, inspect_log):
+        monkeypatch.setattr(module, "MOST_BYTES", 100_000)
+    bomb = b'{"id": 1, "x": "' + b"a" * 200_000 + b'"}'
+    path = packed(tmp_path / "l.eval", {"header.json": HEADER, "samples/1_epoch_1.json": bomb})
+    with pytest.raises(DataInvalid, match=r"samples/1_epoch_1\.json: more than 100,000 bytes"):
+        imported(path)
+    # one that lies about its size
+    content = bytearray(path.read_bytes())
+    size, lie = len(bomb).to_bytes(4, "little"), (50).to_bytes(4, "little")
+    path.write_bytes(content.replace(size, lie))
+    with pytest.raises(DataInvalid, match=r"samples/1_epoch_1\.json: "):
+        imported(path)
+    monkeypatch.setattr(inspect_log, "MOST_UNPACKED", 1000)
+    with pytest.raises(DataInvalid, match="more than 1,000 bytes when unpacked"):
+        InspectLog(packed(tmp_path / "m.eval", {"header.json": HEADER, "x": b"a" * 2000}))
+
+
+def test_broken_zips(tmp_path: Path) -> None:
+    good = (RECORDED / "inspect_sums.eval").read_bytes()
+    path = tmp_path / "l.eval"
+    for end in (4, 100, len(good) // 2, len(good) - 10):
+        path.write_bytes(good[:end])
+        with pytest.raises(DataInvalid, match=r"l\.eval"):
+            imported(path)
+    for place in range(60, len(good), 997):  # a bit flipped here and there: an error or no harm
+        content = bytearray(good)
+        content[place] ^= 0x55
+        path.write_bytes(content)
+        try:
+            folder, _ = imported(path)
+            folder.path.rename(tmp_path / f"flipped-{place}")
+        except DataInvalid:
+            pass
+    assert not (tmp_path / "runs" / "x").exists()
+    assert zlib.crc32(good)  # the fixture itself was only read
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"eval": 1' + b"0" * 5000, b"PK\x03\x04"],
+)
+def test_what_is_no_log(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "l.json"
+    path.write_bytes(content)
+    with pytest.raises(DataInvalid, match=r"l\.json"):
+        imported(path)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing):
+        InspectLog(tmp_path / "none")
+    with pytest.raises(DataInvalid, match="not a file"):
+        InspectLog(tmp_path)

@@ -1,0 +1,159 @@
+"""Runs as Parquet and as CSV: read back, every cell is what the run has."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+
+from harness.errors import ConfigError, StoreFailed
+from harness.exchange import parquet
+from harness.exchange.attempt_rows import AttemptRows
+from harness.exchange.comma_separated import write_csv
+from harness.exchange.output_file import whole
+from harness.exchange.parquet import write_parquet
+from harness.records import Attempt, Score, Usage
+from tests.exchange.made import attempt, attempts, run
+
+
+def read_parquet(path: Path) -> list[dict[str, Any]]:
+    found = duckdb.connect().execute("SELECT * FROM read_parquet(?)", [str(path)])
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def exported(tmp: Path, found: list[Attempt]) -> list[dict[str, Any]]:
+    write_parquet(AttemptRows([run(tmp / "r", found)]), tmp / "r.parquet")
+    return read_parquet(tmp / "r.parquet")
+
+
+@settings(max_examples=60, deadline=None)
+@given(attempts())
+def test_parquet_reads_back_equal(found: list[Attempt]) -> None:
+    with tempfile.TemporaryDirectory() as tmp:
+        rows = exported(Path(tmp), found)
+    by_key = {(one.instance, one.sample, one.round): one for one in found}
+    assert len(rows) == len(by_key)
+    for row in rows:
+        one = by_key[row["instance"], row["sample"], row["round"]]
+        same = ("cluster", "outcome", "passed", "text", "reasoning", "feedback", "finish_reason")
+        for name in (*same, "call_id", "cost_usd", "latency_s", "cached", "error"):
+            assert row[name] == getattr(one, name), name
+        for name in Usage.__struct_fields__:
+            assert row[name] == (getattr(one.usage, name) if one.usage else None)
+        scored = json.loads(row["details"] or "{}")
+        assert scored == {n: dict(s.details) for n, s in one.scores.items() if s.details}
+        for name, score in one.scores.items():
+            if name != "A" and name != "a":  # told apart by a number, not by case
+                value = row[f"score_{name}"]
+                assert value == (None if score.value is None else float(score.value))
+                assert row[f"reason_{name}"] == score.reason
+        asked = one.request.get("messages")
+        assert (row["prompt"] is None) == (asked is None)
+        assert json.loads(row["prompt"] or "null") == asked
+
+
+@settings(max_examples=60, deadline=None)
+@given(attempts())
+def test_csv_holds_what_parquet_does(found: list[Attempt]) -> None:
+    with tempfile.TemporaryDirectory() as tmp:
+        rows = exported(Path(tmp), found)
+        table = AttemptRows([run(Path(tmp) / "r", found)])
+        out = io.StringIO(newline="")
+        write_csv(table, out)
+    read = list(csv.DictReader(io.StringIO(out.getvalue(), newline=""), strict=True))
+    assert [
+        {name: _read(kind, line[name]) for name, kind in table.columns.items()} for line in read
+    ] == [{name: "" if cell is None else cell for name, cell in row.items()} for row in rows]
+
+
+def _read(kind: str, cell: str) -> object:
+    if cell == "" or kind == "text":
+        return cell
+    return cell == "true" if kind == "flag" else (int if kind == "integer" else float)(cell)
+
+
+def test_csv_tells_nothing_from_the_empty_text(tmp_path: Path) -> None:
+    out = io.StringIO(newline="")
+    found = [attempt("a", text="", error=None, feedback="x")]
+    write_csv(AttemptRows([run(tmp_path / "r", found)]), out)
+    assert '"","",' not in out.getvalue()
+    assert ',"",,"x",' in out.getvalue()  # text, reasoning, feedback
+
+
+def test_superseded_lines_are_no_rows(tmp_path: Path) -> None:
+    found = [attempt("a", round_=n, text=f"old {n}") for n in (1, 2)]
+    rows = exported(tmp_path, [*found, attempt("b"), attempt("a", text="new")])
+    assert {(row["instance"], row["round"], row["text"]) for row in rows} == {
+        ("b", 1, "done"),
+        ("a", 1, "new"),
+    }
+    assert len(rows) == 2
+
+
+def test_columns_that_differ_in_case_alone(tmp_path: Path) -> None:
+    scores = {"a": Score(1.0), "A": Score(0.0, reason="why")}
+    (row,) = exported(tmp_path, [attempt("a", groups={"g": "x", "G": "y"}, scores=scores)])
+    assert [row["group_g"], row["group_G_2"], row["score_a"], row["score_A_2"]] == ["x", "y", 1, 0]
+
+
+def test_several_runs_in_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "MOST_ROWS", 7)
+    first = [attempt(f"i{n}", text=None if n < 40 else f"t{n}") for n in range(50)]
+    second = [attempt(f"i{n}", scores={"other": Score(0.5)}) for n in range(5)]
+    runs = [run(tmp_path / "one", first), run(tmp_path / "two", second, simulated=True)]
+    write_parquet(AttemptRows(runs), tmp_path / "it's.parquet")
+    rows = read_parquet(tmp_path / "it's.parquet")
+    assert [row["instance"] for row in rows] == [f"i{n}" for n in (*range(50), *range(5))]
+    assert [row["text"] for row in rows[38:42]] == [None, None, "t40", "t41"]
+    assert {(row["run"], row["simulated"]) for row in rows} == {("one", False), ("two", True)}
+    assert rows[0]["score_other"] is None
+    assert rows[-1]["score_exact"] is None
+    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
+
+
+def test_what_is_there_stays_where_the_export_fails(tmp_path: Path) -> None:
+    out = tmp_path / "r.parquet"
+    out.write_text("before")
+    table = AttemptRows([run(tmp_path / "r", [attempt("a")])])
+    table.runs[0].path.write_text("{}\n" * 9)
+    with pytest.raises(Exception, match="not an attempt"):
+        write_parquet(table, out)
+    assert out.read_text() == "before"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["r", "r.parquet"]
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("before")
+    (tmp_path / "link").symlink_to("real")
+    with whole(tmp_path / "link") as temporary:
+        temporary.write_text("after")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "after"
+
+
+def test_what_is_no_export_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "attempts.jsonl").write_text("paid work")
+    for name in ("pipe", "runs", "none/x", "runs/attempts.jsonl"):
+        with pytest.raises(ConfigError), whole(tmp_path / name):
+            raise AssertionError
+    assert (tmp_path / "runs" / "attempts.jsonl").read_text() == "paid work"
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    def fill() -> None:
+        with whole(tmp_path / "x") as temporary:
+            temporary.write_text("half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StoreFailed, match="No space left"):
+        fill()
+    assert list(tmp_path.iterdir()) == []

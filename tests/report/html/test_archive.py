@@ -1,0 +1,89 @@
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from harness.records import Score
+from harness.report.html import archive
+from harness.report.html.archive import LONGEST_TEXT, Archive
+from harness.report.html.selection import select
+from harness.report.reported_run import ReportedRun
+from tests.report.html.pages import attempt, compared, reported_run, two_runs
+
+
+def packed(runs: list[ReportedRun]) -> tuple[dict[str, Any], list[list[Any]]]:
+    """The index and the chunks."""
+    made = Archive(runs, select([run.places for run in runs], None))
+    told: list[str] = []
+    made.write_chunks(told.append)
+    blocks = [re.findall(">([^<]+)</script>", each)[0] for each in told]
+    chunks = [json.loads(gzip.decompress(base64.b64decode(each))) for each in blocks]
+    return json.loads(made.index(compared(runs) if len(runs) > 1 else None)), chunks
+
+
+def test_the_index_has_a_row_for_each_attempt(tmp_path: Path) -> None:
+    index, chunks = packed(two_runs(tmp_path))
+    rows = index["rows"]
+    first = {name: column[:6] for name, column in rows.items()}
+    assert first["instance"] == [0] * 6
+    assert first["sample"] == [0, 0, 0, 1, 1, 1]
+    assert first["run"] == [0, 1, 1, 0, 1, 1]
+    assert first["round"] == [1, 1, 2, 1, 1, 2]
+    assert first["last"] == [1, 0, 1, 1, 0, 1]
+    assert first["passed"] == [1, 0, 1, 1, 0, 1]
+    assert first["snippet"][2] == "Answer sum/0, sample 0, round 2."
+    assert index["instances"]["name"] == [f"sum/{number}" for number in range(6)]
+    assert index["labels"] == [
+        {"name": "shape", "groups": ["round", "square"], "of": [0, 1, 0, 1, 0, 1]}
+    ]
+    assert [len(entry["attempts"]) for entry in chunks[0]] == [6] * 6
+
+
+def test_the_index_says_where_runs_differ(tmp_path: Path) -> None:
+    (change,) = packed(two_runs(tmp_path))[0]["changes"]
+    assert (change["baseline"], change["run"]) == (0, 1)
+    assert (sorted(change["more"]), change["less"]) == ([4, 5], [2])
+
+
+def test_a_prompt_is_there_once(tmp_path: Path) -> None:
+    same = [attempt("a", sample, prompt="one") for sample in range(3)]
+    other = [attempt("a", prompt="two"), attempt("a", 0, 2)]
+    runs = [reported_run(tmp_path / str(at), str(at), one) for at, one in enumerate([same, other])]
+    entry = packed(runs)[1][0][0]
+    assert entry["prompts"] == [[["user", "one"]], [["user", "two"]]]
+    assert [each.get("prompt") for each in entry["attempts"]] == [0, 1, None, 0, 0]
+
+
+def test_chunks_are_of_whole_instances(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(archive, "CHUNK_BYTES", 1_000)
+    run = reported_run(tmp_path, "run", [attempt(f"sum/{number}") for number in range(9)])
+    index, chunks = packed([run])
+    assert 1 < len(chunks) < 9
+    for name, chunk, place in zip(*index["instances"].values(), strict=True):
+        assert chunks[chunk][place]["attempts"][0]["text"].startswith(f"Answer {name},")
+
+
+def test_a_long_text_is_cut_and_says_so(tmp_path: Path) -> None:
+    long = "x" * (LONGEST_TEXT + 1)
+    score = Score(1.0, None, long, {"constraints": [{"constraint": long, "observed": [long]}]})
+    line = attempt("a", text=long, prompt=long, feedback=long, error=long, scores={"s": score})
+    entry = packed([reported_run(tmp_path, "run", [line])])[1][0][0]
+    cut = {"text": "x" * LONGEST_TEXT, "length": LONGEST_TEXT + 1}
+    told = entry["attempts"][0]
+    assert entry["prompts"] == [[["user", cut]]]
+    assert [told[name] for name in ("text", "feedback", "error")] == [cut] * 3
+    assert told["scores"][0]["reason"] == cut
+    assert told["scores"][0]["constraints"] == [[cut, None, cut, ""]]
+
+
+def test_details_that_are_no_constraints_are_told_as_they_are(tmp_path: Path) -> None:
+    details = {"constraints": "none", "why": {"a": [1, None]}}
+    line = attempt("a", scores={"judge": Score(None, None, "", details)})
+    (score,) = packed([reported_run(tmp_path, "run", [line])])[1][0][0]["attempts"][0]["scores"]
+    assert score == {
+        "name": "judge",
+        "value": None,
+        "details": '{"constraints":"none","why":{"a":[1,null]}}',
+    }

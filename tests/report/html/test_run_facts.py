@@ -1,0 +1,72 @@
+from pathlib import Path
+
+from harness.report.html.run_facts import differences, headline, origins, packages, settings
+from harness.report.html.table import Table
+from tests.report.html.pages import attempt, reported_run, two_runs
+
+
+def texts(table: Table | None) -> list[list[str]]:
+    assert table
+    return [list(table.headings), *([cell.text for cell in row] for row in table.rows)]
+
+
+def test_a_row_for_each_run(tmp_path: Path) -> None:
+    headings, before, after = texts(headline(two_runs(tmp_path)))
+    told = dict(zip(headings, before, strict=True))
+    assert told["run"] == "before"
+    assert told["instances"] == "6"
+    assert told["pass rate ± s.e."].startswith("0.500 ± ")
+    assert told["passed in any round"] == "-"
+    assert told["per solved"] == "$0.0040"
+    assert dict(zip(headings, after, strict=True))["passed in any round"] == "0.667 of 2"
+
+
+def test_columns_that_say_something_of_no_run_are_left_out(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a", cost_usd=None)], latencies=None)
+    headings, row = texts(headline([run]))
+    told = dict(zip(headings, row, strict=True))
+    assert not {"pass@k", "median latency", "per solved", "passed in any round"} & told.keys()
+    assert told["cost"] == "unknown"
+
+
+def test_marks_and_outcomes_are_told(tmp_path: Path) -> None:
+    lines = [
+        attempt("a"),
+        attempt("b", passed=None, outcome="error"),
+        attempt("c", outcome="truncated"),
+    ]
+    table = headline([reported_run(tmp_path, "run", lines, marks=["SIMULATED"])])
+    assert table.rows[0][0].notes == ("SIMULATED",)
+    told = dict(zip(*texts(table), strict=True))
+    assert (told["not judged"], told["not ok"]) == ("1", "1 truncated, 1 error")
+
+
+def test_the_settings_that_differ(tmp_path: Path) -> None:
+    runs = two_runs(tmp_path)
+    assert texts(differences(runs)) == [
+        ["setting", "before", "after"],
+        ["model.name", "before", "after"],
+    ]
+    assert differences(runs[:1]) is None
+    assert texts(settings(runs))[2] == ["task.shots", "0", "0"]
+
+
+def test_how_a_run_was_made(tmp_path: Path) -> None:
+    manifest = {
+        "run": "run",
+        "started_at": 0.0,
+        "ended_at": 1e300,
+        "sessions": [{"started_at": 0}],
+        "host": {"name": "mine", "platform": "Linux"},
+        "fingerprint": {"dataset": "v1"},
+        "packages": {"numpy": "2"},
+    }
+    run = reported_run(tmp_path, "run", [attempt("a")], manifest=manifest)
+    assert dict(texts(origins([run]))) == {
+        "": "run",
+        "started_at": "1970-01-01 00:00:00 UTC",
+        "ended_at": "1e+300",
+        "host.platform": "Linux",
+        "fingerprint.dataset": "v1",
+    }
+    assert texts(packages([run])) == [["package", "run"], ["numpy", "2"]]
