@@ -15,6 +15,7 @@ from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun
+from harness.store.replacing import replacing
 from harness.store.run_folder import find_run
 
 IMAGES = ("svg", "png")
@@ -82,17 +83,14 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
     """Raises: StoreFailed."""
     from harness.report.figures.images import as_png, as_svg
 
+    remedy = "Make room or mend the permissions, or name another folder with --images."
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for one in pictures:
-            if form == "svg":
-                content = as_svg(one, subtitle=subtitle).encode()
-            else:
-                content = as_png(one, subtitle=subtitle)
-            (folder / f"{one.name}.{form}").write_bytes(content)
     except OSError as error:
-        raise StoreFailed(
-            f"Cannot write {error.filename or folder}: {error.strerror}.",
-            "Make room or mend the permissions, or name another folder with --images.",
-        ) from None
+        raise StoreFailed(f"Cannot make {folder}: {error.strerror}.", remedy) from None
+    for one in pictures:
+        draw = as_svg if form == "svg" else as_png
+        picture = draw(one, subtitle=subtitle)
+        with replacing(folder / f"{one.name}.{form}", remedy) as temporary:
+            temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)
     messages.print(Text(f"{len(pictures)} pictures in {folder}"), soft_wrap=True)

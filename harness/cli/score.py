@@ -8,12 +8,8 @@ run that has grown since shows), each further one an attempt as
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from rich.progress import track
 from rich.text import Text
@@ -21,12 +17,13 @@ from rich.text import Text
 from harness.assemble import build_task
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
-from harness.errors import DataMissing, StoreFailed
+from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.cells import inert
 from harness.report.verdict_changes import change_line, change_tables
 from harness.schedule.rescore import Change, Changes, Recorded, line, rescored
 from harness.store.manifest import package_versions
+from harness.store.replacing import replacing
 from harness.store.run_folder import find_run
 
 CHANGED = 3
@@ -65,8 +62,8 @@ def score_run(name: str, *, show_all: bool) -> int:
     }
     changes = Changes()
     path = folder.path / "scores.jsonl"
-    with _whole(path) as write:
-        write({"v": SCHEMA_VERSION, "header": header})
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
         pairs = track(
             rescored(task, recorded),
             "scoring",
@@ -77,7 +74,7 @@ def score_run(name: str, *, show_all: bool) -> int:
         )
         first: list[Change] = []
         for attempt, scored in pairs:
-            write(scored)
+            file.write(line(scored) + b"\n")
             change = changes.record(attempt, scored)
             if change is None:
                 continue
@@ -104,43 +101,3 @@ def _warn_of_difference(before: Mapping[str, str], now: Mapping[str, str]) -> No
             said = Text(f"Another {key} than the run's: ", style="yellow")
             said.append_text(inert(f"{before[key]}, now {now[key]}"))
             messages.print(said, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Callable[[Any], None]]:
-    """Write a file line by line that takes its name only when it is whole.
-
-    Raises: StoreFailed.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with _said_of(path):
-        file = temporary.open("wb")
-
-    def write(value: Any) -> None:
-        text = line(value) + b"\n"
-        with _said_of(path):
-            file.write(text)
-
-    try:
-        yield write
-        with _said_of(path):
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):  # what is still to be flushed has failed before
-            file.close()
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _said_of(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot write {path}: {error.strerror}.",
-            "Make room or mend the permissions, then try again.",
-        ) from None

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import ConfigError, StoreFailed
+from harness.store.replacing import replacing
 
 OF_A_RUN = ("attempts.jsonl", "config.yaml", "manifest.json")
 """What a run's folder holds: no export may take the place of anything there."""
@@ -24,19 +24,13 @@ def whole(path: Path) -> Iterator[Path]:
     Raises: ConfigError where the wanted one is none that may be replaced; StoreFailed
         where it cannot be written.
     """
-    with said_of(path):
-        path = path.resolve() if path.is_symlink() else path  # write to what the link names
-        check(path)
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    remedy = "Make room or mend the permissions, or name another file."
     try:
-        with said_of(path):
-            yield temporary
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        check(path)
+    except OSError as error:
+        raise StoreFailed(f"Cannot write {path}: {error.strerror}.", remedy) from None
+    with replacing(path, remedy) as temporary:
+        yield temporary
 
 
 def check(path: Path) -> None:
@@ -52,18 +46,3 @@ def check(path: Path) -> None:
             f"-o {path} is there, in a run's own folder: it is not overwritten.",
             "Name a file outside of the folder of runs.",
         )
-
-
-@contextlib.contextmanager
-def said_of(path: Path) -> Iterator[None]:
-    """An error of the file system as a user's message.
-
-    Raises: StoreFailed.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot write {path}: {error.strerror or error}.",
-            "Make room or mend the permissions, or name another file.",
-        ) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,9 @@ from harness.config.loading import read, validate
 from harness.config.run_file import RunFile, check_name, conflicts, value
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.attempts import lines
+from harness.store.replacing import replacing
+
+_REMEDY = "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder."
 
 
 class _Manifest(msgspec.Struct):
@@ -197,17 +199,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
     Raises: StoreFailed.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # before the old content goes, not after
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise _failed(path, error) from None
+    with replacing(path, _REMEDY) as temporary:
+        temporary.write_bytes(content)
 
 
 def _unreadable(path: Path, error: OSError) -> StoreFailed:
@@ -220,7 +213,7 @@ def _unreadable(path: Path, error: OSError) -> StoreFailed:
 def _failed(path: Path, error: Exception) -> StoreFailed:
     return StoreFailed(
         f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.",
-        "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder.",
+        _REMEDY,
     )
 
 

@@ -7,8 +7,6 @@ of their own first, for the page's beginning has an index of them.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +20,6 @@ from typing import IO, Any
 from markupsafe import Markup
 
 from harness.analysis.run_comparison import RunComparison
-from harness.errors import StoreFailed
 from harness.report.comparison_figures import captions, details
 from harness.report.figure import Figure
 from harness.report.figures.theme import config
@@ -34,6 +31,7 @@ from harness.report.html.selection import Selection, select
 from harness.report.html.table import table
 from harness.report.html.visible import all_visible, marked, visible
 from harness.report.reported_run import ReportedRun
+from harness.store.replacing import replacing
 
 _ASSETS = files("harness.report.html") / "assets"
 _STYLES = ("page.css", "attempts.css")
@@ -87,21 +85,12 @@ def write_page(path: Path, report: Report) -> None:
     Raises: StoreFailed where it cannot be written; DataInvalid, StoreFailed where a
         run cannot be read.
     """
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            _write(file, report)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot write {path}: {error.strerror or error}.",
-            "Make room or mend the permissions, or name another file with -o.",
-        ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    remedy = "Make room or mend the permissions, or name another file with -o."
+    with (
+        replacing(path, remedy) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        _write(file, report)
 
 
 def _write(file: IO[str], report: Report) -> None:
