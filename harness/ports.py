@@ -13,14 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
-from harness.records import Instance, Message, Reply, Request, Score
+from harness.records import (
+    ConstraintKind,
+    DecodingConstraint,
+    Instance,
+    Message,
+    Reply,
+    Request,
+    Score,
+)
 
 D = TypeVar("D")
 
 PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
 """What a run file may ask of a backend's decoding, as its features name it."""
+
+CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
+"""What an answer can be held to, as features name it."""
 
 
 class Backend(Protocol):
@@ -32,7 +43,8 @@ class Backend(Protocol):
 
         The decoding parameters it takes (``temperature``, ``top_p``,
         ``max_tokens``, ``stop``, ``extra``, ``seed``; all others are refused
-        before any work), and ``max_tokens_required``; ``conversation``: takes
+        before any work); what it can hold an answer to (``json_schema``, ``regex``,
+        ``choices``, ``grammar``); and ``max_tokens_required``; ``conversation``: takes
         more than one turn; ``recorded``: its answers are there already, whatever is
         asked; ``by_instance``: its answers depend on the instance
         asked for, not on the prompt alone; ``free``: its calls cost no money (a
@@ -117,6 +129,19 @@ class Guarded(Protocol[D]):
 
     def gives_away(self, instance: Instance[D], shot: Instance[D]) -> bool:
         """Whether the shot's gold answer would be a right one to the instance."""
+        ...
+
+
+class Constraining(Protocol[D]):
+    """A task that knows what form its answers have: for ``decoding: {constraint: task}``."""
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """Which kind its constraints are, to be refused before any work where they must be."""
+        ...
+
+    def constraint(self, instance: Instance[D]) -> DecodingConstraint:
+        """What the decoder may write in answer to an instance."""
         ...
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from msgspec import Struct
 
@@ -33,6 +33,42 @@ class Message(Struct, frozen=True):
     content: str
 
 
+ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
+"""What an answer can be held to while it is decoded; of a backend, a feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingConstraint:
+    """What the decoder may write, and nothing else: just one of these.
+
+    json_schema: an object that the answer, as JSON, is valid against.
+    regex: a regular expression that matches the whole answer.
+    choices: the answers there are.
+    grammar: in the server's own notation (EBNF, GBNF).
+    """
+
+    json_schema: dict[str, Any] | None = None
+    regex: str | None = None
+    choices: tuple[str, ...] = ()
+    grammar: str | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
+
+    def __post_init__(self) -> None:
+        if len(self.given()) != 1:
+            raise ValueError("constraint is one of json_schema, regex, choices, grammar")
+
+    @property
+    def kind(self) -> ConstraintKind:
+        """Which one."""
+        return cast("ConstraintKind", next(iter(self.given())))
+
+    def given(self) -> dict[str, Any]:
+        """The one that is set, by its kind."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in fields.items() if value not in (None, ())}
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How the model is asked to decode. ``None`` means: the provider's default.
@@ -46,6 +82,7 @@ class Decoding:
     stop: strings at which the answer ends.
     extra: further fields of the provider's request body, as they stand
         (``reasoning_effort``, ``thinking``, …).
+    constraint: what the answer is held to; ``task`` for what the task says of each instance.
     """
 
     temperature: float | None = None
@@ -53,12 +90,15 @@ class Decoding:
     top_p: float | None = None
     stop: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+    constraint: DecodingConstraint | Literal["task"] | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, by name."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if isinstance(self.constraint, DecodingConstraint):
+            fields["constraint"] = self.constraint.given()
         return {name: value for name, value in fields.items() if value not in (None, (), {})}
 
 

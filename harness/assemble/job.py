@@ -137,7 +137,7 @@ def prepare(
         return build_model(section, run, task, settings, prices=prices, rates=rates, secret=secret)
 
     first = model(run.model)
-    refuse_unsupported(run, first.backend)
+    refuse_unsupported(run, first.backend, task)
     second = None
     if run.polish is not None:
         if not hasattr(task, "kept"):

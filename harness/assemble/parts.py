@@ -22,8 +22,8 @@ from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.middleware.limits.rate_limits import RateLimits, Unit
 from harness.plugins import kind
-from harness.ports import Backend, Task
-from harness.records import Allowance, Call
+from harness.ports import CONSTRAINTS, Backend, Task
+from harness.records import Allowance, Call, DecodingConstraint
 
 FREE = Price(input=0, output=0)
 
@@ -177,7 +177,7 @@ class _Golds:
         return self._golds.get(instance)
 
 
-def refuse_unsupported(run: RunFile, backend: Backend) -> None:
+def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     """Refuse what the backend does not take: nothing is dropped in silence.
 
     The run's seed is no decoding parameter: it also orders and simulates, and
@@ -188,13 +188,14 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
     name = run.model.backend
     if backend.cacheable and not run.model.name:
         raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to ask.")
-    refused = sorted(run.decoding.given().keys() - backend.features)
+    refused = sorted(run.decoding.given().keys() - backend.features - {"constraint"})
     if refused:
         keys = ", ".join(f"decoding.{key}" for key in refused)
         raise ConfigError(
             f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
             "Remove it from the run file; docs/providers.md says what each one takes.",
         )
+    _refuse_constraint(run, backend, task)
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
@@ -213,6 +214,28 @@ def refuse_unsupported(run: RunFile, backend: Backend) -> None:
         raise ConfigError(
             f"The backend {name!r} takes one prompt and no turns of shots.",
             "Set task.shots.form to message.",
+        )
+
+
+def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse what the backend would not hold an answer to: it would be free in silence."""
+    constraint = run.decoding.constraint
+    if constraint is None:
+        return
+    wanted: str | None = constraint.kind if isinstance(constraint, DecodingConstraint) else None
+    if constraint == "task":
+        wanted = getattr(task, "constraint_kind", None)
+        if wanted is None:
+            raise ConfigError(
+                f"The task {run.task.name!r} says nothing of the form of its answers.",
+                "Write the constraint itself: decoding.constraint: {regex: …}, for one.",
+            )
+    if wanted not in backend.features:
+        taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
+        raise ConfigError(
+            f"The backend {run.model.backend!r} cannot hold an answer to a {wanted} "
+            f"(here: {backend.endpoint or 'offline'}; it takes {taken}).",
+            "Name the server with model.preset where it can: docs/providers.md says which do.",
         )
 
 

@@ -8,8 +8,9 @@ Sources: each provider's API reference, as of 2026-11.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from harness.backends._constraints import SCHEMA, VLLM, Dialects
 from harness.errors import ConfigError, nearest
 from harness.ports import PARAMETERS
 
@@ -22,6 +23,7 @@ class Preset:
     key: the environment variable of its key, None where it takes none.
     max_tokens, seed: what it calls these parameters; None where it has no such one.
     fixed_sampling: pattern of the models that take no temperature and top_p.
+    constraints: what it can hold an answer to, and in which words.
     """
 
     title: str
@@ -31,14 +33,15 @@ class Preset:
     seed: str | None = "seed"
     hint: str = ""
     fixed_sampling: str = ""
+    constraints: Dialects = field(default_factory=lambda: SCHEMA)
 
     def features(self, model: str) -> frozenset[str]:
-        """Decoding parameters that one of its models takes, and whether calls are free."""
+        """What one of its models takes of a run file's decoding, and whether calls are free."""
         refused = set() if self.seed else {"seed"}
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
             refused |= {"temperature", "top_p"}
         local = self.key is None and self.url is not None
-        return (PARAMETERS - refused) | ({"free"} if local else set())
+        return (PARAMETERS - refused) | self.constraints.keys() | ({"free"} if local else set())
 
 
 PRESETS = {
@@ -64,7 +67,13 @@ PRESETS = {
     ),
     "openrouter": Preset("OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     "together": Preset("Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "deepseek": Preset("DeepSeek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", seed=None),
+    "deepseek": Preset(
+        "DeepSeek",
+        "https://api.deepseek.com/v1",
+        "DEEPSEEK_API_KEY",
+        seed=None,
+        constraints={},
+    ),
     "mistral": Preset(
         "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", seed="random_seed"
     ),
@@ -75,14 +84,22 @@ PRESETS = {
         max_tokens="max_completion_tokens",
     ),
     "fireworks": Preset(
-        "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"
+        "Fireworks AI",
+        "https://api.fireworks.ai/inference/v1",
+        "FIREWORKS_API_KEY",
+        constraints={**SCHEMA, "grammar": "response_format_grammar"},
     ),
     "xai": Preset("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
     "huggingface": Preset("Hugging Face router", "https://router.huggingface.co/v1", "HF_TOKEN"),
     "ollama": Preset("Ollama", "http://localhost:11434/v1", None),
-    "llama_cpp": Preset("llama.cpp server", "http://localhost:8080/v1", None),
+    "llama_cpp": Preset(
+        "llama.cpp server",
+        "http://localhost:8080/v1",
+        None,
+        constraints={**SCHEMA, "grammar": "grammar"},
+    ),
     "lm_studio": Preset("LM Studio", "http://localhost:1234/v1", None),
-    "vllm": Preset("vLLM server", "http://localhost:8000/v1", None),
+    "vllm": Preset("vLLM server", "http://localhost:8000/v1", None, constraints=VLLM),
 }
 
 
@@ -113,7 +130,7 @@ def chosen(
     return found, url, api_key_env or own
 
 
-COMPATIBLE = Preset("any compatible server", None, None)
+COMPATIBLE = Preset("any compatible server", None, None, constraints={})
 """What is assumed of a server that is known by its URL alone."""
 
 

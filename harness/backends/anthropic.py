@@ -17,7 +17,7 @@ import msgspec
 from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, Count, counted, read
 from harness.backends._sdk import SDKClient
-from harness.records import Reply, Request, Usage
+from harness.records import DecodingConstraint, Reply, Request, Usage
 
 URL = "https://api.anthropic.com"
 KEY = "ANTHROPIC_API_KEY"
@@ -65,7 +65,7 @@ class AnthropicBackend:
     """Messages.
 
     api_version: the ``anthropic-version`` header; the older one takes
-        temperature and top_p.
+        temperature and top_p, the newer one holds answers to a JSON schema.
     base_url: of another server that speaks this protocol.
     api_key_env: the environment variable that holds the key; by default
         ``ANTHROPIC_API_KEY`` for Anthropic itself and none for another server.
@@ -96,9 +96,9 @@ class AnthropicBackend:
             on_allowances=on_allowances,
         )
         self.endpoint = self._client.url
-        sampling = {"temperature", "top_p"} if api_version == "2023-06-01" else set()
+        by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
         self.features = frozenset(
-            {"max_tokens", "max_tokens_required", "stop", "extra", "conversation", *sampling}
+            {"max_tokens", "max_tokens_required", "stop", "extra", "conversation", *by_version}
         )
 
     async def generate(self, request: Request) -> Reply:
@@ -129,6 +129,9 @@ def _body(request: Request) -> dict[str, Any]:
         "top_p": decoding.top_p,
         "stop_sequences": list(decoding.stop) or None,
     }
+    if isinstance(decoding.constraint, DecodingConstraint):  # a schema, as the features say
+        schema = decoding.constraint.json_schema
+        body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     return {key: value for key, value in body.items() if value is not None} | dict(decoding.extra)
 
 

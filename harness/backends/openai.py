@@ -14,10 +14,11 @@ import msgspec
 
 from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, Count, counted, finish, read, said, text_of
+from harness.backends._constraints import constrained
 from harness.backends._presets import Preset, chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
-from harness.records import Reply, Request, Usage
+from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
@@ -148,6 +149,8 @@ def parameters(request: Request, preset: Preset) -> dict[str, Any]:
     }
     if preset.seed:
         sent[preset.seed] = request.seed
+    if isinstance(decoding.constraint, DecodingConstraint):
+        sent |= constrained(decoding.constraint, preset.constraints)
     return {key: value for key, value in sent.items() if value is not None} | dict(decoding.extra)
 
 

@@ -63,7 +63,13 @@ class OpenAICompletionsBackend:
     ) -> None:
         found, url, key = chosen(preset, base_url, api_key_env)
         # The legacy endpoint knows no newer name, whatever the chat endpoint calls it.
-        self._preset = replace(found, max_tokens="max_tokens")
+        # It has no response_format either.
+        own = {
+            kind: dialect
+            for kind, dialect in found.constraints.items()
+            if not dialect.startswith("response_format")
+        }
+        self._preset = replace(found, max_tokens="max_tokens", constraints=own)
         self._client = SDKClient(
             "openai",
             url,

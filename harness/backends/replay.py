@@ -26,7 +26,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.errors import ConfigError, DataInvalid, ReplayMissing, nearest
-from harness.ports import PARAMETERS
+from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.records import Reply, Request, Usage
 
 
@@ -72,11 +72,15 @@ class ReplayBackend:
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
-        self.features = PARAMETERS | {
-            "conversation",
-            "recorded",
-            *(["by_instance"] if match == "instance" else []),
-        }
+        self.features = (
+            PARAMETERS
+            | CONSTRAINTS
+            | {
+                "conversation",
+                "recorded",
+                *(["by_instance"] if match == "instance" else []),
+            }
+        )
         self._path = path
         self._match = match
         for name in columns or {}:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 
 from harness.errors import ConfigError
-from harness.ports import PARAMETERS
+from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.records import Reply, Request, Usage
 
 WRONG_ANSWER = "No."
@@ -26,7 +26,7 @@ class SimulatedBackend:
     gold: gives an instance's gold answer by its id.
     """
 
-    features = PARAMETERS | {"conversation", "simulated", "by_instance"}
+    features = PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}
     cacheable = False
     endpoint = ""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
 from harness.config.run_file import MOST, RunFile
 from harness.middleware.key import messages_hash, provider_seed
-from harness.ports import Task
+from harness.ports import Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request
 from harness.schedule.selection import limited
 from harness.schedule.shots import Shots
@@ -115,10 +115,14 @@ class Plan:
         redraw: how often it was answered before.
         """
         seed = self.run.seed if self.sends_seed else None
+        decoding = self.run.decoding
+        if decoding.constraint == "task":
+            task = cast("Constraining[Any]", self.task)
+            decoding = replace(decoding, constraint=task.constraint(instance))
         return Request(
             model=self.run.model.name,
             messages=messages,
-            decoding=self.run.decoding,
+            decoding=decoding,
             sample=sample,
             origin=Origin(instance.id, sample, number),
             seed=None if seed is None else provider_seed(seed, prompt, sample, redraw),
