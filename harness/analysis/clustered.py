@@ -37,7 +37,7 @@ class Estimate:
         difference; None over fewer than two values.
     n: how many values.
     n_clusters: in how many clusters.
-    degrees: of freedom of the clustered error; None where that is.
+    how_many: (s,) how many clusters have 0, 1, 2, … values.
     """
 
     mean: float | None
@@ -45,7 +45,12 @@ class Estimate:
     naive_stderr: float | None
     n: int
     n_clusters: int
-    degrees: float | None
+    how_many: NDArray[Any]
+
+    @property
+    def degrees(self) -> float | None:
+        """Of freedom of the clustered error; None where that is."""
+        return degrees_of_freedom(self.how_many) if self.n_clusters > 1 else None
 
     @property
     def ci95(self) -> tuple[float, float] | None:
@@ -108,17 +113,20 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     """
     n = len(values)
     if n == 0:
-        return Estimate(None, None, None, 0, 0, None)
-    sizes = np.bincount(clusters)
+        return Estimate(None, None, None, 0, 0, np.zeros(1, np.intp))
+    if clusters.max() > 8 * n:  # of a small group's units the numbers may be any of a million
+        clusters = np.unique(clusters, return_inverse=True)[1]
     mean = float(np.mean(values))
     residuals = np.array(values, dtype=np.float64)
     residuals -= mean
+    sizes = np.bincount(clusters)
     totals = np.bincount(clusters, weights=residuals)[sizes > 0]
-    degrees = degrees_of_freedom(sizes) if len(totals) > 1 else None
-    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals), degrees)
+    how_many = np.bincount(sizes)
+    how_many[0] = 0
+    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals), how_many)
 
 
-def degrees_of_freedom(sizes: NDArray[Any]) -> float:
+def degrees_of_freedom(how_many: NDArray[Any]) -> float:
     """What t distribution a clustered error has, for clusters of such sizes.
 
     With few large clusters among small ones the error is less sure than G - 1 says, and
@@ -126,34 +134,35 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     squares the degrees tr(S)^2 / tr(S^2), S the covariance of what is squared; Bell and
     McCaffrey (2002) do so for clustered errors, Imbens and Kolesár (2016, "Robust Standard
     Errors in Small Samples", section 4) with a model of what a cluster shares. Here all of
-    it is shared, as a reply is by the instances of its prompt: the cluster totals less the
-    mean, (I - n 1' / N) diag(n), have the covariance S with the trace and squares below.
+    it is shared, as a reply is by the instances of its prompt. With w the clusters' shares
+    of the values, the totals less the mean, (I - w 1') diag(w), then have the covariance
+
+        S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
+
     Clusters of one size give G - 1.
 
-    sizes: of two clusters or more; those of 0 are none.
+    how_many: (s,) clusters of 0, 1, 2, … values; of two or more in all.
 
-    >>> degrees_of_freedom(np.array([3, 3, 3]))
-    2.0
+    >>> degrees_of_freedom(np.array([0, 0, 0, 4]))  # four clusters of three
+    3.0
     """
-    how_many = np.bincount(sizes)
-    how_many[0] = 0
     (size,) = how_many.nonzero()
-    count, w = how_many[size], size / (size * how_many[size]).sum()
-
-    def total(power: int) -> float:
-        return float((count * w**power).sum())
-
-    # S = diag(w^2) + q w w' - w^2 w' - w (w^2)', q the sum of w^2.
-    q, cubes, fourths = total(2), total(3), total(4)
-    trace = q - 2 * cubes + q * q
-    squares = (
-        fourths  # diag^2
-        + 2 * (q * fourths - 2 * total(5))  # twice diag times the rest
-        + q**4
-        - 4 * q * q * cubes
-        + 2 * (fourths * q + cubes**2)  # the rest squared
-    )
-    return trace**2 / squares
+    count = how_many[size].astype(np.float64)
+    if len(size) == 1:
+        return float(count[0]) - 1  # to the last bit
+    w = size / float((size * count).sum())
+    # What other clusters add up to, summed and not subtracted: one may hold nearly all.
+    other = count * np.ones((len(w), 1)) - np.eye(len(w))
+    others, squares = other @ w, other @ w**2
+    own = w**2 * (others**2 + squares)
+    less = squares - w * others  # q - w, of the larger of two
+    large, small = np.maximum.outer(w, w), np.minimum.outer(w, w)
+    place = np.searchsorted(w, large)
+    pairs = np.outer(w, w) * (less[place] - small)
+    n_pairs = np.outer(count, count) - np.diag(count)
+    trace = float((count * own).sum())
+    trace_of_square = float((count * own**2).sum() + (n_pairs * pairs**2).sum())
+    return float(min(max(trace**2 / trace_of_square, 1.0), count.sum() - 1))
 
 
 def _stderr(residuals: NDArray[Any], n: int) -> float | None:

@@ -84,15 +84,18 @@ class KindChange(Struct, frozen=True, kw_only=True):
 
 
 def compare_kinds(
-    first: Findings, second: Findings, names: Iterable[str] = ()
+    first: Findings, second: Findings, names: Iterable[str] = (), cluster: str = ""
 ) -> dict[str, KindChange]:
     """Kind to what the second run did to it; those of which most were broken and fixed first.
 
     names: of instances, for `KindChange.fixed` and ``broken``.
+    cluster: label of the statistical unit; empty for the prompt.
 
     The p values are a search over kinds, adjusted by Benjamini and Hochberg.
     """
     pairs = pair(first.table, second.table)
+    if cluster:
+        pairs = pairs.clustered_by(cluster)
     instances = second.instances(names)
 
     def named(some: Pairs, rows: NDArray[np.bool_]) -> list[str]:

@@ -49,6 +49,8 @@ class Against(Struct, frozen=True, kw_only=True):
     better_digests, worse_digests: of the instances in which the run is more, and less.
     better, worse: their names, where they were asked for.
     constraints: kind of base constraint to what became of it, where that was asked for.
+    without_constraints: samples of the baseline, and of the run, whose scores tell of none
+        (refused, empty, failed): they are not among the pairs of ``constraints``.
     """
 
     run: str
@@ -61,6 +63,7 @@ class Against(Struct, frozen=True, kw_only=True):
     better: list[str] = []
     worse: list[str] = []
     constraints: dict[str, KindChange] = {}
+    without_constraints: tuple[int, int] = (0, 0)
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
@@ -142,7 +145,11 @@ def with_constraints(
     """
     base, known = findings[found.baseline], list(names)
     others = [
-        replace(one, constraints=compare_kinds(base, findings[one.run], known))
+        replace(
+            one,
+            constraints=compare_kinds(base, findings[one.run], known, found.asked.cluster),
+            without_constraints=(base.without, findings[one.run].without),
+        )
         for one in found.others
     ]
     return replace(found, others=others)

@@ -39,12 +39,14 @@ def summarise(
     n_planned: int | None = None,
     n_owed: int | None = None,
     measure: str | None = None,
+    grouped: bool = True,
 ) -> Metrics:
     """All figures of a run.
 
     run, task, model: names, for the tables.
     simulated: the answers are made up, and every table must say so.
     complete, n_planned, n_owed, measure: see `Metrics`.
+    grouped: also of each label's groups, of which there may be thousands.
     """
     last = attempts.last_rounds()
     drawn = _drawn(last)
@@ -70,7 +72,7 @@ def summarise(
         scores=_scores(last, fractions),
         groups={
             label: {group: _group(rows, fractions) for group, rows in attempts.by(label)}
-            for label in attempts.labels()
+            for label in (attempts.labels() if grouped else ())
         },
         **_pass_k(drawn),
         n_solved=n_solved,

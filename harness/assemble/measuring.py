@@ -15,17 +15,21 @@ def measure(folder: RunFolder) -> Metrics:
     return summary_of(folder, attempts, calls)
 
 
-def measured(folder: RunFolder) -> tuple[Metrics, AttemptTable]:
+def measured(folder: RunFolder, *, grouped: bool = True) -> tuple[Metrics, AttemptTable]:
     """The metrics of a run, which know of no tokens and costs, and its attempts.
 
     What comparing needs: to read the calls, too, takes half as long again.
+
+    grouped: also of each label's groups.
     """
     attempts = read_attempts(folder.attempts)
-    return summary_of(folder, attempts, NO_CALLS), attempts
+    return summary_of(folder, attempts, NO_CALLS, grouped=grouped), attempts
 
 
-def summary_of(folder: RunFolder, attempts: AttemptTable, calls: CallTotals) -> Metrics:
-    """The metrics of a run whose attempts and calls were read."""
+def summary_of(
+    folder: RunFolder, attempts: AttemptTable, calls: CallTotals, *, grouped: bool = True
+) -> Metrics:
+    """The metrics of a run whose attempts and calls were read; grouped: as of `measured`."""
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
     return summarise(
@@ -39,4 +43,5 @@ def summary_of(folder: RunFolder, attempts: AttemptTable, calls: CallTotals) -> 
         n_planned=planned,
         n_owed=folder.owed(),
         measure=manifest.get("measure"),
+        grouped=grouped,
     )

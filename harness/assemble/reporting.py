@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from harness.analysis.comparable import Variant, settings
 from harness.analysis.forensics import kinds
 from harness.analysis.latency import latencies
@@ -22,12 +24,13 @@ from harness.store.whole import read_places
 
 
 def report_on(
-    folders: Sequence[RunFolder], baseline: str = "", by: str = ""
+    folders: Sequence[RunFolder], asked: Asked, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
     """The runs of a report and, of two or more, their comparison.
 
+    asked: what is compared; without a score, what the runs are measured by, and without a
+        label, the first that they all have.
     baseline: the name of the run that the others are compared with; by default the first.
-    by: label whose groups are compared; by default the first that the runs have.
 
     Raises: ConfigError; RunConflict where the runs cannot be compared; DataInvalid,
         StoreFailed where one cannot be read.
@@ -35,7 +38,7 @@ def report_on(
     found, findings = [], dict[str, Findings]()
     for folder in folders:
         places = read_places(folder.attempts)
-        findings[folder.name] = read_findings(folder.attempts, places)
+        findings[folder.name] = read_findings(folder.attempts, places, asked.round)
         metrics = summary_of(folder, places.attempts, read_calls(folder.attempts))
         manifest, chosen = folder.read_manifest(), settings(folder.read_config())
         variant = Variant(folder.name, metrics, chosen, manifest.get("fingerprint", {}))
@@ -50,6 +53,7 @@ def report_on(
             latencies=latencies(read_latencies(folder.attempts, places)),
             constraints=kinds(findings[folder.name]),
             effects=_effects(metrics.task),
+            without_constraints=findings[folder.name].without,
         )
         found.append((variant, run))
     runs = [run for _, run in found]
@@ -57,9 +61,10 @@ def report_on(
         return runs, None
     measures = {run.metrics.measure for run in runs}
     labels = [label for label in runs[0].metrics.groups if _all_have(runs, label)]
-    asked = Asked(
-        score=(measures.pop() if len(measures) == 1 else None) or PASS_RATE,
-        by=by or next(iter(labels), ""),
+    asked = replace(
+        asked,
+        score=asked.score or (measures.pop() if len(measures) == 1 else None) or PASS_RATE,
+        by=asked.by or next(iter(labels), ""),
     )
     comparison = compare_runs([(variant, run.attempts) for variant, run in found], asked, baseline)
     if all(len(one.table) for one in findings.values()):

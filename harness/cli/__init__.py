@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.build import build
 from harness.cli.cache import cache
 from harness.cli.completion import run_files, run_names
 from harness.cli.data import data
@@ -144,7 +145,7 @@ def compare(
         str, typer.Option("--format", help="table, markdown, latex, csv or json.")
     ] = "table",
     ids: Annotated[
-        bool, typer.Option("--ids", help="List the instances in which a run is more, and less.")
+        bool, typer.Option("--ids", help="List the instances in which a run is better, and worse.")
     ] = False,
     constraints: Annotated[
         bool,
@@ -183,6 +184,10 @@ def report(
     by: Annotated[
         str, typer.Option(metavar="LABEL", help="Compare its groups; by default the first label's.")
     ] = "",
+    round_: Annotated[
+        int | None,
+        typer.Option("--round", min=1, help="Compare it; by default each sample's last one."),
+    ] = None,
     attempts: Annotated[
         int,
         typer.Option(
@@ -193,17 +198,18 @@ def report(
         Path | None,
         typer.Option(metavar="FOLDER", help="Write the pictures as files, too; without -o alone."),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="Of the pictures: svg or png.")] = "svg",
+    form: Annotated[str, typer.Option("--format", help="Of pictures: svg, png or pdf.")] = "svg",
 ) -> None:
     """Write a report to look at: one HTML file that works offline, and its pictures as files."""
+    from harness.analysis.run_comparison import Asked
     from harness.cli.report import write_report
 
     write_report(
         runs,
         output=output,
         title=title,
+        asked=Asked(score="", round=round_, by=by),
         baseline=baseline,
-        by=by,
         most_attempts=attempts,
         images=images,
         form=form,
@@ -347,6 +353,7 @@ def import_(
     import_file(file, form, name=name, task=task, score=score)
 
 
+app.add_typer(build, name="build")
 app.add_typer(cache, name="cache")
 app.command("mock")(mock)
 app.add_typer(data, name="data")

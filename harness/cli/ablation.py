@@ -13,14 +13,15 @@ from harness.analysis.question import Question
 from harness.assemble import measured
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataMissing, HarnessError, nearest
+from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import Claiming
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_table import ablation_table
 from harness.report.cells import inert
 from harness.store.reader import read_attempts
-from harness.store.run_folder import RunFolder, all_runs, run_name
+from harness.store.run_folder import RunFolder, run_name
+from harness.store.variants import find_variants
 
 FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
 
@@ -34,7 +35,7 @@ def show_ablation(
     """
     if form not in ("table", *FORMATS):
         raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
-    folders = _folders(name)
+    folders = find_variants(Settings().runs_dir, name)
     variants = [_variant(name, folder) for folder in folders]
     asked = Question(baseline=baseline, over=over, score=score, by=by)
     table = ablate(variants, asked)
@@ -48,48 +49,6 @@ def show_ablation(
         output.print(ablation_table(found))
     else:  # as it is: a file's lines are not to be folded
         sys.stdout.write(FORMATS[form](found))
-
-
-def _folders(name: str) -> list[RunFolder]:
-    """The runs of a file's variants, in the order in which they were begun."""
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml"):  # the run file itself: what it is called is meant
-        path = Path(path.stem)
-    root = path.parent if path.parent.name else Settings().runs_dir
-    runs = all_runs(root)
-    prefix = run_name(path.name, "?").removesuffix("?")
-    found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
-    if len(found) < 2:
-        there = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
-        if any(run.name == path.name for run in runs):
-            raise DataMissing(
-                f"The run {path.name!r} has no variants: there is nothing to compare it with.",
-                "Write variants: or matrix: into its run file (docs/run-files.md).",
-            )
-        bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
-        raise DataMissing(
-            f"There is {there} in {root}: nothing to compare.",
-            nearest(path.name, bases - {path.name})
-            or "Start some with a run file that has variants (docs/run-files.md).",
-        )
-    return sorted(found, key=lambda run: (_started(run), run.name))
-
-
-def _of_file(run: RunFolder, base: str) -> bool:
-    """Whether a run is a variant of the file of that name: not of another one, nor a copy.
-
-    base: may have the beginning of the variants' names after it (``FILE.gpt-4``).
-    """
-    variant = run.read_manifest().get("variant") or ""
-    if not variant:  # named by hand, or by a harness that did not say
-        return True
-    file = run.name.removesuffix(f".{variant}")
-    return file != run.name and (base == file or base.startswith(f"{file}."))
-
-
-def _started(run: RunFolder) -> float:
-    started = run.read_manifest().get("started_at")
-    return float(started) if isinstance(started, int | float) else float("inf")
 
 
 def _variant(base: str, folder: RunFolder) -> Variant:

@@ -28,7 +28,8 @@ from harness.report.comparison_table import comparison_table
 from harness.store.columns import AttemptTable
 from harness.store.findings import Findings, read_findings
 from harness.store.reader import read_names
-from harness.store.run_folder import RunFolder, find_run
+from harness.store.run_folder import RunFolder
+from harness.store.variants import find_runs
 from harness.store.whole import read_places
 
 FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
@@ -79,13 +80,10 @@ def compared(names: Sequence[str]) -> RunComparison:
 
 
 def _folders(names: Sequence[str]) -> list[RunFolder]:
-    folders = [find_run(Settings().runs_dir, name) for name in names]
-    own = [folder.name for folder in folders]
-    twice = {name for name in own if own.count(name) > 1}
-    if len(folders) < 2 or twice:
+    folders = find_runs(Settings().runs_dir, names)
+    if len(folders) < 2:
         raise ConfigError(
-            f"{twice.pop()!r} is named twice." if twice else "There is one run to compare.",
-            "Name two runs or more; 'harness ls' lists them.",
+            "There is one run to compare.", "Name two runs or more; 'harness ls' lists them."
         )
     return folders
 
@@ -100,7 +98,7 @@ def _compared(folders: Sequence[RunFolder], asked: Asked, baseline: str) -> RunC
 
 
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
-    metrics, attempts = measured(folder)
+    metrics, attempts = measured(folder, grouped=False)
     fingerprint = folder.read_manifest().get("fingerprint", {})
     return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts
 
@@ -117,7 +115,7 @@ def _findings(folder: RunFolder, round_: int | None) -> Findings:
 
 
 def _print_ids(one: Against, found: RunComparison) -> None:
-    for what, ids in (("more", one.better), ("less", one.worse)):
+    for what, ids in (("better", one.better), ("worse", one.worse)):
         _print_list(f"{one.run}, {what} than {found.baseline}", ids)
     for kind, change in one.constraints.items():
         for what, ids in (("fixed", change.fixed), ("broken", change.broken)):

@@ -16,8 +16,8 @@ from harness.exchange.attempt_rows import AttemptRows, ExportedRun
 from harness.exchange.comma_separated import write_csv
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
-from harness.exchange.output_file import whole
 from harness.exchange.parquet import write_parquet
+from harness.store.output_file import whole
 from harness.store.run_folder import RunFolder, find_run
 from harness.store.whole import read_places
 
@@ -74,6 +74,8 @@ def export_runs(names: Sequence[str], form: str, file: str) -> None:
 
 def _of_ending(file: str) -> str:
     """Raises: ConfigError where the file's name does not say what it is to be."""
+    if file == STDOUT:
+        return "csv"
     for form, endings in FORMATS.items():
         if file.lower().endswith(endings):
             return form

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.text import Text
 
+from harness.analysis.run_comparison import Asked
 from harness.assemble.reporting import report_on
 from harness.cli.console import messages
 from harness.config.settings import Settings
@@ -15,10 +16,13 @@ from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun
+from harness.store.output_file import check
 from harness.store.replacing import replacing
-from harness.store.run_folder import find_run
+from harness.store.variants import find_runs
 
-IMAGES = ("svg", "png")
+IMAGES = ("svg", "png", "pdf")
+
+_MOST_NAMED = 4
 
 
 def write_report(
@@ -26,8 +30,8 @@ def write_report(
     *,
     output: Path | None,
     title: str,
+    asked: Asked,
     baseline: str,
-    by: str,
     most_attempts: int | None,
     images: Path | None,
     form: str,
@@ -35,6 +39,8 @@ def write_report(
     """Write the report of runs, or its pictures.
 
     output: the page's file; by default ``report.html``, of one run in its folder.
+    asked: what is compared; without a score, what the runs are measured by, and without a
+        label, the first that they have.
     images: folder for the pictures; where it is given, no page is written unless output is.
 
     Raises: a `harness.errors.HarnessError`.
@@ -44,11 +50,12 @@ def write_report(
 
     if form not in IMAGES:
         raise ConfigError(f"There is no image format {form!r}.", nearest(form, IMAGES))
-    folders = [find_run(Settings().runs_dir, name) for name in names]
-    twice = {one.name for one in folders if [f.name for f in folders].count(one.name) > 1}
-    if twice:
-        raise ConfigError(f"{twice.pop()!r} is named twice.", "Name each run once.")
-    runs, comparison = report_on(folders, baseline, by)
+    folders = find_runs(Settings().runs_dir, names)
+    path = output or (folders[0].path if len(folders) == 1 else Path()) / "report.html"
+    _refuse_other_file(path)
+    if len(folders) == 1 and (baseline or asked.by):
+        raise ConfigError("There is one run: nothing to compare.", "Name two runs or more.")
+    runs, comparison = report_on(folders, asked, baseline)
     _refuse_nothing(runs)
     pictures = figures(runs, comparison)
     if images is not None:
@@ -56,11 +63,10 @@ def write_report(
         _write_images(pictures, images, form, only)
     if output is None and images is not None:
         return
-    path = output or (folders[0].path if len(folders) == 1 else Path()) / "report.html"
     write_page(
         path,
         Report(
-            title=title or ", ".join(run.name for run in runs),
+            title=title or _title([run.name for run in runs]),
             made_at=datetime.now(UTC),
             runs=runs,
             figures=pictures,
@@ -69,6 +75,26 @@ def write_report(
         ),
     )
     messages.print(Text(f"Report in {path}"), soft_wrap=True)
+
+
+def _title(names: Sequence[str]) -> str:
+    """The names, or of many, what they have in common."""
+    if len(names) <= _MOST_NAMED:
+        return ", ".join(names)
+    base = {name.partition(".")[0] for name in names}
+    return f"{base.pop()}: {len(names)} runs" if len(base) == 1 else f"{len(names)} runs"
+
+
+def _refuse_other_file(path: Path) -> None:
+    """Refuse to write over what is no report.
+
+    Raises: ConfigError; StoreFailed.
+    """
+    check(path)
+    if path.exists():
+        with path.open("rb") as file:
+            if file.read(15).lower() != b"<!doctype html>":
+                raise ConfigError(f"-o {path} is there and is no report.", "Name another file.")
 
 
 def _refuse_nothing(runs: Sequence[ReportedRun]) -> None:
@@ -81,7 +107,7 @@ def _refuse_nothing(runs: Sequence[ReportedRun]) -> None:
 
 def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:
     """Raises: StoreFailed."""
-    from harness.report.figures.images import as_png, as_svg
+    from harness.report.figures.images import as_pdf, as_png, as_svg
 
     remedy = "Make room or mend the permissions, or name another folder with --images."
     try:
@@ -89,7 +115,8 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
     except OSError as error:
         raise StoreFailed(f"Cannot make {folder}: {error.strerror}.", remedy) from None
     for one in pictures:
-        draw = as_svg if form == "svg" else as_png
+        draws: dict[str, Callable[..., str | bytes]] = {"svg": as_svg, "png": as_png, "pdf": as_pdf}
+        draw = draws[form]
         picture = draw(one, subtitle=subtitle)
         with replacing(folder / f"{one.name}.{form}", remedy) as temporary:
             temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)

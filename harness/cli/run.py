@@ -27,6 +27,7 @@ from harness.report.run_tables import run_tables
 from harness.report.runs_table import runs_table
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
+from harness.scoring.parsers.prompt_check import check_prompt
 from harness.store.run_folder import fresh_base, run_name
 
 BUDGET_SPENT = 3
@@ -82,6 +83,7 @@ def run_file(
                     variant=variant,
                 )
             )
+    _warn_of_prompts(jobs)
     if dry_run:
         show_outlooks(jobs, missing)
         return 0
@@ -109,6 +111,14 @@ def run_file(
     if len(results) == len(jobs) > 1 and code != INTERRUPTED:
         _compare(names, base)
     return code
+
+
+def _warn_of_prompts(jobs: Sequence[Job]) -> None:
+    """Say where a prompt does not ask for what its parser reads, before anything is paid for."""
+    faults = dict.fromkeys(fault for job in jobs for fault in check_prompt(job.task))
+    for fault in faults:
+        said = Text("The prompt and its parser: ", style="yellow").append_text(inert_text(fault))
+        messages.print(said, soft_wrap=True)
 
 
 def _show(

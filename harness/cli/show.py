@@ -8,7 +8,7 @@ from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.report.constraint_table import constraint_table
-from harness.report.run_tables import run_tables
+from harness.report.run_tables import heading, run_tables
 from harness.report.transcript import transcript
 from harness.store.findings import read_findings
 from harness.store.reader import read_instance
@@ -27,13 +27,15 @@ def show_constraints(name: str) -> None:
     Raises: DataMissing where the run's scores tell of none.
     """
     folder = find_run(Settings().runs_dir, name)
-    found = kinds(read_findings(folder.attempts, read_places(folder.attempts)))
+    findings = read_findings(folder.attempts, read_places(folder.attempts))
+    found = kinds(findings)
     if not found:
         raise DataMissing(
             f"The scores of the run {folder.name!r} tell of no base constraints.",
             f"See them all: harness show {folder.name}",
         )
-    output.print(constraint_table(found))
+    output.print(heading(measure(folder)))
+    output.print(constraint_table(found, findings.without))
 
 
 def show_instance(name: str, instance: str) -> None:

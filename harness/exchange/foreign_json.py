@@ -83,11 +83,11 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def number(value: Any, where: str) -> float | None:
-    """A finite number, or None where it is none or not a number.
+    """A finite number, or None where it is none, infinite or not a number.
 
     Raises: DataInvalid where it is too large to reckon with.
     """
-    if not isinstance(value, int | float) or value != value:
+    if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
         raise invalid(where, "a number that is too large")

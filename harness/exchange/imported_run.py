@@ -143,9 +143,14 @@ def refuse_existing(folder: RunFolder) -> None:
 
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
     keys: set[tuple[str, int]] = set()
+    rounds: set[tuple[str, int, int]] = set()
     with AttemptWriter(folder.attempts) as writer:
         for where, attempt in imported.attempts:
             _refuse_unusable(where, attempt)
+            named = (attempt.instance, attempt.sample, attempt.round)
+            if named in rounds:  # which of them counts is not for us to say
+                raise invalid(where, f"{attempt.instance[:80]!r} is there twice")
+            rounds.add(named)
             keys.add((attempt.instance, attempt.sample))
             writer.append(attempt)
     if not keys:

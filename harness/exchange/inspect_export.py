@@ -17,12 +17,12 @@ import msgspec
 
 from harness.analysis.metrics import Metrics
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataInvalid
 from harness.exchange.attempt_rows import ExportedRun
 from harness.exchange.conversation import samples
 from harness.exchange.inspect_header import inspect_header, model_name
 from harness.exchange.inspect_sample import inspect_sample, summary
-from harness.exchange.output_file import whole
+from harness.store.output_file import whole
 from harness.store.reader import read_names
 
 SUFFIXES = (".eval", ".json")
@@ -57,6 +57,10 @@ def _samples(run: ExportedRun, model: str, log_id: str) -> Iterator[dict[str, An
         yield inspect_sample(rounds, model, f"{log_id}-{number}")
 
 
+LONGEST_NAME = 60_000
+"""Bytes; a zip has two for the length of a member's name."""
+
+
 def _write_eval(path: Path, header: Mapping[str, Any], found: Iterator[dict[str, Any]]) -> None:
     with (
         tempfile.TemporaryFile(dir=path.parent) as summaries,  # one member is written at a time
@@ -68,6 +72,11 @@ def _write_eval(path: Path, header: Mapping[str, Any], found: Iterator[dict[str,
         log.writestr("_journal/start.json", encode(start))
         for sample in found:
             name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
+            if len(name.encode()) > LONGEST_NAME:
+                raise DataInvalid(
+                    f"The instance {name[8:80]!r}… has a name too long for a zip.",
+                    "Name a file that ends in .json with -o.",
+                )
             log.writestr(name, encode(sample))
             summaries.write((b"," if summaries.tell() else b"[") + encode(summary(sample)))
         summaries.write(b"]")

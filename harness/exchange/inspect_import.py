@@ -100,6 +100,10 @@ def _own(log: InspectLog, own: Mapping[str, Any], task: str) -> Imported:
     return Imported(format="inspect", config=run, manifest=told, attempts=attempts())
 
 
+MOST_MISSING = 200_000
+"""Samples that a log names and does not hold: a few words in a header can name millions."""
+
+
 class _Survey:
     """What must be known of all samples before the first is written."""
 
@@ -138,10 +142,16 @@ class _Survey:
                     labels[label] = None
         self.labels = [label for label, groups in labels.items() if groups]
         listed = sequence(mapping(evaluated.get("dataset")).get("sample_ids"))
+        if len(listed) * self.epochs > len(self.seen) + MOST_MISSING:
+            raise invalid(
+                str(log.path),
+                f"it names {len(listed):,} samples of {self.epochs:,} epochs and holds "
+                f"{len(self.seen):,} of them",
+            )
         self.missing = [
             (encodable(str(name)), epoch)
             for name in listed
-            for epoch in range(1, min(self.epochs, 1000) + 1)
+            for epoch in range(1, self.epochs + 1)
             if (encodable(str(name)), epoch) not in self.seen
         ]
         self.verdicts.decide()

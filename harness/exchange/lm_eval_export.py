@@ -19,8 +19,8 @@ import msgspec
 from harness.config.run_file import RunFile
 from harness.exchange.attempt_rows import ExportedRun
 from harness.exchange.conversation import followed, samples
-from harness.exchange.output_file import whole
 from harness.records import Attempt
+from harness.store.output_file import whole
 
 VERDICT = "acc"
 """The metric that says whether a sample passed."""

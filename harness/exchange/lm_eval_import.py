@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.exchange.foreign_json import MOST_WHOLE, json_lines, opened, parse, text
+from harness.exchange.foreign_json import MOST_WHOLE, invalid, json_lines, opened, parse, text
 from harness.exchange.imported_run import Imported, config, manifest
 from harness.exchange.lm_eval_line import Line
 from harness.exchange.verdicts import Found, Verdicts
@@ -85,10 +85,14 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 def _documents(path: Path) -> dict[tuple[str, str, int], _Document]:
     lines: list[tuple[_Document, str, list[tuple[str, Found]]]] = []
     documents: dict[tuple[str, str, int], _Document] = {}
+    told: set[tuple[tuple[str, str, int], str]] = set()
     for number, offset, content in json_lines(path):
         where = f"{path}, line {number}"
         line = Line(parse(content, where), where)
         key = (line.doc_id, line.doc_hash, line.sample)
+        if (key, line.filter) in told:  # which of them counts is not for us to say
+            raise invalid(where, f"the document {line.doc_id[:80]!r} is there twice")
+        told.add((key, line.filter))
         document = documents.setdefault(key, _Document(offset, number, *key))
         lines.append((document, line.filter, list(line.metrics())))
     several = len({reading for _, reading, _ in lines}) > 1

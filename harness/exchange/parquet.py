@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import StoreFailed
 from harness.exchange.attempt_rows import AttemptRows, Cell, Kind
-from harness.exchange.output_file import whole
+from harness.store.output_file import whole
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

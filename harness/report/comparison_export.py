@@ -50,18 +50,20 @@ def as_markdown(found: RunComparison) -> str:
 
 
 def as_latex(found: RunComparison) -> str:
-    """A tabular of the runs, or of the groups where there are any (package booktabs)."""
-    rows = [row for row in _rows(found) if row[1]] or list(_rows(found))
-    name = rows[0][1] or "run"
+    """A tabular of the runs, each with its groups and constraints below (package booktabs)."""
     lines = [
         r"\begin{tabular}{l" + "r" * len(HEADINGS) + "}",
         r"\toprule",
-        " & ".join(map(_latex, [name, *HEADINGS])) + r" \\",
-        r"\midrule",
+        " & ".join(map(_latex, ["run", *HEADINGS])) + r" \\",
     ]
-    for run, label, group, _, one in rows:
-        shown = f"{run}: {group}" if label and len(found.others) > 1 else group or run
-        lines.append(" & ".join(map(_latex, [shown, *cells(one)])) + r" \\")
+    before = None
+    for run, label, group, marks, one in _rows(found):
+        if (run, label) != before:
+            lines.append(r"\midrule")
+            before = run, label
+        name = group if label else " ".join([run, *(f"({mark})" for mark in marks)])
+        indent = r"\quad " if label else ""
+        lines.append(indent + " & ".join(map(_latex, [name, *cells(one)])) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 

@@ -8,7 +8,7 @@ from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.ablation_figures import p_value, whole
 from harness.report.cells import UNKNOWN
 
-HEADINGS = ("n", "baseline", "run", "difference", "95%", "p", "more", "less")
+HEADINGS = ("n", "baseline", "run", "difference", "95%", "p", "better", "worse")
 
 
 def cells(found: Comparison) -> list[str]:
@@ -31,8 +31,8 @@ def cells(found: Comparison) -> list[str]:
 def missing(found: Comparison) -> str:
     """What is not in the figures; empty where nothing is missing."""
     told = {
-        "only in the baseline": found.only_first,
-        "only in the run": found.only_second,
+        "instances that only the baseline has": found.only_first,
+        "that only the run has": found.only_second,
         "not judged": found.not_judged,
     }
     return ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
@@ -43,7 +43,9 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
     found = one.overall
     told = []
     if lacking := missing(found):
-        told.append(f"Left out, and not taken for failures: {lacking} instances.")
+        told.append(f"Left out, and not taken for failures: {lacking}.")
+    if found.n and found.n_clusters < 2:
+        told.append("One cluster: nothing can be said of how sure this is.")
     if found.stderr is not None:
         told.append(
             f"Standard error {found.stderr:.4f} over {found.n_clusters:,} clusters; "
@@ -56,10 +58,16 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
         told.append(
             f"With so many, a true difference of {found.detectable:.4f} shows in 80% of cases"
             + (
-                f"; for the one that was seen {found.needed:,} instances would do."
+                f"; one as large as this would show with {found.needed:,} instances."
                 if found.needed is not None
                 else "."
             )
+        )
+    if any(one.without_constraints):
+        of_base, of_run = one.without_constraints
+        told.append(
+            f"Without constraints, and left out there: {of_base:,} samples of the baseline, "
+            f"{of_run:,} of the run (refused, empty or failed)."
         )
     if one.ranking is not None and one.ranking.tau_b is not None:
         ranking = one.ranking
@@ -81,7 +89,7 @@ def captions(comparison: RunComparison) -> list[str]:
     unit = f"groups of {whole(asked.cluster)!r}" if asked.cluster else "prompts"
     told = [
         f"{what} of {when}, run minus baseline, over the instances that both have; each instance "
-        f"weighs the same, and {unit} are the statistical units. more, less: instances."
+        f"weighs the same, and {unit} are the statistical units. better, worse: instances."
     ]
     several = len(comparison.others) > 1
     if several:
@@ -92,8 +100,8 @@ def captions(comparison: RunComparison) -> list[str]:
         told.append(f"p of the groups by {how} over all {groups}.")
     if any(one.constraints for one in comparison.others):
         told.append(
-            "constraint: its kind, values left out; a pair is a constraint of an instance; more, "
-            "less: met more often, and less; p by Benjamini and Hochberg over a run's kinds."
+            "constraint: its kind, values left out; a pair is a constraint of an instance; better, "
+            "worse: met more often, and less; p by Benjamini and Hochberg over a run's kinds."
         )
     return [*told, *map(whole, comparison.notes)]
 

@@ -21,7 +21,7 @@ from harness.report.comparison_figures import HEADINGS, captions, cells, details
 
 LEAST_NAME = 20
 
-_EXPENDABLE = ("less", "more", "baseline", "run", "n")
+_EXPENDABLE = ("n", "baseline", "run", "worse", "better", "p", "95%")
 """What is left out for want of room, in this order."""
 
 

@@ -15,8 +15,11 @@ from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN, empty_table, figure, with_error
 
 
-def constraint_table(kinds: Sequence[ConstraintKind]) -> RenderableType:
-    """A row for each kind, with what its failures are."""
+def constraint_table(kinds: Sequence[ConstraintKind], without: int = 0) -> RenderableType:
+    """A row for each kind, with what its failures are.
+
+    without: samples whose scores tell of no constraint.
+    """
     table = empty_table()
     table.add_column("constraint", ratio=3)
     for heading in ("n", "failed", "met ± s.e.", "95%"):
@@ -38,10 +41,16 @@ def constraint_table(kinds: Sequence[ConstraintKind]) -> RenderableType:
         table,
         Text(
             "Of each sample's last round. n: constraints that were checked, values left out of "
-            "their text. failures: observed minus wanted, or the most frequent one.",
+            "their text, each for itself, also where another one would do (or). failures: "
+            "observed minus wanted, or the most frequent one.",
             style="dim",
         ),
+        *([Text(_left_out(without), style="yellow")] if without else []),
     )
+
+
+def _left_out(without: int) -> str:
+    return f"{without:,} samples have none that was checked (refused, empty, failed): left out."
 
 
 def _failures(one: ConstraintKind) -> str:

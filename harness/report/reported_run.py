@@ -27,6 +27,7 @@ class ReportedRun:
     latencies: None where no call was timed.
     constraints: how often each kind of base constraint was met; none where the task
         tells none.
+    without_constraints: samples whose scores tell of none, where others' do.
     effects: of the task (`harness.ports.Pictured`).
     """
 
@@ -40,8 +41,14 @@ class ReportedRun:
     latencies: Latencies | None
     constraints: Sequence[ConstraintKind]
     effects: Sequence[Effect]
+    without_constraints: int = 0
 
     @property
     def attempts(self) -> AttemptTable:
         """As columns."""
         return self.places.attempts
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its answers were recorded before, by another: nothing was timed or paid."""
+        return self.manifest.get("backend") == "replay"

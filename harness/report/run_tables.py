@@ -40,7 +40,7 @@ _MOST_K = 7
 
 def run_tables(metrics: Metrics) -> RenderableType:
     """Everything about one run: headline, scores, groups, pass@k, rounds, outcomes, cost."""
-    parts: list[RenderableType] = [_header(metrics), _headline(metrics)]
+    parts: list[RenderableType] = [heading(metrics), _headline(metrics)]
     if telling := _telling(metrics):
         parts.append(_scores_table(metrics, telling))
     parts += [GroupTable(metrics, label) for label in metrics.groups]
@@ -52,12 +52,15 @@ def run_tables(metrics: Metrics) -> RenderableType:
     return Group(parts[0], *(line for part in parts[1:] for line in ("", part)))
 
 
-def _header(metrics: Metrics) -> Text:
+def heading(metrics: Metrics) -> Text:
+    """Names of the run, and what must be said of it."""
     names = [metrics.run, metrics.task] + ([metrics.model] if metrics.model else [])
     title = Text("  ").join(inert(name) for name in names)
     title.stylize("bold")
-    # The mark comes first, so that no narrow terminal cuts it off.
-    return one_line(SIMULATED, Text("  "), title) if metrics.simulated else one_line(title)
+    # The marks come first, so that no narrow terminal cuts them off.
+    marks = [SIMULATED] if metrics.simulated else []
+    marks += [] if metrics.complete else [Text("INCOMPLETE", style="bold yellow")]
+    return one_line(*(part for mark in marks for part in (mark, Text("  "))), title)
 
 
 def _headline(metrics: Metrics) -> Table:

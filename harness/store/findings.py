@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import msgspec
 
 from harness.store.columns import AttemptTable, name_digest
 from harness.store.gathering import Attempts
+from harness.store.reader import LARGEST
 from harness.store.whole import Places, read_lines
 
 LABEL = "constraint"
@@ -51,14 +53,16 @@ class Findings:
     """The constraints of each sample's last round.
 
     table: each constraint of an instance is a row like an instance: its kind is its group
-        of `LABEL`, ``passed`` whether it was met, and its cluster the instance's.
+        of `LABEL`, ``passed`` whether it was met, its cluster and other groups the instance's.
     misses: by kind.
     of: of which scores there are constraints, and at which place of the score's list.
+    without: samples that tell of none: refused, empty, failed.
     """
 
     table: AttemptTable
     misses: Mapping[str, Misses]
-    of: frozenset[tuple[str, int]] = frozenset()
+    of: frozenset[tuple[str, int]]
+    without: int
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Digest in the table to the name of the instance that has the constraint.
@@ -81,8 +85,11 @@ def read_findings(path: Path, places: Places, round_: int | None = None) -> Find
     Raises: as `harness.store.reader.read_columns`.
     """
     gathered, misses, of = Attempts(), dict[str, Misses](), set[tuple[str, int]]()
+    without = 0
     for line in read_lines(path, places, _Line, places.last_rounds(round_)):
-        for name, place, found in _constraints(line):
+        constraints = list(_constraints(line))
+        without += not constraints
+        for name, place, found in constraints:
             kind = _kind(found)
             if kind not in misses and len(misses) >= MOST_KINDS:
                 kind = OTHERS
@@ -92,13 +99,13 @@ def read_findings(path: Path, places: Places, round_: int | None = None) -> Find
                 _row_name(line.instance, name, place),
                 line.sample,
                 1,
-                groups=msgspec.json.encode({LABEL: kind}),
+                groups=msgspec.json.encode({**line.groups, LABEL: kind}),
                 cluster=line.cluster,
                 outcome="ok",
                 passed=found.passed,
                 scores={},
             )
-    return Findings(gathered.table()[0], misses, frozenset(of))
+    return Findings(gathered.table()[0], misses, frozenset(of), without)
 
 
 def _row_name(instance: str, score: str, place: int) -> str:
@@ -113,6 +120,7 @@ class _Line(msgspec.Struct, gc=False):
     instance: str
     sample: int
     cluster: str
+    groups: dict[str, str]
     scores: dict[str, _Score] = {}
 
 
@@ -153,7 +161,12 @@ def _count(found: _Constraint, misses: Misses) -> None:
     if found.passed is not False:
         return
     if _is_number(found.observed) and _is_number(found.target):
-        _add(misses.off_by, found.observed - found.target)
+        try:
+            difference = float(found.observed) - float(found.target)
+        except OverflowError:  # of hundreds of digits
+            difference = inf
+        if abs(difference) <= LARGEST:
+            _add(misses.off_by, difference)
     if found.reason:
         _add(misses.reasons, found.reason[:_LONGEST])
 

@@ -1,5 +1,7 @@
 """Clustered standard errors, against computations of another kind."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -115,17 +117,32 @@ def test_wilson_agrees_with_scipy(n: int, data: st.DataObject) -> None:
     assert wilson(passed, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
-@given(st.lists(st.integers(0, 30), min_size=2, max_size=25))
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=25))
 def test_degrees_are_satterthwaites(sizes: list[int]) -> None:
-    assume(sum(size > 0 for size in sizes) > 1)
-    found = degrees_of_freedom(np.array(sizes))
-    there = [size for size in sizes if size]
-    assert found == pytest.approx(satterthwaite(there), rel=1e-9)
+    found = degrees_of_freedom(np.bincount(sizes))
+    assert found == pytest.approx(satterthwaite(sizes), rel=1e-9)
     # At most what clusters of one size have; at least those of two.
-    assert 1 - 1e-9 <= found <= len(there) - 1 + 1e-9
+    assert 1 <= found <= len(sizes) - 1
+
+
+@given(
+    st.lists(st.sampled_from([1, 1, 1, 2, 5, 1_000, 50_000, 1_000_000]), min_size=2, max_size=12)
+)
+def test_degrees_of_lopsided_clusters(sizes: list[int]) -> None:
+    # In fractions, which lose nothing where one cluster holds nearly all.
+    shares = [Fraction(size, sum(sizes)) for size in sizes]
+    q = sum(share**2 for share in shares)
+    own = [w**2 * ((1 - w) ** 2 + q - w**2) for w in shares]
+    others = [
+        v * w * (q - v - w) for i, v in enumerate(shares) for j, w in enumerate(shares) if i != j
+    ]
+    expected = sum(own) ** 2 / (sum(s**2 for s in own) + sum(s**2 for s in others))
+    found = degrees_of_freedom(np.bincount(sizes))
+    assert found == pytest.approx(float(expected), rel=1e-9)
+    assert 1 <= found <= len(sizes) - 1
 
 
 def test_clusters_of_one_size_have_the_usual_degrees() -> None:
-    assert degrees_of_freedom(np.full(12, 7)) == pytest.approx(11)
-    assert clustered_mean(np.array([1, 0, 1]), np.array([0, 1, 2])).degrees == pytest.approx(2)
+    assert degrees_of_freedom(np.bincount([7] * 12)) == 11
+    assert clustered_mean(np.array([1, 0, 1]), np.array([0, 1, 2])).degrees == 2
     assert clustered_mean(np.array([1, 0]), np.array([3, 3])).degrees is None

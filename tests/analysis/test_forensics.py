@@ -28,7 +28,9 @@ def findings(make: Make, tmp_path: Path):
                         {"constraint": "few commas", "passed": few},
                     ]
                     score = Score(count == 5, details={"constraints": details})
-                    writer.append(make(instance, True, sample=sample, scores={"rules": score}))
+                    half = {"half": str(len(instance) % 2)}
+                    told = {"rules": score}
+                    writer.append(make(instance, True, sample=sample, scores=told, groups=half))
         return read_findings(path, read_places(path))
 
     return findings
@@ -67,6 +69,15 @@ def test_what_was_fixed_and_broken(findings) -> None:
     assert (changes["few commas"].fixed, changes["few commas"].broken) == (["y"], [])
     # Without names, the counts alone.
     assert compare_kinds(first, second)["few commas"].fixed == []
+
+
+def test_a_coarser_unit(findings, make) -> None:
+    first = findings("first", **{f"i{n}": [4] for n in range(12)})
+    second = findings("second", **{f"i{n}": [5] for n in range(12)})
+    alone = compare_kinds(first, second)["with exactly N words"].comparison
+    assert alone.n_clusters == 12
+    together = compare_kinds(first, second, cluster="half")["with exactly N words"].comparison
+    assert (together.n, together.n_clusters, together.method) == (12, 2, "none")
 
 
 def test_p_values_are_those_of_a_search(findings) -> None:

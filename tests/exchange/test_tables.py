@@ -16,9 +16,9 @@ from harness.errors import ConfigError, StoreFailed
 from harness.exchange import parquet
 from harness.exchange.attempt_rows import AttemptRows
 from harness.exchange.comma_separated import write_csv
-from harness.exchange.output_file import whole
 from harness.exchange.parquet import write_parquet
 from harness.records import Attempt, Score, Usage
+from harness.store.output_file import whole
 from tests.exchange.made import attempt, attempts, run
 
 

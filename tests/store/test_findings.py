@@ -76,6 +76,26 @@ def test_the_last_round_counts_or_the_one_that_is_asked_for(tmp_path: Path) -> N
     assert {kind: sorted(rows) for kind, rows in first.items()} == {"with exactly N words": [0, 1]}
 
 
+def test_samples_that_tell_of_none_are_counted(tmp_path: Path) -> None:
+    found = findings(
+        tmp_path / "a",
+        attempt("a", {"constraints": [words(1, 2, False)]}),
+        attempt("b", {}),
+        attempt("b", {"constraints": []}, sample=1),
+    )
+    assert (len(found.table), found.without) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("observed", "target"), [(10**400, 1.5), (1e308, -1e308), (10**400, 10**399), (1e200, 1)]
+)
+def test_a_difference_that_is_no_number_is_not_counted(
+    tmp_path: Path, observed: float, target: float
+) -> None:
+    details = {"constraints": [words(observed, target, False, kind="k")]}
+    assert not findings(tmp_path / "a", attempt("a", details)).misses["k"].off_by
+
+
 def test_a_superseded_line_is_none(tmp_path: Path) -> None:
     found = findings(
         tmp_path / "a",

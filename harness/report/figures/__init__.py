@@ -45,7 +45,7 @@ def _figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
     yield from effect_figures(runs)
     yield from heat_map_figures(runs)
     yield from comparison_figures(runs, comparison)
-    yield from constraint_figures(runs)
+    yield from constraint_figures(runs, comparison)
     yield from outcome_figures(runs)
     yield from cost_figures(runs)
 

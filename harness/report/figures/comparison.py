@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from harness.analysis.comparison import Comparison
 from harness.analysis.question import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
@@ -38,10 +40,11 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     ]
     pass_rate = comparison.asked.score == PASS_RATE
     what = "pass rate" if pass_rate else whole(comparison.asked.score)
+    rounds = looked_at(comparison)
     by = whole(comparison.asked.by) if kept else "instances"
     plan = Plan(
         heading=by,
-        value=f"difference in {what}",
+        value=f"difference in {what}" + (f" of {rounds}" if runs.several_rounds else ""),
         rows=list(names.values()),
         of="instances",
         levels=_levels(names, by) if kept else {},
@@ -49,17 +52,35 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         difference=True,
     )
     only = f" The {len(kept)} largest of {len(sizes):,} groups." if len(sizes) > len(kept) else ""
-    told = " ".join(captions(comparison))
+    what_is_drawn, of_p = _captions(comparison, groups=bool(kept))
     yield runs.figure(
         "comparison",
-        f"Difference to {baseline}",
-        f"Dots: {told}{only} {BARS} Dashed line: no difference; intervals are each for itself, "
-        "p is adjusted.",
+        runs.titled(f"difference to {runs.short[baseline]}", rounds),
+        f"Dots: {what_is_drawn}{only} {BARS} Dashed line: no difference; intervals are each for "
+        f"itself.{of_p}",
         chart(dots, plan, runs),
         *table(dots, plan),
         present=[baseline, *(one.run for one in dots)],
         section="comparison",
     )
+
+
+def looked_at(comparison: RunComparison | None) -> str:
+    """Which of each sample's rounds is looked at, where there are several."""
+    last = comparison.asked.round if comparison is not None else None
+    return {None: "last rounds", 1: "first answers"}.get(last, f"last rounds up to {last}")
+
+
+def _captions(comparison: RunComparison, *, groups: bool) -> tuple[str, str]:
+    """What the dots are, and how p is adjusted: nothing of what is only in the tables."""
+    drawn = replace(
+        comparison,
+        asked=comparison.asked if groups else replace(comparison.asked, by=""),
+        others=[replace(one, constraints={}) for one in comparison.others],
+        notes=[],
+    )
+    first, *of_p = captions(drawn)
+    return first, f" In tooltips and table: {' '.join(of_p)}" if of_p else ""
 
 
 def _levels(names: Mapping[str, str], by: str) -> dict[str, list[str]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analysis.forensics import MOST_REASONS, ConstraintKind
+from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
+from harness.report.figures.comparison import looked_at
 from harness.report.figures.dots import BARS, Dot, Plan, chart, table
 from harness.report.figures.misses import miss_chart, miss_rows
-from harness.report.figures.names import counted, natural, shown, slug
+from harness.report.figures.names import counted, kinds_on_axis, natural, shown, slug
 from harness.report.figures.rates import MOST_GROUPS, units
 from harness.report.figures.runs import Runs
 
@@ -19,18 +21,20 @@ Kinds = Mapping[str, Mapping[str, ConstraintKind]]
 """Kind, then shown name of a run, to how often it is met."""
 
 
-def constraint_figures(runs: Runs) -> Iterator[Figure]:
+def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
     """The share that is met by kind, and a histogram for the kinds with most numeric misses."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
             found.setdefault(one.kind, {})[runs.shown(run)] = one
     if found:
-        yield _met(runs, found)
-        yield from _misses(runs, found)
+        # Where runs are compared, it is what the comparison looks at.
+        rounds = looked_at(comparison)
+        yield _met(runs, found, rounds)
+        yield from _misses(runs, found, rounds)
 
 
-def _met(runs: Runs, found: Kinds) -> Figure:
+def _met(runs: Runs, found: Kinds, rounds: str) -> Figure:
     sizes = {kind: sum(one.n for one in of.values()) for kind, of in found.items()}
     kept = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))[:MOST_GROUPS]
     kept.sort(key=natural)
@@ -43,7 +47,8 @@ def _met(runs: Runs, found: Kinds) -> Figure:
         for kind in kept
         for run, one in found[kind].items()
     ]
-    plan = Plan("constraint", "share met", list(names.values()), of="constraints")
+    labels = kinds_on_axis(names.values())
+    plan = Plan("constraint", "share met", list(names.values()), of="constraints", labels=labels)
     only = (
         f" The {len(kept)} most frequent of {len(found):,} kinds." if len(kept) < len(found) else ""
     )
@@ -52,9 +57,10 @@ def _met(runs: Runs, found: Kinds) -> Figure:
         total[one.run] = total.get(one.run, 0) + one.n
     return runs.figure(
         "constraints",
-        "Base constraints met, by kind",
-        "Dots: share of the base constraints of a kind that each sample's last round meets, each "
-        f"constraint weighing the same.{only} {BARS} {counted(total, 'constraints')} {units()}",
+        runs.titled("base constraints met, by kind", rounds),
+        f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, each "
+        f"constraint weighing the same.{only}{_without(runs)} {BARS} "
+        f"{counted(total, 'constraints')} {units()}",
         chart(dots, plan, runs),
         *table(dots, plan),
         present={one.run for one in dots},
@@ -62,7 +68,15 @@ def _met(runs: Runs, found: Kinds) -> Figure:
     )
 
 
-def _misses(runs: Runs, found: Kinds) -> Iterator[Figure]:
+def _without(runs: Runs) -> str:
+    left_out = {runs.shown(r): r.without_constraints for r in runs.every if r.without_constraints}
+    if not left_out:
+        return ""
+    told = ", ".join(f"{run} {count:,}" for run, count in left_out.items())
+    return f" Samples without any (refused, empty, failed) are left out: {told}."
+
+
+def _misses(runs: Runs, found: Kinds, rounds: str) -> Iterator[Figure]:
     numeric = {
         kind: {run: one.off_by for run, one in of.items() if one.off_by}
         for kind, of in found.items()
@@ -73,22 +87,28 @@ def _misses(runs: Runs, found: Kinds) -> Iterator[Figure]:
     )
     names = shown(most)
     for kind in most[:MOST_KINDS]:
-        yield _miss(runs, names[kind], numeric[kind])
+        yield _miss(runs, names[kind], numeric[kind], rounds)
 
 
-def _miss(runs: Runs, kind: str, off_by: Mapping[str, Mapping[float, int]]) -> Figure:
+def _miss(runs: Runs, kind: str, off_by: Mapping[str, Mapping[float, int]], rounds: str) -> Figure:
     n = {run: sum(of.values()) for run, of in off_by.items()}
     cut = [run for run, of in off_by.items() if len(of) >= MOST_REASONS]
     only = f" Of {', '.join(cut)} only the {MOST_REASONS} most frequent misses." if cut else ""
     headings: Sequence[str] = ("run", "off by", "misses")
+    in_which = f" in {rounds}" if runs.several_rounds else ""
     return runs.figure(
         f"off_by_{slug(kind)}",
-        f"How far off: {kind}",
-        "Bars: failed constraints of this kind by observed minus wanted, of each sample's last "
-        f"round; below 0 is too few. {counted(n, 'misses')}{only} The unit is the constraint.",
+        f"How far off{in_which}: {kind}",
+        "Bars: failed constraints of this kind by observed minus wanted"
+        f"{_of(runs, rounds)}; below 0 is too few. {counted(n, 'misses')}{only} The unit is the "
+        "constraint.",
         miss_chart(off_by, runs),
         headings,
         miss_rows(off_by),
         off_by,
         section="constraints",
     )
+
+
+def _of(runs: Runs, rounds: str) -> str:
+    return f", of {rounds}" if runs.several_rounds else ""

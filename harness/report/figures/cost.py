@@ -13,12 +13,10 @@ from harness.report.figures.dots import STEP
 from harness.report.figures.names import counted, interval, number, on_axis
 from harness.report.figures.rates import units
 from harness.report.figures.runs import Runs, name_axis, specification
+from harness.report.figures.scales import number_axis, number_scale
 
 PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)
 """Those that are drawn."""
-
-WIDE = 50
-"""From so many times as much on, an axis is logarithmic."""
 
 
 def cost_figures(runs: Runs) -> Iterator[Figure]:
@@ -29,7 +27,11 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _latency(runs: Runs) -> Iterator[Figure]:
-    timed = {runs.shown(run): run.latencies for run in runs.every if run.latencies is not None}
+    timed = {
+        runs.shown(run): run.latencies
+        for run in runs.every
+        if run.latencies is not None and not run.recorded
+    }
     if not timed:
         return
     values, rows = [], []
@@ -38,13 +40,14 @@ def _latency(runs: Runs) -> Iterator[Figure]:
             seconds = latencies.quantiles[percentile]
             texts = {"at": f"{percentile}", "took": number(seconds)}
             values.append(
-                {"run": run, "seconds": seconds, "share": percentile / 100, "name": run} | texts
+                {"name": run, "key": runs.keys[run], "seconds": seconds}
+                | {"share": percentile / 100, **texts}
             )
             rows.append([run, *texts.values()])
     headings = ["run", "percentile", "seconds"]
     seconds = [one["seconds"] for one in values]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("seconds:Q", scale=_scale(seconds), axis=_axis(seconds, "seconds")),
+        x=alt.X("seconds:Q", scale=number_scale(seconds), axis=number_axis(seconds, "seconds")),
         y=alt.Y(
             "share:Q",
             scale=alt.Scale(domain=[0, 1]),
@@ -62,7 +65,7 @@ def _latency(runs: Runs) -> Iterator[Figure]:
         "How long calls took",
         "Lines: share of calls that took no longer; points: percentiles, joined by straight "
         "lines. Each call once, without those from the cache and failed ones. The unit is the "
-        f"call. {counted(n, 'calls')}",
+        f"call. {counted(n, 'calls')}{_left_out(runs, 'timed')}",
         specification(alt.layer(line, mark).properties(width="container", height=220)),
         headings,
         rows,
@@ -79,7 +82,7 @@ def _tokens(runs: Runs) -> Iterator[Figure]:
     }
     if not counted:
         return
-    axis = on_axis(counted)
+    axis = on_axis(counted, runs.short)
     values, rows = [], []
     for run, metrics in counted.items():
         assert metrics.usage is not None
@@ -89,7 +92,10 @@ def _tokens(runs: Runs) -> Iterator[Figure]:
             ("output", metrics.usage.output_tokens),
         ):
             texts = {"count": f"{tokens:,}", "calls": f"{of:,} of {metrics.n_calls:,}"}
-            values.append({"row": axis[run], "run": run, "kind": kind, "tokens": tokens} | texts)
+            values.append(
+                {"row": axis[run], "run": run, "key": runs.keys[run], "kind": kind}
+                | {"tokens": tokens, **texts}
+            )
             rows.append([run, kind, *texts.values()])
     headings = ["run", "tokens", "count", "calls counted"]
     chart = (
@@ -128,33 +134,35 @@ def _tokens(runs: Runs) -> Iterator[Figure]:
 
 
 def _cost(runs: Runs) -> Iterator[Figure]:
-    priced = [run for run in runs.every if run.metrics.cost_usd]
+    priced = [run for run in runs.every if run.metrics.cost_usd and not run.recorded]
     if len(priced) < 2:
         return
     values: list[dict[str, Any]] = []
     rows = []
     for run in priced:
         cost = run.metrics.cost_usd or 0.0
-        part = runs.measured(run).get(())
+        part = runs.measured(run, last=True).get(())
         if part is None or part.mean is None:
             continue
         name = runs.shown(run)
         texts = [usd(cost), number(part.mean), interval(part.ci95), f"{part.n:,}"]
         low, high = part.ci95 or (None, None)
         values.append(
-            {"run": name, "cost": cost, "value": part.mean, "low": low, "high": high, "name": name}
+            {"name": name, "key": runs.keys[name], "cost": cost}
+            | {"value": part.mean, "low": low, "high": high}
             | dict(zip(("sum", "figure", "between", "n"), texts, strict=True))
         )
         rows.append([name, *texts])
     if len(values) < 2:
         return
-    headings = ["run", "cost", runs.value, "95% interval", "samples"]
+    value = f"{runs.what} of last rounds" if runs.several_rounds else runs.what
+    headings = ["run", "cost", value, "95% interval", "samples"]
     costs = [one["cost"] for one in values]
-    present = [one["run"] for one in values]
+    present = [one["name"] for one in values]
     fractions = all(0 <= one["value"] <= 1 for one in values)
     scale = alt.Scale(domain=[0, 1]) if fractions else alt.Scale(zero=False)
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("cost:Q", scale=_scale(costs), axis=_axis(costs, "cost, US dollars")),
+        x=alt.X("cost:Q", scale=number_scale(costs), axis=number_axis(costs, "cost, US dollars")),
         color=runs.colour(present),
         tooltip=_tooltip(["name", "sum", "figure", "between", "n"], headings),
     )
@@ -164,14 +172,14 @@ def _cost(runs: Runs) -> Iterator[Figure]:
         .encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     )
     mark = base.mark_point(filled=True, size=80, opacity=1).encode(
-        y=alt.Y("value:Q", scale=scale, axis=alt.Axis(title=runs.value, tickCount=5)),
+        y=alt.Y("value:Q", scale=scale, axis=alt.Axis(title=value, tickCount=5)),
         shape=runs.shape(present),
     )
     yield runs.figure(
         "cost_rate",
-        f"Cost against {runs.value}",
-        f"Points: {runs.value} of {runs.which_answers}, and what all calls of the run cost, each "
-        f"once. Bars: 95% interval. {units()}",
+        f"Cost against {value}",
+        f"Points: {value}, and what all calls of the run cost, each "
+        f"once. Bars: 95% interval. {units()}{_left_out(runs, 'paid for')}",
         specification(alt.layer(bar, mark).properties(width="container", height=220)),
         headings,
         rows,
@@ -180,19 +188,9 @@ def _cost(runs: Runs) -> Iterator[Figure]:
     )
 
 
-def _wide(values: Sequence[float]) -> bool:
-    return min(values) > 0 and max(values) / min(values) > WIDE
-
-
-def _scale(values: Sequence[float]) -> alt.Scale:
-    if _wide(values):
-        return alt.Scale(type="log", nice=False, padding=8)
-    return alt.Scale(zero=True)
-
-
-def _axis(values: Sequence[float], title: str) -> alt.Axis:
-    told = f"{title} (logarithmic)" if _wide(values) else title
-    return alt.Axis(title=told, tickCount=4, format="~g", grid=True)
+def _left_out(runs: Runs, of: str) -> str:
+    recorded = [runs.shown(run) for run in runs.every if run.recorded]
+    return f" Without {', '.join(recorded)}: recorded answers were not {of}." if recorded else ""
 
 
 def _tooltip(fields: Sequence[str], titles: Sequence[str]) -> list[Any]:

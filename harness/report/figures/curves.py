@@ -54,7 +54,7 @@ def chart(
     last = max((one.at for one in points), default=1)
     ticks = list(range(1, last + 1, ceil(last / _TICKS)))
     axis = alt.Axis(title=at, format="d", values=ticks, grid=False)
-    base = alt.Chart(alt.InlineData(values=[_datum(one) for one in points])).encode(
+    base = alt.Chart(alt.InlineData(values=[_datum(one, runs) for one in points])).encode(
         x=alt.X("at:Q", axis=axis, scale=alt.Scale(domain=[1, last], nice=False, padding=6)),
         color=runs.colour(present),
         detail=["kind:N", "run:N"],
@@ -89,12 +89,13 @@ def _texts(one: Point) -> list[str]:
     ]
 
 
-def _datum(one: Point) -> dict[str, Any]:
+def _datum(one: Point, runs: Runs) -> dict[str, Any]:
     low, high = one.ci95 or (None, None)
     _, value, error, between, n = _texts(one)
     return {
         "kind": one.kind,
         "run": one.run,
+        "key": runs.keys[one.run],
         "at": one.at,
         "value": one.value,
         "low": low,

@@ -16,11 +16,13 @@ from harness.analysis.breakdown import Part
 from harness.report.cells import UNKNOWN
 from harness.report.figures.names import interval, number, on_axis
 from harness.report.figures.runs import Runs, name_axis, specification
+from harness.report.figures.scales import PADDING
 
 STEP = 22
 """Pixels of a row."""
 _STEP_OF_RUN = 9
 _MANY = 8
+_IS_HEAD = "trim(datum.label) == ''"
 
 SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"
 """How the figures of an axis are written that have a sign."""
@@ -56,6 +58,7 @@ class Plan:
 
     heading: of the rows; value: what the dots are; of: what n counts.
     rows: shown names from the top; a heading over rows is in ``levels``.
+    labels: what the axis says of a row in place of its shown name.
     levels: heading to its rows; empty where the rows have none.
     bounded: the values are rates or fractions.
     difference: they have a sign, and 0 is where nothing differs.
@@ -66,6 +69,7 @@ class Plan:
     rows: Sequence[str]
     of: str = "samples"
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     bounded: bool = True
     difference: bool = False
 
@@ -93,10 +97,10 @@ def table(dots: Sequence[Dot], plan: Plan) -> tuple[list[str], list[list[str]]]:
 
 def chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> dict[str, Any]:
     """The picture."""
-    axis = on_axis(plan.rows)
+    axis = on_axis(plan.rows, plan.labels)
     domain = list(_domain(plan, axis))
     present = {one.run for one in dots}
-    values = [_datum(one, plan, axis) for one in dots]
+    values = [{"row": axis[one.row], **datum(one, plan, runs)} for one in dots]
     slots = _slots(dots, runs)
     for value, slot in zip(values, slots, strict=True):
         value["slot"] = slot
@@ -109,11 +113,11 @@ def chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> dict[str, Any]:
         y=alt.Y(
             "row:N",
             scale=alt.Scale(domain=domain),
-            axis=name_axis(grid=True),
+            axis=name_axis(
+                grid=True, gridOpacity={"condition": {"test": _IS_HEAD, "value": 0}, "value": 1}
+            ),
         ),
-        tooltip=[
-            alt.Tooltip(f"{name}:N", title=title) for name, title in _tooltip(dots, plan).items()
-        ],
+        tooltip=tooltip(dots, plan),
     )
     if deep > 1:
         base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
@@ -178,7 +182,9 @@ def _slots(dots: Sequence[Dot], runs: Runs) -> list[int]:
 
 
 def _x(name: str, plan: Plan) -> alt.X:
-    scale = alt.Scale(domain=[0, 1]) if plan.bounded else alt.Scale(zero=plan.difference)
+    scale = alt.Scale(zero=plan.difference, padding=PADDING)
+    if plan.bounded:
+        scale = alt.Scale(domain=[0, 1], padding=PADDING, nice=False)
     axis = alt.Axis(title=plan.value, tickCount=5, format=".1f" if plan.bounded else "~r")
     if plan.difference:
         axis.labelExpr = SIGNED
@@ -211,15 +217,19 @@ def _texts(one: Dot, plan: Plan) -> list[str]:
 _FIELDS = ("name", "run", "figure", "error", "between", "n", "units")
 
 
-def _tooltip(dots: Sequence[Dot], plan: Plan) -> dict[str, str]:
+def tooltip(dots: Sequence[Dot], plan: Plan) -> list[alt.Tooltip]:
+    """What a dot tells: its row of the table."""
     headings, _ = table(dots[:1], plan)
     names = [*_FIELDS, *(f"beside{i}" for i in range(len(headings) - len(_FIELDS)))]
-    return dict(zip(names, headings, strict=True))
+    return [
+        alt.Tooltip(f"{name}:N", title=title) for name, title in zip(names, headings, strict=True)
+    ]
 
 
-def _datum(one: Dot, plan: Plan, axis: Mapping[str, str]) -> dict[str, Any]:
+def datum(one: Dot, plan: Plan, runs: Runs) -> dict[str, Any]:
+    """A dot as the chart has it; where it is has to be added."""
     texts = dict(zip(_FIELDS[2:], _texts(one, plan), strict=True))
-    found: dict[str, Any] = {"row": axis[one.row], "name": one.row, "run": one.run, **texts}
+    found: dict[str, Any] = {"name": one.row, "run": one.run, "key": runs.keys[one.run], **texts}
     found |= {f"beside{i}": text for i, text in enumerate(one.beside.values())}
     found["value"] = one.value
     found["low"], found["high"] = one.ci95 or (None, None)

@@ -48,8 +48,8 @@ def _figure(runs: Runs, effect: Effect) -> Iterator[Figure]:
     words = whole(effect.name).replace("_", " ")
     yield runs.figure(
         slug(effect.name),
-        f"{words[:1].upper()}{words[1:]}",
-        f"Dots: {runs.value} of {runs.which_answers}, arranged as in {whole(effect.source)}. "
+        runs.titled(words),
+        f"Dots: {runs.what} of {runs.which_answers}, arranged as in {whole(effect.source)}. "
         f"{BARS} {counts(dots)} {units()}",
         chart(dots, plan, runs),
         *table(dots, plan),

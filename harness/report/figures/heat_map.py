@@ -5,7 +5,7 @@ Owns that a cell without a figure is empty: it has an outline and a dash, and no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN
 from harness.report.figure import Figure
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
-from harness.report.figures.rates import by_group, labels, largest, units
+from harness.report.figures.rates import by_group, labels, largest, tells, units
 from harness.report.figures.runs import Runs, name_axis, specification
 from harness.report.figures.theme import LIGHT_INK_BELOW, RAMP
 
@@ -41,7 +41,7 @@ class Cell:
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
     """Runs by the first label's groups, and that label's by a second's where they are few."""
-    several = [label for label in labels(runs) if largest(by_group(runs, label))[1] > 1]
+    several = [label for label in labels(runs) if tells(by_group(runs, label))]
     if several and len(runs.every) > 1:
         yield from _by_run(runs, several[0])
     if len(several) > 1:
@@ -64,7 +64,8 @@ def _by_run(runs: Runs, label: str) -> Iterator[Figure]:
         ("run", whole(label)),
         (list(measured), list(names.values())),
         name=f"heat_map_{slug(label)}",
-        title=f"{runs.value[0].upper()}{runs.value[1:]} by run and {whole(label)}",
+        title=runs.titled(f"{runs.what} by run and {whole(label)}"),
+        short=runs.short,
         only=only,
     )
 
@@ -97,7 +98,11 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
         (whole(second) if alone else f"{whole(second)}, run", whole(first)),
         (list(unlike.values()), list(of_column.values())),
         name=f"heat_map_{slug(first)}_{slug(second)}",
-        title=f"{runs.value[0].upper()}{runs.value[1:]} by {whole(first)} and {whole(second)}",
+        title=runs.titled(f"{runs.what} by {whole(first)} and {whole(second)}"),
+        short={
+            unlike[name]: of_row[row] if alone else f"{of_row[row]}, {runs.short[run]}"
+            for (row, run), name in named.items()
+        },
     )
 
 
@@ -109,6 +114,7 @@ def _figure(
     *,
     name: str,
     title: str,
+    short: Mapping[str, str],
     only: str = "",
 ) -> Figure:
     values = [cell.part.mean for cell in cells if cell.part and cell.part.mean is not None]
@@ -117,7 +123,7 @@ def _figure(
         low, high = 0.0, 1.0
     hundredths = (low, high) == (0.0, 1.0)
     present = {cell.run for cell in cells}
-    said = f"{runs.value} of {runs.which_answers}" + (", x 100" if hundredths else "")
+    said = f"{runs.what} of {runs.which_answers}" + (", x 100" if hundredths else "")
     n = {run: sum(c.part.n for c in cells if c.run == run and c.part) for run in sorted(present)}
     return runs.figure(
         name,
@@ -125,7 +131,7 @@ def _figure(
         f"Cells: {said}, the brighter the more. A dash on no colour: no answers, which is not 0. "
         f"{counted(n, 'samples')} Each cell's n and 95% interval are in its tooltip and in the "
         f"table.{only} {units()}",
-        _chart(runs, cells, headings, names, (low, high)),
+        _chart(runs, cells, headings, names, (low, high), short),
         [*headings, runs.value, "95% interval", "samples", "units"],
         [[cell.row, cell.column, *_texts(cell)] for cell in cells],
         present,
@@ -145,8 +151,9 @@ def _chart(
     headings: tuple[str, str],
     names: tuple[Sequence[str], Sequence[str]],
     bounds: tuple[float, float],
+    short: Mapping[str, str],
 ) -> dict[str, Any]:
-    rows, columns = (on_axis(every) for every in names)
+    rows, columns = on_axis(names[0], short), on_axis(names[1])
     across = len(columns) <= MOST_COLUMNS or len(columns) <= len(rows)
     sides = (("row", rows, headings[0]), ("column", columns, headings[1]))
     (y, of_y, _), (x, of_x, _) = sides if across else sides[::-1]
@@ -157,12 +164,12 @@ def _chart(
         x=alt.X(
             f"{x}:N",
             scale=alt.Scale(domain=list(of_x.values())),
-            axis=name_axis(orient="top", labelAngle=-90, labelLimit=140, ticks=False, grid=False),
+            axis=name_axis(orient="top", labelAngle=-90, labelPadding=3, grid=False),
         ),
         y=alt.Y(
             f"{y}:N",
             scale=alt.Scale(domain=list(of_y.values())),
-            axis=name_axis(labelLimit=150, ticks=False, grid=False),
+            axis=name_axis(labelPadding=3, grid=False),
         ),
         tooltip=[
             alt.Tooltip(f"{name}:N", title=title)

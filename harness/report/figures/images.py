@@ -1,4 +1,4 @@
-"""Pictures as files that stand alone: SVG and PNG, made without a network or a browser.
+"""Pictures as files that stand alone: SVG, PNG and PDF, made without a network or a browser.
 
 Owns what a page would add: the theme, a background, a width and the title, which says
 what must be said of the runs.
@@ -25,17 +25,27 @@ _CHARACTER = 7
 """Pixels of one in a title, about."""
 
 
-def as_svg(figure: Figure, dark: bool = False, width: int = WIDTH, subtitle: str = "") -> str:
+def as_svg(
+    figure: Figure,
+    dark: bool = False,
+    width: int = WIDTH,
+    subtitle: str = "",
+    titled: bool = True,
+) -> str:
     """The picture as an SVG document that refers to nothing outside itself.
 
     subtitle: such as the run, where the picture is of one and has no legend.
+    titled: with title and subtitle. Without them the caption of a paper has to say what
+        the title says: of simulated and unfinished runs, that they are.
 
     Raises: ValueError for a chart with an address in it.
     """
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(
-        _whole(figure, dark, width, subtitle), vl_version=_VEGA_LITE, allowed_base_urls=[]
+        _whole(figure, dark, width, subtitle, titled),
+        vl_version=_VEGA_LITE,
+        allowed_base_urls=[],
     )
     return svg
 
@@ -46,12 +56,13 @@ def as_png(
     dark: bool = False,
     width: int = WIDTH,
     subtitle: str = "",
+    titled: bool = True,
 ) -> bytes:
     """The picture as a PNG file, as `as_svg`. scale: pixels of a CSS pixel."""
     import vl_convert
 
     png: bytes = vl_convert.vegalite_to_png(
-        _whole(figure, dark, width, subtitle),
+        _whole(figure, dark, width, subtitle, titled),
         vl_version=_VEGA_LITE,
         scale=scale,
         allowed_base_urls=[],
@@ -59,18 +70,37 @@ def as_png(
     return png
 
 
-def _whole(figure: Figure, dark: bool, width: int, subtitle: str) -> dict[str, Any]:
+def as_pdf(
+    figure: Figure,
+    dark: bool = False,
+    width: int = WIDTH,
+    subtitle: str = "",
+    titled: bool = True,
+) -> bytes:
+    """The picture as a PDF file of one page of its size, as `as_svg`."""
+    import vl_convert
+
+    pdf: bytes = vl_convert.vegalite_to_pdf(
+        _whole(figure, dark, width, subtitle, titled),
+        vl_version=_VEGA_LITE,
+        allowed_base_urls=[],
+    )
+    return pdf
+
+
+def _whole(figure: Figure, dark: bool, width: int, subtitle: str, titled: bool) -> dict[str, Any]:
     if _addresses(figure.chart):
         # The drawing library refuses data from elsewhere, but not images.
         raise ValueError(
             f"The chart {figure.name!r} has an address. Put what it points to into its data."
         )
+    title = {"text": _lines(figure.title, width) or [""], "subtitle": _lines(subtitle, width)}
     return {
         **figure.chart,
         "width": width,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "padding": 8,
-        "title": {"text": _lines(figure.title, width) or [""], "subtitle": _lines(subtitle, width)},
+        **({"title": title} if titled else {}),
         "config": {**config(dark), "background": BACKGROUND[dark]},
     }
 

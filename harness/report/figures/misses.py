@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
@@ -62,17 +63,19 @@ def bins(off_by: OffBy) -> list[Bin]:
     low, high = values[0], values[-1]
     if high - low >= BINS:
         low, high = _quantile(total, _TAIL), _quantile(total, 1 - _TAIL)
-    width = _width(low, high, integers=_integers(off_by))
-    first, last = floor(low / width), floor(high / width) + 1
+    integers = _integers(off_by)
+    width = _width(low, high, integers=integers)
+    # What is drawn of whole numbers stands over them, not beside them.
+    shift = 0.5 if integers else 0.0
     found = [
-        Bin(i * width, (i + 1) * width, (i * width, (i + 1) * width)) for i in range(first, last)
+        Bin(left, right, (left - shift, right - shift))
+        for left, right in pairwise(_edges(low, high, width, integers=integers))
     ]
-    if values[0] < found[0].drawn[0]:
-        edge = found[0].drawn[0]
-        found.insert(0, Bin(None, edge, (edge - width, edge)))
-    if values[-1] >= found[-1].drawn[1]:
-        edge = found[-1].drawn[1]
-        found.append(Bin(edge, None, (edge, edge + width)))
+    least, most = found[0].drawn[0] + shift, found[-1].drawn[1] + shift
+    if values[0] < least:
+        found.insert(0, Bin(None, least, (least - width - shift, least - shift)))
+    if values[-1] >= most:
+        found.append(Bin(most, None, (most - shift, most + width - shift)))
     return found
 
 
@@ -92,18 +95,26 @@ def miss_chart(off_by: OffBy, runs: Runs) -> dict[str, Any]:
     every = bins(off_by)
     # With what is wanted in sight, and not one bar as wide as the picture.
     step = _step(every)
-    low, high = every[0].drawn[0] - step / 2, every[-1].drawn[1] + step / 2
-    domain = [min(low, -_LEAST * step), max(high, _LEAST * step)]
-    # A bar of a whole number stands over it, not beside it.
-    shift = 0.5 if integers and step == 1 else 0.0
+    misses = [value for of in off_by.values() for value in of]
+    domain = [
+        min(every[0].drawn[0], -_LEAST * step if min(misses) < 0 else -step / 2),
+        max(every[-1].drawn[1], _LEAST * step if max(misses) > 0 else step / 2),
+    ]
     values = []
     for run, one, count in _counts(off_by):
         if count:
             left, right = one.drawn
             share = (right - left) * 0.9 / len(places)
-            start = left + (right - left) * 0.05 + places[run] * share - shift
+            start = left + (right - left) * 0.05 + places[run] * share
             values.append(
-                {"run": run, "start": start, "end": start + share, "count": count, "zero": 0}
+                {
+                    "run": run,
+                    "key": runs.keys[run],
+                    "start": start,
+                    "end": start + share,
+                    "count": count,
+                    "zero": 0,
+                }
                 | {"of": one.said(integers=integers), "told": f"{count:,}"}
             )
     fields = {"run": "run", "of": "off by", "told": "misses"}
@@ -129,6 +140,23 @@ def miss_chart(off_by: OffBy, runs: Runs) -> dict[str, Any]:
     return specification(picture)
 
 
+def _edges(low: float, high: float, width: float, *, integers: bool) -> list[float]:
+    """Where bins begin and end that hold low and high.
+
+    Of whole numbers none holds both too little and too much: what was wanted is a bin.
+    """
+    if not integers:
+        return [i * width for i in range(floor(low / width), floor(high / width) + 2)]
+    edges = {0.0, 1.0} if low <= 0 <= high else set()
+    if low < 0:
+        first, last = ceil(max(1.0, -high) / width) - 1, ceil(-low / width)
+        edges |= {-i * width for i in range(first, last + 1)}
+    if high > 0:
+        first, last = int((max(1.0, low) - 1) // width), int((high - 1) // width) + 1
+        edges |= {1 + i * width for i in range(first, last + 1)}
+    return sorted(edges)
+
+
 def _counts(off_by: OffBy) -> Iterator[tuple[str, Bin, int]]:
     every = bins(off_by)
     for run, of in off_by.items():
@@ -141,8 +169,7 @@ def _integers(off_by: OffBy) -> bool:
 
 
 def _step(found: list[Bin]) -> float:
-    left, right = found[0].drawn
-    return right - left
+    return max(right - left for left, right in (one.drawn for one in found))
 
 
 def _width(low: float, high: float, *, integers: bool) -> float:

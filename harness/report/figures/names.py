@@ -12,7 +12,8 @@ cut, and their order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN
@@ -21,6 +22,10 @@ LONGEST = 120
 """Characters of a name in tables and tooltips."""
 
 _LINE = 24
+_WIDE_LINE = 34
+"""Of a name that two lines of `_LINE` do not hold."""
+_KEY = 34
+"""Characters of a name in a legend."""
 _MANY = 4
 _BREAKS = (re.compile(" +"), re.compile("[_./:-]+"))
 """Where a name may be parted, better ones first."""
@@ -35,29 +40,139 @@ def shown(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def on_axis(names: Iterable[str]) -> dict[str, str]:
-    """Each shown name in one or two short lines, parted by a line feed, unlike the others."""
-    found: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        found[name] = _unlike("\n".join(_lines(name)), set(found.values()))
+def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Each shown name in one or two short lines, parted by a line feed, unlike the others.
+
+    instead: what is written in place of a name.
+    """
+    instead = instead or {}
+    every = dict.fromkeys(names)
+    texts = [instead.get(name, name) for name in every]
+    return dict(zip(every, _apart(texts, _folded), strict=True))
+
+
+def in_legend(names: Iterable[str]) -> list[str]:
+    """Each shown name on one short line, unlike the others."""
+    return _apart(list(names), _cut)
+
+
+def common_start(names: Iterable[str]) -> str:
+    """What all names begin with, up to a dot: the variants of one run file share its name.
+
+    The dot in a number is not one: "gpt-4.1" and "gpt-4.5" share nothing that can go.
+
+    >>> common_start(["collie.four", "collie.zero"])
+    'collie.'
+    """
+    every = list(names)
+    if len(every) < 2:
+        return ""
+    start = _beginning(every)
+    for at in (found.end() for found in reversed(list(re.finditer(r"\.", start)))):
+        rests = [name[at:].strip() for name in every]
+        numbers = start[at - 2 : at - 1].isdigit() and any(rest[:1].isdigit() for rest in rests)
+        if all(rests) and not numbers:
+            return start[:at]
+    return ""
+
+
+def _beginning(every: Sequence[str]) -> str:
+    """What all of some texts begin with."""
+    low, high = min(every), max(every)
+    same = 0
+    while same < len(low) and low[same] == high[same]:
+        same += 1
+    return low[:same]
+
+
+def kinds_on_axis(kinds: Iterable[str]) -> dict[str, str]:
+    """Kinds of constraints in fewer words: what is the same in all of them is left out.
+
+    Kinds that would become one are left as they differ.
+
+    >>> kinds_on_axis(["with the 4th, 8th words to be '…', '…' respectively"])
+    {"with the 4th, 8th words to be '…', '…' respectively": "the 4th, 8th words to be '…'"}
+    """
+    found = {kind: kind for kind in kinds}
+    for form in _SHORTER:
+        shorter = {kind: form(kind) for kind in found if found[kind] == kind}
+        taken = Counter(shorter.values()) + Counter(found[k] for k in found if k not in shorter)
+        found |= {
+            kind: text
+            for kind, text in shorter.items()
+            if text and taken[text] == 1 and text not in found
+        }
     return found
 
 
-def _lines(name: str) -> list[str]:
-    """One line, or two, of a name; of a longer one its beginning and its end.
+def _bare(kind: str) -> str:
+    return re.sub(r",? respectively$", "", kind.removeprefix("with "))
 
-    Names that data gives to what is alike are alike in their beginnings.
+
+_SHORTER: tuple[Callable[[str], str], ...] = (
+    lambda kind: _bare(re.sub(r"'…'(?:, '…')+", "'…'", kind)),
+    _bare,
+    lambda kind: kind.removeprefix("with "),
+)
+"""Shorter forms of a kind, the shortest first."""
+
+
+def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
+    """The texts cut, and where two would then look alike, cut so that they differ.
+
+    cut: makes a text short; of a long one the place that is given must stay.
     """
+    found = [cut(text, len(text)) for text in texts]
+    alike: dict[str, list[str]] = {}
+    for text, short in zip(texts, found, strict=True):
+        alike.setdefault(short, []).append(text)
+    taken: set[str] = set()
+    for place, text in enumerate(texts):
+        others = [other for other in alike[found[place]] if other != text]
+        if others:
+            found[place] = cut(text, max(len(_beginning([text, other])) for other in others))
+        found[place] = _unlike(found[place], taken)
+        taken.add(found[place])
+    return found
+
+
+def _folded(name: str, place: int) -> str:
+    """One line, or two, of a name; of a longer one its beginning and its end."""
     if len(name) <= _LINE:
-        return [name]
-    at = _LINE
+        return name
+    for line in (_LINE, _WIDE_LINE):
+        for at in _breaks(name, line):
+            first, rest = name[:at].rstrip(), name[at:].lstrip()
+            if len(rest) <= line:
+                return f"{first}\n{rest}"
+    at = max(_breaks(name, _WIDE_LINE))
+    return f"{name[:at].rstrip()}\n{_part(name, at, place, _WIDE_LINE)}"
+
+
+def _cut(name: str, place: int) -> str:
+    """One line."""
+    if len(name) <= _KEY:
+        return name
+    at = _KEY // 3
+    return name[:at] + _part(name, at, place, _KEY - at)
+
+
+def _part(name: str, after: int, place: int, most: int) -> str:
+    """What of a name is shown after its beginning: its end, or where it is unlike another."""
+    start = len(name) - (most - 1)
+    if not after <= place < start:
+        return f"…{name[start:]}"
+    start = max(after, place - most // 4)
+    return f"…{name[start : start + most - 2]}…"
+
+
+def _breaks(name: str, line: int) -> list[int]:
+    """Where a name may be parted, lines of like length first."""
     for where in _BREAKS:
-        breaks = [found.end() for found in where.finditer(name[:_LINE])]
-        if breaks and breaks[-1] >= _LINE // 4:
-            at = breaks[-1]
-            break
-    first, rest = name[:at].rstrip(), name[at:].lstrip()
-    return [first, rest if len(rest) <= _LINE else f"…{rest[1 - _LINE :]}"]
+        found = [at for at in (one.end() for one in where.finditer(name[:line])) if at >= line // 4]
+        if found:
+            return sorted(found, key=lambda at: (max(at, len(name) - at), -at))
+    return [line]
 
 
 def _unlike(text: str, others: set[str]) -> str:

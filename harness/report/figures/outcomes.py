@@ -19,7 +19,7 @@ def outcome_figures(runs: Runs) -> Iterator[Figure]:
     if not begun:
         return
     names = [runs.shown(run) for run in begun]
-    axis = on_axis(names)
+    axis = on_axis(names, runs.short)
     rows, values = [], []
     for run in begun:
         start = 0.0

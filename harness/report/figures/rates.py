@@ -8,6 +8,7 @@ from harness.analysis.breakdown import Part, any_of_first, rates
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.figures.dots import BARS, Dot, Plan, are_fractions, chart, dot, table
+from harness.report.figures.lines import LEAST_OF_LINE, LINE_BARS, as_numbers, line_chart
 from harness.report.figures.names import counted, natural, shown, slug
 from harness.report.figures.runs import Runs, last_round
 from harness.report.reported_run import ReportedRun
@@ -41,8 +42,8 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
             measured,
             label,
             name=f"rate_by_{slug(label)}",
-            title=f"{runs.value[0].upper()}{runs.value[1:]} by {whole(label)}",
-            says=f"Dots: {runs.value} of {runs.which_answers}.",
+            title=runs.titled(f"{runs.what} by {whole(label)}"),
+            says=f"{runs.what} of {runs.which_answers}.",
             value=runs.value,
         )
 
@@ -52,6 +53,7 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
     several = [run for run in runs.every if last_round(run) > 1]
     if not several:
         return
+    longest = f"rounds 1 to {max(map(last_round, several))}"
     for label in labels(runs):
         measured = {runs.shown(run): _any_round(run, label) for run in several}
         yield from _figure(
@@ -59,10 +61,10 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
             {run: groups for run, groups in measured.items() if groups},
             label,
             name=f"any_round_by_{slug(label)}",
-            title=f"Passed in any round, by {whole(label)}",
-            says=f"Dots: share of samples that passed in any of {spans(runs, several)}; one that "
+            title=f"Passed in any of {longest}, by {whole(label)}",
+            says=f"share of samples that passed in any of {spans(runs, several)}; one that "
             "stopped on its pass stays passed.",
-            value="passed in any round",
+            value=f"passed in any of {longest}",
         )
 
 
@@ -87,6 +89,11 @@ def largest(measured: Measured) -> tuple[list[str], int]:
     return sorted(kept, key=natural), len(sizes)
 
 
+def tells(measured: Measured) -> bool:
+    """Whether a run has several groups: of one for each run, they say what its settings say."""
+    return any(len(groups) > 1 for groups in measured.values())
+
+
 def units() -> str:
     """What counts as one in the errors."""
     return "Samples of one prompt, or of one named cluster, are one statistical unit."
@@ -107,9 +114,12 @@ def _figure(
     says: str,
     value: str,
 ) -> Iterator[Figure]:
-    groups, of = largest(measured)
-    if of < 2:
+    if not tells(measured):
         return
+    groups, of = largest(measured)
+    numbers = as_numbers(groups)
+    if numbers is not None:
+        groups = sorted(groups, key=numbers.__getitem__)
     names = shown(groups)
     dots = [
         dot(names[group], run, found[group], {"without": f"{found[group].without:,}"})
@@ -124,11 +134,15 @@ def _figure(
         rows=[names[group] for group in groups],
         bounded=are_fractions(dots),
     )
+    drawn, how = chart(dots, plan, runs), f"Dots: {says}{only} {BARS}"
+    if numbers is not None and of >= LEAST_OF_LINE:
+        drawn = line_chart(dots, {names[group]: numbers[group] for group in groups}, plan, runs)
+        how = f"Lines: {says}{only} {LINE_BARS}"
     yield runs.figure(
         name,
         title,
-        f"{says}{only} {BARS} {counts(dots)} {units()}",
-        chart(dots, plan, runs),
+        f"{how} {counts(dots)} {units()}",
+        drawn,
         *table(dots, plan),
         present=measured,
     )

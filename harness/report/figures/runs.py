@@ -15,16 +15,10 @@ from harness.analysis.breakdown import Part, means, of_round, rates
 from harness.analysis.run_comparison import RunComparison
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
-from harness.report.figures.names import said_of, shown
+from harness.report.figures.names import common_start, in_legend, said_of, shown
 from harness.report.figures.theme import SHAPES
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import AttemptTable
-
-_ENDS = (
-    "length(datum.label) > 27 "
-    "? slice(datum.label, 0, 12) + '…' + slice(datum.label, -14) : datum.label"
-)
-"""The variants of one run file are alike in their beginnings."""
 
 _LONG = 16
 """Characters of a name in a legend of two columns."""
@@ -35,11 +29,16 @@ class Runs:
     """All runs of a report.
 
     names: of a run to how it is shown; its place is its colour.
+    short: of shown names, without what all begin with: how pictures have them. Tables
+        and tooltips have the whole name.
+    keys: of shown names, on a short line, in a legend.
     marks: of shown names.
     """
 
     every: tuple[ReportedRun, ...]
     names: Mapping[str, str]
+    short: Mapping[str, str]
+    keys: Mapping[str, str]
     marks: Mapping[str, Sequence[str]]
 
     @classmethod
@@ -51,7 +50,10 @@ class Runs:
             marks = {one.run: one.marks for one in comparison.others} | marks
         # The report's own runs come first, in its order.
         names = shown([*(run.name for run in runs), *marks])
-        return cls(tuple(runs), names, {names[name]: marks[name] for name in names})
+        start = len(common_start(names.values()))
+        short = {name: name[start:].strip() for name in names.values()}
+        keys = dict(zip(short, in_legend(short.values()), strict=True))
+        return cls(tuple(runs), names, short, keys, {names[name]: marks[name] for name in names})
 
     def shown(self, run: ReportedRun) -> str:
         """A run's name."""
@@ -64,9 +66,14 @@ class Runs:
         return found.pop() if len(found) == 1 else None
 
     @property
-    def value(self) -> str:
+    def what(self) -> str:
         """What `answers` are measured in."""
         return "pass rate" if self.measure is None else f"mean {whole(self.measure)}"
+
+    @property
+    def value(self) -> str:
+        """The same, with which answers it is of where that is not plain."""
+        return f"{self.what} of first answers" if self.several_rounds else self.what
 
     @property
     def several_rounds(self) -> bool:
@@ -76,15 +83,25 @@ class Runs:
     @property
     def which_answers(self) -> str:
         """Which answers `answers` are, in words."""
-        return "first-round answers" if self.several_rounds else "answers"
+        return "first answers" if self.several_rounds else "answers"
+
+    def titled(self, title: str, of: str = "first answers") -> str:
+        """A title; where runs have several rounds, with the answers that it is of."""
+        told = f"{of}: {title}" if self.several_rounds and of else title
+        return told[:1].upper() + told[1:]
 
     def answers(self, run: ReportedRun) -> AttemptTable:
         """A row for each sample: of the first round where the runs have several."""
         return of_round(run.attempts) if self.several_rounds else run.attempts.last_rounds()
 
-    def measured(self, run: ReportedRun, *labels: str) -> Mapping[tuple[str, ...], Part]:
-        """Of the answers, the mean of the measure, or the pass rate."""
-        answers = self.answers(run)
+    def measured(
+        self, run: ReportedRun, *labels: str, last: bool = False
+    ) -> Mapping[tuple[str, ...], Part]:
+        """Of the answers, the mean of the measure, or the pass rate.
+
+        last: of each sample's last round instead, which all of the run was paid for.
+        """
+        answers = run.attempts.last_rounds() if last else self.answers(run)
         return (
             rates(answers, *labels)
             if self.measure is None
@@ -92,29 +109,30 @@ class Runs:
         )
 
     def colour(self, present: Iterable[str], channel: type[Any] = alt.Color) -> Any:
-        """The channel that tells runs apart by colour, with a legend where there are several."""
+        """The channel that tells runs apart by colour, with a legend where there are several.
+
+        Of the field ``key``, which is of `keys`.
+        """
         return self._channel(channel, present)
 
     def shape(self, present: Iterable[str]) -> alt.Shape:
         """The same by shape."""
-        every = list(self.names.values())
+        every = list(self.keys.values())
         scale = alt.Scale(domain=every, range=[SHAPES[i % len(SHAPES)] for i in range(len(every))])
-        return alt.Shape("run:N", scale=scale, legend=self._legend(present))
+        return alt.Shape("key:N", scale=scale, legend=self._legend(present))
 
     def _channel(self, channel: type[Any], present: Iterable[str]) -> Any:
-        scale = alt.Scale(domain=list(self.names.values()))
-        return channel("run:N", scale=scale, legend=self._legend(present))
+        scale = alt.Scale(domain=list(self.keys.values()))
+        return channel("key:N", scale=scale, legend=self._legend(present))
 
     def _legend(self, present: Iterable[str]) -> alt.Legend | None:
         here = set(present)
         if len(self.names) < 2:
             return None
-        values = [name for name in self.names.values() if name in here]
+        values = [key for name, key in self.keys.items() if name in here]
         # Two columns of long names are wider than a small screen.
         columns = 1 if max(map(len, values), default=0) > _LONG else 2
-        return alt.Legend(
-            title=None, values=values, columns=columns, symbolOpacity=1, labelExpr=_ENDS
-        )
+        return alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
 
     def figure(
         self,
@@ -155,7 +173,8 @@ def name_axis(**options: Any) -> alt.Axis:
         labelExpr="split(datum.label, '\\n')",
         labelLineHeight=11,
         labelOffset=middle,
-        **options,
+        # Room for a dot at the picture's edge.
+        **{"labelPadding": 8, "labelLimit": 215, "ticks": False, **options},
     )
 
 

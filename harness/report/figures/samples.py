@@ -15,8 +15,8 @@ from harness.report.figures.rates import units
 from harness.report.figures.runs import Runs
 from harness.report.reported_run import ReportedRun
 
-AT = "pass@k: one of k passes"
-HAT = "pass^k: all of k pass"
+AT = "any of k (pass@k)"
+HAT = "all of k (pass^k)"
 
 _EVERY = 20
 _FURTHER = 20
@@ -32,8 +32,8 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
     later = " of last rounds" if runs.several_rounds else ""
     yield runs.figure(
         "pass_at_k",
-        "One of k samples passes (pass@k), and all of them (pass^k)",
-        f"Solid: the chance that one of k samples{later} passes, dashed: that all do; unbiased, "
+        runs.titled("any of k samples passes (pass@k), and all of them (pass^k)", "last rounds"),
+        f"Solid: the chance that any of k samples{later} passes, dashed: that all do; unbiased, "
         f"mean over instances. {BANDS} {counted(n, 'instances')} {units()}",
         chart(points, (AT, HAT), "k", "chance", "instances", runs),
         *table(points, "k", "chance", "instances"),

@@ -53,6 +53,8 @@ def config(dark: bool = False) -> dict[str, Any]:
             "labelFontSize": 11,
             "titleFontSize": 11,
             "labelLimit": 170,
+            # Under its line, also at the edge.
+            "labelFlush": False,
             "gridColor": line,
             "domain": False,
             "tickColor": line,

@@ -20,7 +20,6 @@ from msgspec import UNSET, Struct, UnsetType
 from harness.analysis.run_comparison import RunComparison
 from harness.records import OUTCOMES, Message, Outcome, Score, Usage
 from harness.report.html.blocks import block, to_json
-from harness.report.html.comparison_facts import words
 from harness.report.html.selection import Selection
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
@@ -157,7 +156,10 @@ class Archive:
         labels = dict.fromkeys(label for groups in self._groups for label in groups)
         return to_json(
             {
-                "runs": [{"name": run.name, "marks": list(run.marks)} for run in self._runs],
+                "runs": [
+                    {"name": run.name, "marks": list(run.marks), "recorded": run.recorded}
+                    for run in self._runs
+                ],
                 "outcomes": OUTCOMES,
                 "labels": [self._label(label) for label in labels],
                 "instances": {
@@ -166,6 +168,7 @@ class Archive:
                     "place": self._place_of,
                 },
                 "rows": self._rows,
+                "compared": None if comparison is None else {"round": comparison.asked.round},
                 "changes": self._changes(comparison),
             }
         )
@@ -228,27 +231,20 @@ class Archive:
         return {"name": label, "groups": names, "of": of}
 
     def _changes(self, comparison: RunComparison | None) -> list[dict[str, Any]]:
-        """Of each run against the baseline: in which instances of the page it is more, and less."""
+        """Of each run against the baseline: in which instances of the page it is better, worse."""
         if comparison is None:
             return []
         place = {name_digest(name): at for at, name in enumerate(self._names)}
         number = {run.name: at for at, run in enumerate(self._runs)}
-        called = words(comparison, list(map(samples_of, self._runs)))
         return [
             {
                 "run": number[one.run],
                 "baseline": number[comparison.baseline],
-                "words": called,
-                "more": [place[digest] for digest in one.better_digests if digest in place],
-                "less": [place[digest] for digest in one.worse_digests if digest in place],
+                "better": [place[digest] for digest in one.better_digests if digest in place],
+                "worse": [place[digest] for digest in one.worse_digests if digest in place],
             }
             for one in comparison.others
         ]
-
-
-def samples_of(run: ReportedRun) -> int:
-    """The most samples of an instance."""
-    return int(run.attempts.sample.max(initial=0)) + 1
 
 
 def _chunk(number: int, entries: Sequence[bytes]) -> str:

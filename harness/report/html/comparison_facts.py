@@ -1,4 +1,4 @@
-"""The page's tables of a comparison, whose counts lead to the attempts that are meant."""
+"""What the page says of a comparison, its counts leading to the attempts that are meant."""
 
 from __future__ import annotations
 
@@ -7,38 +7,66 @@ from urllib.parse import quote
 
 from harness.analysis.comparison import Comparison
 from harness.analysis.question import PASS_RATE
-from harness.analysis.run_comparison import RunComparison
+from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.comparison_figures import HEADINGS, cells
 from harness.report.html.table import Cell, Table
+from harness.report.reported_run import ReportedRun
 
-_CHANGES = ("more", "less")
+_CHANGES = ("better", "worse")
 
 
-def words(found: RunComparison, samples: Sequence[int]) -> tuple[str, str]:
-    """What more and less are called: of a verdict for each instance, it was fixed or broken.
+def changes(found: RunComparison) -> list[tuple[str, list[Cell]]]:
+    """Of each run, on how many instances it is better and worse than the baseline, and equal.
 
-    samples: how many each run has of an instance.
+    >>> changes(found)  # doctest: +SKIP
+    [('strong', [Cell('better on 96'), Cell('of 130 instances'), …])]
     """
-    if found.asked.score == PASS_RATE and set(samples) == {1}:
-        return "fixed", "broken"
-    return _CHANGES
+    return [(one.run, _counts(one)) for one in found.others]
 
 
-def changes(found: RunComparison, samples: Sequence[int]) -> list[tuple[str, list[Cell]]]:
-    """Of each run, in how many instances it is more and less than the baseline."""
-    called = words(found, samples)
-    return [
-        (
-            one.run,
-            [
-                Cell(f"{count:,} {word}", _link(what, one.run) if count else "")
-                for what, word, count in zip(
-                    _CHANGES, called, (one.overall.better, one.overall.worse), strict=True
-                )
-            ],
+def _counts(one: Against) -> list[Cell]:
+    found = one.overall
+    better, worse = (
+        Cell(f"{what} on {count:,}", _link(what, one.run) if count else "")
+        for what, count in zip(_CHANGES, (found.better, found.worse), strict=True)
+    )
+    of = Cell(f" of {found.n:,} instance{'s' if found.n != 1 else ''}, ")
+    return [better, of, worse, Cell(f", equal on {found.n - found.better - found.worse:,}")]
+
+
+def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
+    """Sentences on runs that had unequal chances: more rounds, more samples, other instances."""
+    told = []
+    rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])
+    if rounds:
+        upto = f" up to {found.asked.round}" if found.asked.round else ""
+        what = "first rounds" if found.asked.round == 1 else f"each sample's last round{upto}"
+        told.append(f"The runs have {rounds} rounds: the comparison is of {what}.")
+    samples = _several(runs, "samples", [run.attempts.sample.max(initial=0) + 1 for run in runs])
+    if samples:
+        what = "share of passed samples" if found.asked.score == PASS_RATE else "mean"
+        told.append(
+            f"The runs have {samples} samples of an instance: the comparison is of each "
+            f"instance's {what}."
         )
-        for one in found.others
-    ]
+    if any(one.overall.only_first or one.overall.only_second for one in found.others):
+        have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
+        told.append(
+            f"The runs do not have the same instances ({have}): tables and pictures of runs are of "
+            "all that each has, the comparison is of those that two have."
+        )
+    return told
+
+
+def _several(runs: Sequence[ReportedRun], key: str, there: Sequence[int]) -> str:
+    """The values of a setting, or of what there is where it is not set; empty where all are one."""
+    values = [run.settings.get(key) for run in runs]
+    numbers = {
+        value if isinstance(value, int) else int(other)
+        for value, other in zip(values, there, strict=True)
+    }
+    *first, last = [f"{number:,}" for number in sorted(numbers)] or [""]
+    return f"{', '.join(first)} and {last}" if first else ""
 
 
 def comparison_tables(found: RunComparison) -> list[Table]:
@@ -63,10 +91,12 @@ def comparison_tables(found: RunComparison) -> list[Table]:
 
 
 def _figures(comparison: Comparison, links: Mapping[str, str]) -> list[Cell]:
-    counts = {"more": comparison.better, "less": comparison.worse}
+    """The figures under `HEADINGS`; the last two are in how many it is better, and worse."""
+    *figures, better, worse = cells(comparison)
     return [
-        Cell(text, links[heading] if counts.get(heading) else "")
-        for heading, text in zip(HEADINGS, cells(comparison), strict=True)
+        *map(Cell, figures),
+        Cell(better, links["better"] if comparison.better else ""),
+        Cell(worse, links["worse"] if comparison.worse else ""),
     ]
 
 
@@ -77,7 +107,7 @@ def _links_in(run: str, label: str, group: str) -> dict[str, str]:
 
 
 def _link(what: str, run: str) -> str:
-    """To the attempts on the instances in which a run is more, or less (`assets/state.js`)."""
+    """To the attempts on the instances in which a run is better, or worse (`assets/state.js`)."""
     return f"#attempts?change={what}:{_quoted(run)}"
 
 

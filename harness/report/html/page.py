@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -24,10 +24,11 @@ from harness.report.comparison_figures import captions, details
 from harness.report.figure import Figure
 from harness.report.figures.theme import config
 from harness.report.html import run_facts
-from harness.report.html.archive import Archive, samples_of
+from harness.report.html.archive import Archive
 from harness.report.html.blocks import block, json_block, source_hash
-from harness.report.html.comparison_facts import changes, comparison_tables
+from harness.report.html.comparison_facts import changes, comparison_tables, unequal
 from harness.report.html.selection import Selection, select
+from harness.report.html.short_names import shared, shortened
 from harness.report.html.table import table
 from harness.report.html.visible import all_visible, marked, visible
 from harness.report.reported_run import ReportedRun
@@ -59,6 +60,10 @@ _SECTIONS = {
 }
 
 
+_MOST_TOLD = 4
+"""Runs that each have a sentence and a table on their comparison; those of more are folded."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What a page is made of.
@@ -85,26 +90,30 @@ def write_page(path: Path, report: Report) -> None:
     Raises: StoreFailed where it cannot be written; DataInvalid, StoreFailed where a
         run cannot be read.
     """
+    prefix = shared([run.name for run in report.runs])
+    runs, comparison = shortened(report.runs, report.comparison)
+    report = replace(report, runs=runs, comparison=comparison)
     remedy = "Make room or mend the permissions, or name another file with -o."
     with (
         replacing(path, remedy) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as file,
     ):
-        _write(file, report)
+        _write(file, report, prefix)
 
 
-def _write(file: IO[str], report: Report) -> None:
+def _write(file: IO[str], report: Report, prefix: str) -> None:
+    """prefix: what all the runs' names have lost."""
     selection = select([run.places for run in report.runs], report.most_attempts)
     archive = Archive(report.runs, selection)
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         archive.write_chunks(chunks.write)
         chunks.seek(0)
-        file.write(_page(report, selection, archive.index(report.comparison)))
+        file.write(_page(report, selection, archive.index(report.comparison), prefix))
         shutil.copyfileobj(chunks, file, 1 << 20)
     file.write("</body>\n</html>\n")
 
 
-def _page(report: Report, selection: Selection, index: bytes) -> str:
+def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> str:
     """The page up to its last element, which the chunks follow."""
     style = "\n".join(_asset(name) for name in _STYLES)
     library, script = _chart_library(), _script()
@@ -123,24 +132,29 @@ def _page(report: Report, selection: Selection, index: bytes) -> str:
             script=Markup(script),  # noqa: S704 (ours)
             data=Markup(data),  # noqa: S704 (letters of base64)
             shares=_shares(report, selection),
-            **_told(report),
+            **_told(report, prefix),
         )
     )
     return text
 
 
-def _told(report: Report) -> dict[str, Any]:
+def _told(report: Report, prefix: str) -> dict[str, Any]:
     """What the template tells, but for the attempts."""
     runs, comparison = report.runs, report.comparison
     return {
         "report": report,
         "made_at": report.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "marks": {run.name: run.marks for run in runs if run.marks},
-        "headline": run_facts.headline(runs),
+        "warnings": unequal(comparison, runs) if comparison else [],
+        "prefix": prefix,
+        "headline": run_facts.headline(
+            runs, {run.name: prefix + run.name for run in runs} if prefix else {}
+        ),
         "differences": run_facts.differences(runs),
         "sections": _sections(report),
         "comparison_tables": comparison_tables(comparison) if comparison else [],
-        "changes": changes(comparison, list(map(samples_of, runs))) if comparison else [],
+        "changes": changes(comparison) if comparison else [],
+        "most_told": _MOST_TOLD,
         "comparison_captions": captions(comparison) if comparison else [],
         "comparison_details": {one.run: details(one, comparison) for one in comparison.others}
         if comparison

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from harness.analysis.metrics import Metrics
@@ -16,34 +17,40 @@ from harness.report.reported_run import ReportedRun
 
 NOTHING = "-"
 """In a cell that a run has nothing for."""
+RECORDED = "recorded"
+"""In place of what a run would have taken, had it not been recorded."""
 
 _TIMES = ("started_at", "ended_at")
 _OWN_PLACE = ("run", "sessions", "packages", "host.name", "variant")
 """Of a manifest: shown elsewhere, or nobody's business."""
 
 
-def headline(runs: Sequence[ReportedRun]) -> Table:
-    """A row for each run; a column that says something of no run is left out."""
+def headline(runs: Sequence[ReportedRun], full: Mapping[str, str] | None = None) -> Table:
+    """A row for each run; a column that says something of no run is left out.
+
+    full: a run's name to what it is short for.
+    """
+    full = full or {}
     columns: dict[str, Callable[[ReportedRun], str]] = {
         "model": lambda run: run.metrics.model or "",
         "instances": lambda run: f"{run.metrics.n_instances:,}",
         "clusters": lambda run: f"{run.metrics.n_clusters:,}",
         _rate_heading(runs): _rate,
         "95%": _interval,
-        "pass@k": lambda run: _pass_at_k(run.metrics),
-        "pass^k": lambda run: _pass_hat_k(run.metrics),
-        "passed in any round": lambda run: _any_round(run.metrics),
+        **{f"pass@{k}": partial(_at, _pass_at_k, k) for k in _last(runs, _pass_at_k)},
+        **{f"pass^{k}": partial(_at, _pass_hat_k, k) for k in _last(runs, _pass_hat_k)},
+        **_any_round(runs),
         "not judged": _not_judged,
         "not ok": lambda run: _not_ok(run.metrics),
-        "median latency": lambda run: f"{run.latencies.median:.2f} s" if run.latencies else "",
-        "cost": lambda run: usd(run.metrics.cost_usd),
+        "median latency": _latency,
+        "cost": lambda run: RECORDED if run.recorded else usd(run.metrics.cost_usd),
         "per solved": _per_solved,
     }
     cells = {heading: [tell(run) for run in runs] for heading, tell in columns.items()}
     shown = [heading for heading, column in cells.items() if any(column)]
     rows = [
         [
-            Cell(run.name, notes=tuple(run.marks)),
+            Cell(run.name, notes=tuple(run.marks), whole=full.get(run.name, "")),
             *(Cell(cells[heading][at] or NOTHING) for heading in shown),
         ]
         for at, run in enumerate(runs)
@@ -101,7 +108,8 @@ def _by_key(
 
 def _rate_heading(runs: Sequence[ReportedRun]) -> str:
     measures = {run.metrics.measure or "pass rate" for run in runs}
-    return f"{measures.pop()} ± s.e." if len(measures) == 1 else "measure ± s.e."
+    measure = measures.pop() if len(measures) == 1 else "measure"
+    return f"{measure}{', last round' if _last(runs, _any_of_first) else ''} ± s.e."
 
 
 def _rate(run: ReportedRun) -> str:
@@ -124,19 +132,50 @@ def _not_judged(run: ReportedRun) -> str:
     return f"{mean.not_measured if mean else metrics.overall.not_judged:,}"
 
 
-def _pass_at_k(metrics: Metrics) -> str:
-    k = max(metrics.pass_at_k, default=1)
-    return f"{figure(metrics.pass_at_k[k])} of {k:,}" if k > 1 else ""
+_Series = Callable[[ReportedRun], Mapping[int, float | None]]
+"""A figure of a run by k."""
 
 
-def _pass_hat_k(metrics: Metrics) -> str:
-    k = max(metrics.pass_hat_k, default=1)
-    return f"{figure(metrics.pass_hat_k[k])} of {k:,}" if k > 1 else ""
+def _pass_at_k(run: ReportedRun) -> Mapping[int, float | None]:
+    return run.metrics.pass_at_k
 
 
-def _any_round(metrics: Metrics) -> str:
-    last = max(metrics.rounds.any_of_first_k, default=1)
-    return f"{figure(metrics.rounds.any_of_first_k[last])} of {last:,}" if last > 1 else ""
+def _pass_hat_k(run: ReportedRun) -> Mapping[int, float | None]:
+    return run.metrics.pass_hat_k
+
+
+def _any_of_first(run: ReportedRun) -> Mapping[int, float | None]:
+    return run.metrics.rounds.any_of_first_k
+
+
+def _last(runs: Sequence[ReportedRun], series: _Series) -> list[int]:
+    """The last k of each run, ascending; 1 is none: it is the pass rate."""
+    return sorted({max(series(run), default=1) for run in runs} - {1})
+
+
+def _at(series: _Series, k: int, run: ReportedRun) -> str:
+    found = series(run)
+    return figure(found[k]) if k in found else ""
+
+
+def _any_round(runs: Sequence[ReportedRun]) -> dict[str, Callable[[ReportedRun], str]]:
+    """The column of passing in any round; k is beside each figure where it is not the same."""
+    last = {max(_any_of_first(run), default=1) for run in runs}
+    if len(last) == 1:
+        k = last.pop()
+        return {f"in any of {k:,} rounds": partial(_at, _any_of_first, k)} if k > 1 else {}
+
+    def tell(run: ReportedRun) -> str:
+        k = max(_any_of_first(run), default=1)
+        return f"{_at(_any_of_first, k, run)} (of {k:,})" if k > 1 else ""
+
+    return {"in any round": tell}
+
+
+def _latency(run: ReportedRun) -> str:
+    if run.recorded:
+        return RECORDED
+    return f"{run.latencies.median:.2f} s" if run.latencies else ""
 
 
 def _not_ok(metrics: Metrics) -> str:
@@ -146,7 +185,7 @@ def _not_ok(metrics: Metrics) -> str:
 
 def _per_solved(run: ReportedRun) -> str:
     cost = run.metrics.cost_per_solved_usd
-    return usd(cost) if cost else ""
+    return usd(cost) if cost and not run.recorded else ""
 
 
 def _shown(value: Any) -> str:

@@ -13,11 +13,13 @@ class Cell:
     text: from anywhere: it is made inert where it is shown.
     href: an anchor of the page.
     notes: what must be said beside it, as badges.
+    whole: what it is short for; empty where it is whole.
     """
 
     text: str
     href: str = ""
     notes: tuple[str, ...] = ()
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             for one in attempts:
                 writer.append(one)
         found = summarise(*read_columns(path), run=name, task="t", measure=measure)
-        known = {"latencies": None, "constraints": (), **others}
+        known = {"latencies": None, "constraints": (), "manifest": {}, **others}
         return ReportedRun(
             name=name,
             metrics=replace(found, **(metrics or {})),
@@ -76,7 +76,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             path=path,
             places=read_places(path),
             settings=settings or {},
-            manifest={},
             effects=effects,
             **known,
         )

@@ -4,15 +4,17 @@ import json
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.analysis.comparable import Variant
-from harness.analysis.forensics import ConstraintKind
+from harness.analysis.forensics import ConstraintKind, KindChange
 from harness.analysis.latency import latencies
 from harness.analysis.run_comparison import Asked, RunComparison, compare_runs
 from harness.records import Score, Usage
 from harness.report.figure import Figure
 from harness.report.figures import figures
+from harness.report.figures.theme import config
 from harness.report.reported_run import ReportedRun
 from tests.report.figures.conftest import EFFECTS, attempt
 from tests.report.figures.pictures import column, fields, strings, told, units
@@ -133,7 +135,7 @@ def test_a_run_has_one_colour_and_shape_in_all_pictures(every) -> None:
         for unit, _ in units(figure):
             for channel in ("color", "fill", "shape"):
                 encoded = unit["encoding"].get(channel, {})
-                if encoded.get("field") == "run":
+                if encoded.get("field") == "key":
                     scales.add((channel == "shape", json.dumps(encoded["scale"])))
     assert Counter(is_shape for is_shape, _ in scales) == {True: 1, False: 1}
 
@@ -176,8 +178,163 @@ def test_first_rounds_of_the_recorded_run(gpt4, vicuna, expected) -> None:
     alone = figures([gpt4], None)
     assert plotted(named(alone, "rate_by_structure")) == pytest.approx(wanted)
     both = named(figures([gpt4, vicuna], None), "rate_by_structure")
-    assert rates(both, "gpt-4", "pass rate") == pytest.approx(wanted, abs=0.0005)
+    assert rates(both, "gpt-4", "pass rate of first answers") == pytest.approx(wanted, abs=0.0005)
     assert len(both.rows) == 26
+
+
+def axis_titles(figure: Figure) -> set[str]:
+    return {
+        one["title"]
+        for unit, _ in units(figure)
+        for channel in ("x", "y", "color")
+        for part in ("axis", "legend")
+        if (one := unit["encoding"].get(channel, {}).get(part)) and one.get("title")
+    }
+
+
+def test_which_answers_a_rate_is_of_is_in_title_and_axis(gpt4, vicuna) -> None:
+    found = figures([gpt4, vicuna], compared(gpt4, vicuna, by="structure"))
+    for name, title in (
+        ("rate_by_structure", "First answers: pass rate by structure"),
+        ("position_effect", "First answers: position effect"),
+        ("heat_map_structure", "First answers: pass rate by run and structure"),
+        ("heat_map_structure_source", "First answers: pass rate by structure and source"),
+    ):
+        figure = named(found, name)
+        assert figure.title == title
+        assert "pass rate of first answers" in axis_titles(figure)
+        assert "pass rate of first answers" in figure.caption
+    any_round = named(found, "any_round_by_structure")
+    assert any_round.title == "Passed in any of rounds 1 to 4, by structure"
+    assert "passed in any of rounds 1 to 4" in axis_titles(any_round)
+    comparison = named(found, "comparison")
+    assert comparison.title == "Last rounds: difference to gpt-4"
+    assert "difference in pass rate of last rounds" in axis_titles(comparison)
+
+
+def test_of_one_round_nothing_is_said_of_rounds(vicuna) -> None:
+    found = figures([vicuna], None)
+    assert named(found, "rate_by_structure").title == "Pass rate by structure"
+    assert named(found, "position_effect").title == "Position effect"
+    assert "pass rate" in axis_titles(named(found, "rate_by_structure"))
+    assert not any("first answers" in one.title + one.caption for one in found)
+
+
+def test_recorded_answers_were_neither_timed_nor_paid_for(report) -> None:
+    def run(name: str, backend: str) -> ReportedRun:
+        made: ReportedRun = report(
+            name,
+            [attempt("a", True), attempt("b", False)],
+            latencies=latencies([0.1, 0.2]),
+            metrics={"cost_usd": 1.0},
+            manifest={"backend": backend},
+        )
+        return made
+
+    recorded = [run("r", "replay"), run("s", "replay")]
+    timed = [run("t", "openai"), run("u", "simulated")]
+    assert not {"latency", "cost_rate"} & {one.name for one in figures(recorded, None)}
+    found = figures([*recorded, *timed], None)
+    assert set(column(named(found, "latency"), "run")) == {"t", "u"}
+    assert column(named(found, "cost_rate"), "run") == ["t", "u"]
+    assert "Without r, s: recorded answers were not timed." in named(found, "latency").caption
+
+
+def test_variants_are_told_apart_by_what_they_differ_in(report) -> None:
+    start = "replay_gpt3_natural_instructions."
+    names = [f"{start}all_texts_positive_{end}" for end in ("max", "mid")]
+    attempts = [attempt(f"i{n}", n > 1, groups={"parity": "eo"[n % 2]}) for n in range(4)]
+    runs = [report(name, attempts) for name in names]
+    for figure in figures(runs, compared(*runs)):
+        for unit, data in units(figure):
+            for channel in ("color", "fill", "shape"):
+                legend = unit["encoding"].get(channel, {}).get("legend")
+                if legend and "values" in legend:
+                    assert set(legend["values"]) <= {
+                        "all_texts_positive_max",
+                        "all_texts_positive_mid",
+                    }
+            for datum in data:
+                assert not any(start in str(datum.get(key, "")) for key in ("row", "column", "key"))
+        assert start not in figure.title
+        if "run" in figure.headings:
+            assert set(column(figure, "run")) <= set(names), "whole in tables and tooltips"
+
+
+def test_groups_that_are_numbers_are_along_an_axis(report) -> None:
+    def run(name: str, sizes: tuple[str, ...]) -> ReportedRun:
+        made: ReportedRun = report(
+            name,
+            [
+                attempt(f"{size}{n}", n > 1, groups={"examples": size})
+                for size in sizes
+                for n in range(4)
+            ],
+        )
+        return made
+
+    figure = named(figures([run("r", ("0", "10", "2", "0.5"))], None), "rate_by_examples")
+    assert column(figure, "examples") == ["0", "0.5", "2", "10"]
+    for unit, data in units(figure):
+        assert unit["encoding"]["x"]["field"] == "at"
+        assert [datum["at"] for datum in data] == [0, 0.5, 2, 10]
+    assert figure.chart["height"] < 400
+    other = named(figures([run("r", ("0", "10", "two"))], None), "rate_by_examples")
+    assert not any("at" in datum for _, data in units(other) for datum in data)
+
+
+def test_a_label_of_one_group_in_each_run_is_a_setting(report) -> None:
+    runs = [
+        report(
+            name,
+            [attempt(p, True, groups={"encoding": name, "parity": p}) for p in "eo"],
+        )
+        for name in ("x", "y", "z")
+    ]
+    names = {figure.name for figure in figures(runs, None)}
+    assert {"rate_by_parity", "heat_map_parity"} <= names
+    assert not any("encoding" in name for name in names)
+
+
+def test_a_comparison_says_nothing_of_what_is_only_in_the_tables(gpt4, vicuna) -> None:
+    found = compared(gpt4, vicuna, by="structure")
+    (other,) = found.others
+    change = KindChange(comparison=other.overall)
+    found = msgspec.structs.replace(
+        found,
+        others=[msgspec.structs.replace(other, constraints={"with exactly N words": change})],
+        notes=["They differ in more."],
+    )
+    figure = named(figures([gpt4, vicuna], found), "comparison")
+    assert "constraint" not in figure.caption
+    assert "They differ" not in figure.caption
+    assert "In tooltips and table: p of the groups by Holm" in figure.caption
+    alone = named(figures([gpt4, vicuna], compared(gpt4, vicuna, by="")), "comparison")
+    assert "Holm" not in alone.caption
+
+
+def test_the_ends_of_an_axis_have_room(gpt4) -> None:
+    assert config()["axis"]["labelFlush"] is False
+    for name in ("rate_by_structure", "position_effect"):
+        for unit, _ in units(named(figures([gpt4], None), name)):
+            if unit["encoding"]["x"].get("scale"):
+                assert unit["encoding"]["x"]["scale"] == {
+                    "domain": [0, 1],
+                    "nice": False,
+                    "padding": 8,
+                }
+
+
+def test_misses_reach_to_the_side_where_there_are_any(report) -> None:
+    def domain(off_by: dict[float, int]) -> list[float]:
+        run = report("r", [attempt("a", True)], constraints=(kind(off_by=off_by),))
+        unit, _ = next(units(named(figures([run], None), "off_by_with_exactly_n_words")))
+        found: list[float] = unit["encoding"]["x"]["scale"]["domain"]
+        return found
+
+    assert domain({-1.0: 6}) == [-4, 0.5]
+    assert domain({1.0: 6}) == [-0.5, 4]
+    assert domain({-9.0: 1, 9.0: 1}) == [-9.5, 9.5]
 
 
 def test_any_round_of_the_recorded_run(gpt4, vicuna) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.report.figure import Figure
 from harness.report.figures import figures
-from harness.report.figures.images import as_png, as_svg
+from harness.report.figures.images import as_pdf, as_png, as_svg
 from tests.report.figures.conftest import attempt
 
 HOSTILE = "<script>alert(1)</script> url(http://example.org/x) \u202e{{7*7}} [a].b"
@@ -54,10 +54,32 @@ def test_a_png_has_the_size_that_was_asked_for(figure: Figure) -> None:
         {"data": {"values": []}, "mark": "point", "encoding": {"href": {"value": "x"}}},
     ],
 )
-@pytest.mark.parametrize("draw", [as_svg, as_png])
+@pytest.mark.parametrize("draw", [as_svg, as_png, as_pdf])
 def test_a_chart_with_an_address_is_not_drawn(figure: Figure, draw, chart) -> None:
     with pytest.raises(ValueError, match="has an address"):
         draw(replace(figure, chart=chart))
+
+
+def test_a_pdf_is_one_page_of_vectors(figure: Figure) -> None:
+    pdf = as_pdf(figure)
+    assert pdf.startswith(b"%PDF-")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type/Page\n") <= 1
+    for what in (b"/URI", b"/JavaScript", b"/Subtype /Image", b"/Launch"):
+        assert what not in pdf
+
+
+def test_the_title_can_be_left_to_the_caption_of_a_paper(figure: Figure) -> None:
+    with_title, without = (
+        as_svg(figure, subtitle="of x", titled=titled) for titled in (True, False)
+    )
+    assert ">Pass rate by parity" in with_title
+    assert "Pass rate by parity" not in without
+    assert ">of x" not in without
+    heights = [
+        int.from_bytes(as_png(figure, titled=titled)[20:24], "big") for titled in (True, False)
+    ]
+    assert heights[1] < heights[0]
+    assert as_pdf(figure, titled=False).startswith(b"%PDF-")
 
 
 def test_all_figures_can_be_drawn_at_a_narrow_width(figure: Figure) -> None:

@@ -1,5 +1,7 @@
 """Bins of misses: every miss is in one."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +37,27 @@ def test_bins_have_names_of_their_own(misses: dict[str, dict[float, int]]) -> No
 
 def test_few_whole_numbers_have_a_bin_each() -> None:
     assert miss_rows({"a": {-2.0: 5, 3.0: 1}}) == [["a", "-2", "5"], ["a", "+3", "1"]]
+
+
+@given(off_by(WHOLE))
+def test_bars_stand_over_their_whole_numbers(misses: dict[str, dict[float, int]]) -> None:
+    every = bins(misses)
+    for before, after in pairwise(every):
+        assert before.drawn[1] == after.drawn[0]
+    for of in misses.values():
+        for value in of:
+            (one,) = [one for one in every if one.holds(value)]
+            if one.low is not None and one.high is not None:
+                assert one.drawn == (one.low - 0.5, one.high - 0.5)
+                assert one.drawn[0] < value < one.drawn[1]
+            assert not one.drawn[0] < 0 < one.drawn[1] or value == 0 or None in (one.low, one.high)
+
+
+def test_wide_bins_hold_too_few_or_too_many() -> None:
+    rows = miss_rows({"a": {float(n): 1 for n in range(-40, 41) if n}})
+    assert ["a", "-5 to -1", "5"] in rows
+    assert ["a", "+1 to +5", "5"] in rows
+    assert not any(" to " in said and said[0] == "-" and "+" in said for _, said, _ in rows)
 
 
 def test_what_is_far_off_does_not_hide_the_others() -> None:

@@ -3,7 +3,18 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.report.figures.names import LONGEST, counted, natural, number, on_axis, shown, slug
+from harness.report.figures.names import (
+    LONGEST,
+    common_start,
+    counted,
+    in_legend,
+    kinds_on_axis,
+    natural,
+    number,
+    on_axis,
+    shown,
+    slug,
+)
 
 NAMES = st.lists(st.text(max_size=300), max_size=8, unique=True)
 
@@ -28,12 +39,83 @@ def test_names_on_an_axis_differ_in_two_short_lines(names: list[str]) -> None:
     for text in found.values():
         lines = text.split("\n")
         assert len(lines) <= 2
-        assert all(len(line) <= 24 + 4 for line in lines)
+        assert all(len(line) <= 34 + 4 for line in lines)
 
 
 def test_ends_of_long_names_are_kept() -> None:
-    found = on_axis([f"natural_instructions.encoding_{end}" for end in ("max", "min")])
+    start = "natural_instructions.encoding_" * 3
+    found = on_axis([f"{start}{end}" for end in ("max", "min")])
     assert [text[-4:] for text in found.values()] == ["_max", "_min"]
+
+
+@given(NAMES)
+def test_names_in_a_legend_differ_on_a_short_line(names: list[str]) -> None:
+    found = in_legend(shown(names).values())
+    assert len(set(found)) == len(names)
+    assert all(len(text) <= 34 + 4 for text in found)
+
+
+def test_what_is_unlike_in_the_middle_is_seen() -> None:
+    names = [f"{'positive_examples_' * 3}{middle}_{'full_only_' * 4}" for middle in ("few", "many")]
+    for found in ([*on_axis(names).values()], in_legend(names)):
+        assert "few" in found[0]
+        assert "many" in found[1]
+        assert not any(text.endswith(")") for text in found)
+
+
+def test_what_is_written_instead_is_kept_apart_too() -> None:
+    assert on_axis(["run.a", "run.b"], {"run.a": "a", "run.b": "a"}) == {
+        "run.a": "a",
+        "run.b": "a (2)",
+    }
+
+
+def test_variants_share_the_name_of_their_run_file() -> None:
+    assert common_start(["ni.all_texts", "ni.prompt"]) == "ni."
+    assert common_start(["a.b.one", "a.b.other"]) == "a.b."
+    assert common_start(["a.b", "a."]) == "", "nothing would be left"
+    assert common_start(["ni.all_texts"]) == ""
+    assert common_start(["ni.all", "other.all"]) == ""
+    assert common_start(["x.gpt-4.1", "x.gpt-4.5"]) == "x.", "4.1 is a number"
+
+
+@given(NAMES)
+def test_any_names_have_a_common_start(names: list[str]) -> None:
+    start = common_start(names)
+    assert all(name.startswith(start) for name in names)
+    assert not start or all(len(name) > len(start) for name in names)
+
+
+def test_kinds_of_constraints_are_told_by_what_they_ask() -> None:
+    kinds = [
+        "with the 4th, 8th, 11th words to be '…', '…', '…' respectively",
+        "with the 4th, 8th, 11th characters to be '…', '…', '…' respectively",
+        "with sentences having the last word to be '…', '…', respectively",
+        "with exactly N words",
+    ]
+    found = kinds_on_axis(kinds)
+    assert [*found.values()] == [
+        "the 4th, 8th, 11th words to be '…'",
+        "the 4th, 8th, 11th characters to be '…'",
+        "sentences having the last word to be '…'",
+        "exactly N words",
+    ]
+    shown = on_axis(kinds, found)
+    assert shown[kinds[0]] == "the 4th, 8th, 11th\nwords to be '…'"
+    assert not any("…" in text.replace("'…'", "") for text in shown.values()), "none is cut"
+
+
+def test_kinds_that_would_be_one_keep_what_they_differ_in() -> None:
+    kinds = ["containing the word '…', '…'", "containing the word '…'", "with the word '…'"]
+    assert [*kinds_on_axis(kinds).values()] == [*kinds[:2], "the word '…'"]
+    twins = ["with a", "a"]
+    assert [*kinds_on_axis(twins).values()] == twins
+
+
+@given(st.lists(st.sampled_from(["with ", "a", "'…'", ", '…'", ", respectively"]), max_size=5))
+def test_kinds_stay_apart(parts: list[str]) -> None:
+    kinds = {"".join(parts[:end]) for end in range(len(parts) + 1)}
+    assert len(set(kinds_on_axis(kinds).values())) == len(kinds)
 
 
 @given(st.lists(st.integers(0, 10**17)))

@@ -44,7 +44,19 @@ def test_the_index_has_a_row_for_each_attempt(tmp_path: Path) -> None:
 def test_the_index_says_where_runs_differ(tmp_path: Path) -> None:
     (change,) = packed(two_runs(tmp_path))[0]["changes"]
     assert (change["baseline"], change["run"]) == (0, 1)
-    assert (sorted(change["more"]), change["less"]) == ([4, 5], [2])
+    assert (sorted(change["better"]), change["worse"]) == ([4, 5], [2])
+
+
+def test_the_index_says_which_runs_were_recorded_and_what_is_compared(tmp_path: Path) -> None:
+    manifest = {"backend": "replay"}
+    runs = [
+        reported_run(tmp_path / "a", "a", [attempt("x")], manifest=manifest),
+        reported_run(tmp_path / "b", "b", [attempt("x")]),
+    ]
+    index, _ = packed(runs)
+    assert [run["recorded"] for run in index["runs"]] == [True, False]
+    assert index["compared"] == {"round": None}
+    assert packed(runs[:1])[0]["compared"] is None
 
 
 def test_a_prompt_is_there_once(tmp_path: Path) -> None:

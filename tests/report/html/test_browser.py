@@ -6,13 +6,16 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from harness.analysis.run_comparison import Asked
 from harness.records import Score
 from harness.report.figures import figures
 from tests.report.html.pages import (
@@ -142,6 +145,61 @@ def test_the_figures_numbers_are_a_table(two: Path, opened: Opened) -> None:
     expect(table.get_by_role("row")).to_have_text([re.compile("group"), "a 0.250", "b 0.750"])
 
 
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_numbers_open_below_and_move_nothing_above(
+    two: Path, opened: Opened, width: int
+) -> None:
+    page = opened(two)
+    page.set_viewport_size({"width": width, "height": 900})
+    card = page.locator("#figure-results_rates")
+    expect(card.locator("svg")).to_be_visible()
+    places = [card.locator("summary"), card.locator("[data-download=svg]")]
+    places[0].scroll_into_view_if_needed()
+    before = [place.bounding_box() for place in places]
+    places[0].click()
+    table = card.get_by_role("table")
+    expect(table).to_be_visible()
+    assert [place.bounding_box() for place in places] == before
+    box, below = before[0], table.bounding_box()
+    assert box
+    assert below
+    assert below["y"] >= box["y"] + box["height"]
+    places[0].click()
+    expect(table).to_be_hidden()
+
+
+def test_figures_leave_no_holes_beside_each_other(tmp_path: Path, opened: Opened) -> None:
+    values = [{"group": f"{number}", "rate": 0.5} for number in range(3)]
+    figures = [replace(figure("results", values), name=f"f{number}") for number in range(4)]
+    high = {**figures[0].chart, "height": 500}
+    figures[0] = replace(figures[0], chart=high)
+    runs = [reported_run(tmp_path, "run", [attempt("a")])]
+    page = opened(write(tmp_path / "report.html", runs, figures=figures))
+    expect(page.locator("#browser")).to_be_visible()
+    for number in range(4):
+        expect(page.locator(f"#figure-f{number} svg").first).to_be_visible()
+    page.wait_for_timeout(100)
+    boxes = [page.locator(f"#figure-f{number}").bounding_box() for number in range(4)]
+    first, second, third, _ = (box for box in boxes if box)
+    assert third["x"] == second["x"] > first["x"]
+    assert 20 < third["y"] - second["y"] - second["height"] < 36
+    assert third["y"] < first["y"] + first["height"]
+
+
+def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    expect(page.locator("#figure-results_rates svg")).to_be_visible()
+    page.emulate_media(media="print")
+    for hidden in (".bar", "#attempts", ".downloads >> nth=0"):
+        expect(page.locator(hidden)).to_be_hidden()
+    card = page.locator("#figure-results_rates")
+    expect(card).to_have_css("break-inside", "avoid")
+    chart, whole = card.locator("svg").bounding_box(), card.locator(".chart").bounding_box()
+    assert chart
+    assert whole
+    assert chart["width"] == pytest.approx(whole["width"], abs=1)
+
+
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_a_figure_is_a_file_for_who_wants_it(
     two: Path, browser: Browser, kind: str, tmp_path: Path
@@ -176,8 +234,8 @@ def test_the_list_begins_with_each_samples_last_round(two: Path, opened: Opened)
         ("Outcome", "ok", "24 attempts of 6 instances"),
         ("Round", "every round", "36 attempts of 6 instances"),
         ("Round", "round 2", "12 attempts of 6 instances"),
-        ("Against the baseline", "more (2)", "8 attempts of 2 instances"),
-        ("Against the baseline", "less (1)", "4 attempts of 1 instance"),
+        ("Against the baseline", "better (2)", "8 attempts of 2 instances"),
+        ("Against the baseline", "worse (1)", "4 attempts of 1 instance"),
         ("shape", "square", "12 attempts of 3 instances"),
     ],
 )
@@ -187,6 +245,17 @@ def test_a_filter(two: Path, opened: Opened, label: str, value: str, count: str)
     assert found(page) == count
     page.get_by_role("button", name="Clear the filters").click()
     assert found(page) == "24 attempts of 6 instances"
+
+
+def test_nothing_matches_and_the_way_back(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    page.locator("#query").fill("nowhere to be found")
+    expect(page.locator("#found")).to_have_text("Nothing matches.")
+    expect(page.get_by_role("listbox")).to_be_hidden()
+    page.get_by_role("button", name="Clear the filters").click()
+    assert found(page) == "24 attempts of 6 instances"
+    expect(page.get_by_role("listbox")).to_be_focused()
+    expect(rows(page).first).to_be_visible()
 
 
 def test_filters_together(two: Path, opened: Opened) -> None:
@@ -217,8 +286,8 @@ def test_the_comparisons_counts_lead_to_their_instances(two: Path, opened: Opene
         ("prompt of sum/1", "4 attempts of 1 instance"),
         ("sample 1, round 2", "6 attempts of 6 instances"),  # an answer
         ("wrong in round 1", "6 attempts of 3 instances"),  # a reason
-        ("Try sum/5 again", "0 attempts of 0 instances"),  # a feedback, but not of a last round
-        ("constraint", "0 attempts of 0 instances"),  # no name of a field
+        ("Try sum/5 again", "Nothing matches."),  # a feedback, but not of a last round
+        ("constraint", "Nothing matches."),  # no name of a field
     ],
 )
 def test_searching_all_texts(two: Path, opened: Opened, query: str, count: str) -> None:
@@ -351,8 +420,51 @@ def test_a_browser_that_unpacks_base64_the_old_way(two: Path, browser: Browser) 
 )
 def test_a_link_to_what_is_not_there(two: Path, opened: Opened, link: str) -> None:
     page = opened(two, link)
-    told = page.get_by_text(re.compile("Not in this page|^sum/1$|^0 attempts"))
+    told = page.get_by_text(re.compile("Not in this page|^sum/1$|^Nothing matches"))
     expect(told.locator("visible=true")).to_have_count(1)
+
+
+def test_the_rounds_that_are_compared_come_first(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    page.get_by_role("link", name="better on 2").click()
+    rows(page).first.click()
+    titles = page.locator("#open article h4")
+    expect(titles).to_have_text(["before · round 1", "after · round 2", "after · round 1"])
+    expect(page.locator("#open article .mark")).to_have_text(["compared", "compared"])
+    expect(page.locator("#open .others + .columns .missing")).to_have_text(
+        "before round 1 is above."
+    )
+    expect(page.locator("#open article").nth(1)).to_be_in_viewport(ratio=0.5)
+    strip = page.locator(".turns button")
+    expect(strip).to_have_text(["1 ✗ compared", "1 ✗", "2 ✓ compared"])
+    page.set_viewport_size({"width": 1280, "height": 400})
+    strip.nth(1).click()
+    expect(page.locator("#open article").nth(2)).to_be_focused()
+    expect(titles.nth(2)).to_be_in_viewport(ratio=1)
+
+
+def test_the_last_round_that_is_compared_is_the_one_asked_about(
+    tmp_path: Path, opened: Opened
+) -> None:
+    runs = two_runs(tmp_path)
+    first = msgspec.structs.replace(compared(runs), asked=Asked(round=1))
+    path = write(tmp_path / "report.html", runs, comparison=first)
+    page = opened(path, "#attempts?open=sum/4&sample=0&of=after&at=2")
+    titles = page.locator("#open article h4")
+    expect(titles).to_have_text(["before · round 1", "after · round 1", "after · round 2"])
+    expect(page.locator("#open article .mark")).to_have_count(2)
+    expect(page.locator("[data-asked] h4")).to_have_text("after · round 2")
+    expect(page.locator("[data-asked] h4")).to_be_in_viewport()  # a link to it was followed
+
+
+def test_a_recorded_answer_has_neither_cost_nor_latency(tmp_path: Path, opened: Opened) -> None:
+    manifest = {"backend": "replay"}
+    run = reported_run(tmp_path, "run", [attempt("sum/0")], manifest=manifest)
+    page = opened(write(tmp_path / "report.html", [run]), "#attempts?open=sum/0&sample=0")
+    facts = page.locator("article .facts")
+    expect(facts).to_contain_text("cost and latencyrecorded")
+    assert "$" not in facts.inner_text()
+    assert "ms" not in facts.inner_text()
 
 
 def test_two_runs_side_by_side(two: Path, opened: Opened) -> None:
@@ -360,16 +472,20 @@ def test_two_runs_side_by_side(two: Path, opened: Opened) -> None:
     prompt, first, second = (page.locator(".columns").nth(at) for at in range(3))
     expect(prompt).to_contain_text("Prompt of sum/0.")
     expect(prompt.locator("section")).to_have_count(1)  # the same for both
-    for at, (name, verdict) in enumerate([("before", "passed"), ("after", "failed")]):
-        one = first.get_by_role("article").nth(at)
-        expect(one.get_by_role("heading", level=4)).to_have_text(f"{name} · round 1")
+    before, after = (first.get_by_role("article").nth(at) for at in range(2))
+    other = second.get_by_role("article")
+    for one, name, round_, verdict in [
+        (before, "before", 1, "passed"),
+        (after, "after", 2, "passed"),
+        (other, "after", 1, "failed"),
+    ]:
+        expect(one.get_by_role("heading", level=4)).to_have_text(f"{name} · round {round_}")
         expect(one.locator(".said")).to_have_text(verdict)
-        expect(one).to_contain_text("Answer sum/0, sample 1, round 1.")
+        expect(one).to_contain_text(f"Answer sum/0, sample 1, round {round_}.")
         expect(one).to_contain_text("10 in, 20 out")
-    expect(first.get_by_role("article").nth(1)).to_contain_text("sum/0 is wrong in round 1")
-    first.get_by_text("Feedback").click()
-    expect(first.get_by_text("Try sum/0 again.")).to_be_visible()
-    expect(second.locator(".missing")).to_have_text("before ended with round 1.")
+    expect(other).to_contain_text("sum/0 is wrong in round 1")
+    other.get_by_text("Feedback").click()
+    expect(other.get_by_text("Try sum/0 again.")).to_be_visible()
     where = "articles => articles.map(a => a.getBoundingClientRect()).map(({x, y}) => [x, y])"
     (left, top), (right, same) = first.get_by_role("article").evaluate_all(where)
     assert left < right
@@ -617,6 +733,16 @@ def test_no_page_is_wider_than_the_screen(
             page.set_viewport_size({"width": width, "height": 800})
             wide = page.evaluate("document.scrollingElement.scrollWidth")
             assert wide <= width, link
+
+
+@pytest.mark.parametrize("width", [360, 800])
+def test_the_bar_shows_where_one_is(two: Path, opened: Opened, width: int) -> None:
+    page = opened(two)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{two.as_uri()}#attempts")
+    link = page.locator(".bar li a[aria-current]")
+    expect(link).to_have_text("Attempts")
+    expect(link).to_be_in_viewport(ratio=1)
 
 
 def test_every_control_has_a_name(two: Path, opened: Opened) -> None:

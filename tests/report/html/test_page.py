@@ -93,3 +93,21 @@ def test_every_asset_is_read_from_the_package() -> None:
 def test_a_report_of_no_runs(tmp_path: Path) -> None:
     text = write(tmp_path / "report.html", [], figures=[]).read_text()
     assert ">A report</h1>" in text
+
+
+def test_what_names_share_is_said_once(tmp_path: Path) -> None:
+    names = [f"glue.{number}_shot" for number in range(6)]
+    runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
+    text = write(tmp_path / "report.html", runs).read_text()
+    assert re.search(r"Left out of the names.*>glue\.</span>", text)
+    assert text.count('<th scope="row" title="glue.3_shot">') == 1
+    assert len(re.findall(r'<th scope="(?:row|col)"[^>]*>\s*glue\.', text)) == 0
+    folded = re.findall("<details>(.*?)</details>", text, re.S)
+    assert sum("Against" in each and "better on 0" in each for each in folded) == 1
+
+
+def test_runs_with_unequal_chances_are_warned_of(tmp_path: Path) -> None:
+    text = write(tmp_path / "report.html", two_runs(tmp_path)).read_text()
+    assert re.search('<p class="warning" role="note">The runs have 1 and 2 rounds: ', text)
+    one = [reported_run(tmp_path / "one", "one", [attempt("a")])]
+    assert '<p class="warning"' not in write(tmp_path / "one.html", one).read_text()

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 from harness.report.html.run_facts import differences, headline, origins, packages, settings
@@ -15,17 +16,50 @@ def test_a_row_for_each_run(tmp_path: Path) -> None:
     told = dict(zip(headings, before, strict=True))
     assert told["run"] == "before"
     assert told["instances"] == "6"
-    assert told["pass rate ± s.e."].startswith("0.500 ± ")
-    assert told["passed in any round"] == "-"
+    assert told["pass rate, last round ± s.e."].startswith("0.500 ± ")
+    assert told["in any round"] == "-"
+    assert told["pass@2"] == "0.500"
     assert told["per solved"] == "$0.0040"
-    assert dict(zip(headings, after, strict=True))["passed in any round"] == "0.667 of 2"
+    assert dict(zip(headings, after, strict=True))["in any round"] == "0.667 (of 2)"
+
+
+def test_how_many_rounds_is_said_once_where_all_runs_have_as_many(tmp_path: Path) -> None:
+    headings, row = texts(headline(two_runs(tmp_path)[1:]))
+    assert dict(zip(headings, row, strict=True))["in any of 2 rounds"] == "0.667"
+
+
+def test_a_column_for_each_k(tmp_path: Path) -> None:
+    runs = [
+        reported_run(
+            tmp_path / str(k),
+            str(k),
+            [attempt("a", sample, passed=not sample) for sample in range(k)],
+        )
+        for k in (1, 2, 4)
+    ]
+    told = [
+        dict(zip(headline(runs).headings, row, strict=True)) for row in texts(headline(runs))[1:]
+    ]
+    assert "pass rate ± s.e." in told[0]  # of one round
+    assert [one["pass@2"] for one in told] == ["-", "1.000", "0.500"]
+    assert [one["pass@4"] for one in told] == ["-", "-", "1.000"]
+    assert [one["pass^4"] for one in told] == ["-", "-", "0.000"]
+
+
+def test_a_recorded_run_has_neither_latency_nor_cost(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")], manifest={"backend": "replay"})
+    headings, row = texts(headline([run]))
+    told = dict(zip(headings, row, strict=True))
+    assert (told["median latency"], told["cost"]) == ("recorded", "recorded")
+    assert "per solved" not in told
 
 
 def test_columns_that_say_something_of_no_run_are_left_out(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a", cost_usd=None)], latencies=None)
     headings, row = texts(headline([run]))
     told = dict(zip(headings, row, strict=True))
-    assert not {"pass@k", "median latency", "per solved", "passed in any round"} & told.keys()
+    assert not {"median latency", "per solved"} & told.keys()
+    assert not re.search("pass@|pass.k|round", " ".join(headings))
     assert told["cost"] == "unknown"
 
 

@@ -41,6 +41,8 @@ class Archive {
     this.labels = index.labels;
     this.instances = index.instances;
     this.changes = index.changes;
+    /** What is compared: the round up to which, null for all; null where nothing is. */
+    this.compared = index.compared;
     const { snippet, ...numbers } = index.rows;
     this.snippet = snippet;
     /** Columns of the attempts: instance, run, sample, round, last, outcome, passed. */

@@ -13,37 +13,76 @@ const FIRST_PART = 20_000;
 function drawSample(archive, state, instance, entry) {
   const runs = sides(archive, state, instance);
   const found = runs.map((run) => sampleOf(archive, entry, instance, run, state.sample));
+  const counts = found.map((rounds) => roundThatCounts(archive, rounds));
   const whole = document.createDocumentFragment();
   const last = Math.max(0, ...found.flatMap((rounds) => [...rounds.keys()]));
-  if (last > 1) whole.append(drawTurns(archive, runs, found));
+  if (last > 1) whole.append(drawTurns(archive, runs, found, counts));
   whole.append(drawPrompts(archive, entry, runs, found, state.query));
-  for (let round = 1; round <= last; round++) {
-    const columns = runs.map((run, side) => {
-      const attempt = found[side].get(round);
-      if (!attempt) return missing(archive.runs[run].name, found[side], round);
-      const title = titled(archive, run, last > 1 ? round : 0);
-      const asked = last > 1 && round === state.at && archive.runs[run].name === state.of;
-      return drawAttempt(archive, attempt, title, asked, state.query);
+  const attempt = (side, round) => {
+    const run = runs[side];
+    const asked = last > 1 && round === state.at && archive.runs[run].name === state.of;
+    const compared = last > 1 && archive.compared !== null && round === counts[side];
+    return drawAttempt(archive, found[side].get(round), {
+      title: titled(archive, run, last > 1 ? round : 0),
+      asked,
+      mark: compared ? COMPARED : "",
+      recorded: archive.runs[run].recorded,
+      side,
+      round,
+      query: state.query,
     });
-    const shape = { class: "columns", "data-columns": columns.length, "data-round": round };
-    whole.append(element("div", shape, ...columns));
+  };
+  const row = (columns) =>
+    whole.append(element("div", { class: "columns", "data-columns": columns.length }, ...columns));
+  // What counts comes first, side by side, whichever round of each run it is.
+  row(
+    runs.map((run, side) =>
+      counts[side] ? attempt(side, counts[side]) : missing(archive.runs[run].name, found[side], 1),
+    ),
+  );
+  if (last > 1) whole.append(element("h4", { class: "others" }, "The other rounds"));
+  for (let round = 1; round <= last; round++) {
+    const others = found.map((rounds, side) => rounds.has(round) && counts[side] !== round);
+    if (!others.includes(true)) continue;
+    row(
+      runs.map((run, side) => {
+        if (others[side]) return attempt(side, round);
+        if (counts[side] === round) return above(archive.runs[run].name, round);
+        if (!found[side].size) return element("div"); // as was said above
+        return missing(archive.runs[run].name, found[side], round);
+      }),
+    );
   }
   return whole;
 }
 
+const COMPARED = "compared";
+
+/** Of a run's rounds, the one that is compared, else the last; 0 where there is none. */
+function roundThatCounts(archive, rounds) {
+  const upTo = archive.compared?.round ?? Infinity;
+  return Math.max(0, ...[...rounds.keys()].filter((round) => round <= upTo));
+}
+
+function above(run, round) {
+  return element("p", { class: "missing" }, element("b", {}, run), ` round ${round} is above.`);
+}
+
 /** The verdicts of each run's rounds, each a way to its round. */
-function drawTurns(archive, runs, found) {
+function drawTurns(archive, runs, found, counts) {
   const lines = runs.map((run, side) => {
     const links = [...found[side]].map(([round, { row }]) => {
       const verdict = archive.verdict(row);
+      const mark = archive.compared && round === counts[side] ? COMPARED : "";
       const button = element(
         "button",
         {
           type: "button",
           class: verdict.replace(" ", "-"),
-          "aria-label": `To round ${round}, ${verdict}`,
+          "data-mark": mark || null,
+          "aria-label": `To round ${round}, ${verdict}${mark && `, ${mark}`}`,
         },
-        `${round} ${SIGNS[verdict]}`,
+        `${round} ${SIGNS[verdict]}${mark && ` ${mark}`}`,
       );
       button.addEventListener("click", () => toRound(round, side));
       return button;
@@ -55,9 +94,9 @@ function drawTurns(archive, runs, found) {
 }
 
 function toRound(round, side) {
-  const columns = byId("open").querySelector(`[data-round="${round}"]`);
-  columns.scrollIntoView({ behavior: "instant" });
-  columns.children[side].focus({ preventScroll: true });
+  const attempt = byId("open").querySelector(`[data-side="${side}"][data-round="${round}"]`);
+  attempt.scrollIntoView({ behavior: "instant" });
+  attempt.focus({ preventScroll: true });
 }
 
 /** The runs to be shown, by number: one, or two. */
@@ -116,7 +155,11 @@ function missing(run, rounds, round) {
   return element("p", { class: "missing" }, element("b", {}, run), ` ${why}`);
 }
 
-function drawAttempt(archive, attempt, title, asked, query) {
+/**
+ * @param {Object} told title; asked, whether it was asked for by a link; mark, what is said
+ *   beside its title; recorded, whether its run was; its side and round; the query
+ */
+function drawAttempt(archive, attempt, { title, asked, mark, recorded, side, round, query }) {
   const verdict = archive.verdict(attempt.row);
   const outcome = archive.outcomes[archive.rows.outcome[attempt.row]];
   const said = outcome === "ok" ? verdict : `${outcome}, ${verdict}`;
@@ -127,13 +170,16 @@ function drawAttempt(archive, attempt, title, asked, query) {
       class: "attempt",
       "data-verdict": kind,
       "data-asked": asked,
+      "data-side": side,
+      "data-round": round,
       tabindex: -1,
-      "aria-label": `${title}: ${said}`,
+      "aria-label": `${title}: ${said}${mark && `, ${mark}`}`,
     },
     element(
       "header",
       {},
       element("h4", {}, title),
+      mark ? element("span", { class: "mark" }, mark) : null,
       element("span", { class: `said ${kind}` }, said),
     ),
     attempt.reasoning ? folded("Reasoning", attempt.reasoning, query) : null,
@@ -141,7 +187,7 @@ function drawAttempt(archive, attempt, title, asked, query) {
     attempt.error ? part("Error", textBlock(attempt.error, query)) : null,
     ...(attempt.scores ?? []).map((score) => drawScore(score, query)),
     attempt.feedback ? folded("Feedback", attempt.feedback, query) : null,
-    part(null, drawFacts(attempt)),
+    part(null, drawFacts(attempt, recorded)),
   );
 }
 
@@ -196,7 +242,7 @@ function drawConstraints(constraints) {
   );
 }
 
-function drawFacts(attempt) {
+function drawFacts(attempt, recorded) {
   const { usage } = attempt;
   const tokens = usage && `${counted(usage.input_tokens)} in, ${counted(usage.output_tokens)} out`;
   const extra = usage && [
@@ -206,8 +252,9 @@ function drawFacts(attempt) {
   const told = {
     finish: attempt.finish,
     tokens: tokens && extra ? `${tokens} (${extra})` : tokens,
-    cost: typeof attempt.cost === "number" ? `$${Number(attempt.cost.toPrecision(4))}` : null,
-    latency: typeof attempt.latency === "number" ? seconds(attempt.latency) : null,
+    cost: !recorded && typeof attempt.cost === "number" ? `$${Number(attempt.cost.toPrecision(4))}` : null,
+    latency: !recorded && typeof attempt.latency === "number" ? seconds(attempt.latency) : null,
+    "cost and latency": recorded ? "recorded" : null,
     cached: attempt.cached ? "yes" : null,
     call: attempt.call,
   };

@@ -45,12 +45,12 @@ class Controls {
 
   #changes() {
     const { archive } = this;
-    return archive.changes.flatMap(({ run, words, more, less }) => {
+    return archive.changes.flatMap(({ run, better, worse }) => {
       const { name } = archive.runs[run];
       const of = archive.changes.length > 1 ? `${name}: ` : "";
       return [
-        [`more:${name}`, `${of}${words[0]} (${counted(more.length)})`],
-        [`less:${name}`, `${of}${words[1]} (${counted(less.length)})`],
+        [`better:${name}`, `${of}better (${counted(better.length)})`],
+        [`worse:${name}`, `${of}worse (${counted(worse.length)})`],
       ];
     });
   }

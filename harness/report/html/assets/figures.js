@@ -6,6 +6,10 @@ const CLOSED = {
   sanitize: () => Promise.reject(new Error("A report links to nothing.")),
 };
 
+/** Pixels of a row of the figures' grid, and between two figures (`assets/page.css`). */
+const ROW = 8;
+const GAP = 24;
+
 class Figures {
   #views = new Map();
   #wanted = new Set();
@@ -33,6 +37,7 @@ class Figures {
       { rootMargin: "400px" },
     );
     this.places.forEach((place) => near.observe(place));
+    this.#pack();
     theme.listeners.push(() => {
       if (!theme.printing) this.#want([...this.#views.keys()]);
     });
@@ -47,6 +52,18 @@ class Figures {
       const button = event.target.closest?.("[data-download]");
       if (button) this.#download(button);
     });
+  }
+
+  /** Let each figure take as many of the grid's rows as it is high: none leaves a hole beside it. */
+  #pack() {
+    const heights = new ResizeObserver((entries) => {
+      for (const { target } of entries) {
+        const height = target.getBoundingClientRect().height + GAP;
+        target.style.gridRowEnd = `span ${Math.ceil(height / ROW)}`;
+      }
+    });
+    for (const place of this.places) heights.observe(place.closest("figure"), { box: "border-box" });
+    for (const grid of document.querySelectorAll(".figures")) grid.classList.add("packed");
   }
 
   /** Draw them one after another, so that the page stays alive. */

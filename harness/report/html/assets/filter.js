@@ -40,9 +40,9 @@ function chosenRows(archive, state, hits) {
   return Int32Array.from(found);
 }
 
-/** The instances in which a run is more, or less, than the baseline: of "more:RUN". */
+/** The instances in which a run is better, or worse, than the baseline: of "better:RUN". */
 function changedInstances(archive, change) {
-  const [, what, run] = /^(more|less):(.*)$/su.exec(change) ?? [];
+  const [, what, run] = /^(better|worse):(.*)$/su.exec(change) ?? [];
   const found = archive.changes.find((each) => archive.runs[each.run].name === run);
   return found?.[what] ?? [];
 }

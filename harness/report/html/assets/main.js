@@ -7,8 +7,9 @@ class Browser {
     this.controls = new Controls(archive, (changes) => this.go(changes));
     this.list = new List(byId("list"), (row) => this.drawRow(row), (row) => this.open(row));
     this.search = new Search(archive, () => this.refilter());
-    this.samples = Math.max(0, ...new Set(archive.rows.sample)) > 0;
-    this.rounds = Math.max(1, ...new Set(archive.rows.round)) > 1;
+    // There may be more of them than a call can have arguments.
+    this.samples = archive.rows.sample.some((sample) => sample > 0);
+    this.rounds = archive.rows.round.some((round) => round > 1);
     byId("browser").classList.toggle("one-run", archive.runs.length < 2);
     this.listen();
     byId("browser").hidden = false;
@@ -93,13 +94,18 @@ class Browser {
   refilter() {
     const { search, archive } = this;
     const rows = chosenRows(archive, this.state, search.hits);
+    const nothing = !rows.length && !search.running;
+    // Before the list is shown: one that has no room draws nothing.
+    byId("browser").classList.toggle("nothing", nothing);
     this.list.show(rows);
     const instances = several(instanceCount(archive, rows), "instance");
-    const told = `${several(rows.length, "attempt")} of ${instances}`;
+    const told = nothing
+      ? "Nothing matches."
+      : `${several(rows.length, "attempt")} of ${instances}`;
     byId("found").textContent = search.running
       ? `${told}, ${Math.floor(100 * search.done)}% searched`
       : search.hits && search.done < 1
-        ? `${told}; the search was cancelled at ${Math.floor(100 * search.done)}%`
+        ? `${told.replace(/\.$/u, "")}; the search was cancelled at ${Math.floor(100 * search.done)}%`
         : told;
     byId("progress").hidden = byId("cancel").hidden = !search.running;
     byId("progress").value = search.done;
@@ -205,6 +211,8 @@ class Browser {
     );
     title.focus({ preventScroll: true });
     byId("attempts").scrollIntoView({ behavior: "instant" });
+    // What counts is at the top; what does not was asked for by its round.
+    box.querySelector(".others ~ .columns [data-asked]")?.scrollIntoView({ behavior: "instant" });
   }
 
   /** Back, and the attempts before and after in the list. */

@@ -6,7 +6,7 @@
  * @property {string} verdict passed, failed, not judged; empty for any
  * @property {string} outcome empty for any
  * @property {string} round last, every, or a number
- * @property {string} change more:RUN or less:RUN, against the baseline; empty for any
+ * @property {string} change better:RUN or worse:RUN, against the baseline; empty for any
  * @property {Object<string, string>} groups label to group
  * @property {string} query
  * @property {string | null} open instance that is open
@@ -28,7 +28,7 @@ function nothingChosen() {
     outcome: "",
     round: "last",
     change: "",
-    groups: {},
+    groups: Object.create(null), // a label may have the name of anything
     query: "",
     ...nothingOpen(),
   };

@@ -83,10 +83,19 @@ function followSections() {
       }
       const [first] = sections.filter((section) => seen.has(section));
       for (const link of links.values()) link.removeAttribute("aria-current");
-      links.get(first?.id || "main")?.setAttribute("aria-current", "true");
+      const current = links.get(first?.id || "main");
+      current?.setAttribute("aria-current", "true");
+      if (current) reveal(current);
     },
     { rootMargin: "-20% 0px -60% 0px" },
   );
   const sections = [...document.querySelectorAll("main > section")];
   sections.forEach((section) => observer.observe(section));
+}
+
+/** Scroll the bar, and nothing else, until its link is in the middle, as far as it goes. */
+function reveal(link) {
+  const nav = link.closest("nav");
+  const left = link.getBoundingClientRect().left - nav.getBoundingClientRect().left;
+  nav.scrollLeft += left - (nav.clientWidth - link.offsetWidth) / 2;
 }

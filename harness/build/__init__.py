@@ -1,0 +1,1 @@
+"""Making new benchmarks: pipelines of their own, that need no model and no network."""

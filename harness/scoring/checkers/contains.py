@@ -1,0 +1,73 @@
+"""Whether a text contains others.
+
+>>> ContainsChecker(["oak", "elm"], ignore_case=True).check("An Oak.", Instance("1", None)).reason
+"lacks 'elm'"
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from harness.errors import ConfigError
+from harness.records import Instance, Score
+
+MOST_NAMED = 8
+"""Texts that a reason names."""
+
+
+class ContainsChecker:
+    """Passes a text that contains what is asked for.
+
+    target: a text, or a list of them.
+    mode: whether ``all``, ``any`` or ``none`` of them must be there.
+    ignore_case: whether ``Oak`` is ``oak``.
+    whole_words: whether ``oak`` is not in ``oaken``.
+
+    Raises: ConfigError for no target or an empty one.
+    """
+
+    def __init__(
+        self,
+        target: str | list[str],
+        mode: Literal["all", "any", "none"] = "all",
+        ignore_case: bool = False,
+        whole_words: bool = False,
+    ) -> None:
+        self._targets = target if isinstance(target, list) else [target]
+        if not self._targets or not all(self._targets):
+            raise ConfigError(
+                "The checker 'contains' has no target, or an empty one, which every text contains."
+            )
+        self._mode = mode
+        self._ignore_case = ignore_case
+        self._whole_words = whole_words
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Look for each of them."""
+        there = [self._is_in(target, text) for target in self._targets]
+        found = [t for t, is_there in zip(self._targets, there, strict=True) if is_there]
+        lacking = [t for t, is_there in zip(self._targets, there, strict=True) if not is_there]
+        if self._mode == "none":
+            passed, reason = not found, f"contains {_named(found)}"
+        elif self._mode == "any":
+            passed, reason = bool(found), f"contains none of {_named(lacking)}"
+        else:
+            passed, reason = not lacking, f"lacks {_named(lacking)}"
+        share = {"found": len(found), "of": len(self._targets)}
+        return Score(passed, passed, "" if passed else reason, share)
+
+    def _is_in(self, target: str, text: str) -> bool:
+        if self._ignore_case:
+            target, text = target.casefold(), text.casefold()
+        if not self._whole_words:
+            return target in text
+        return re.search(rf"(?<!\w){re.escape(target)}(?!\w)", text) is not None
+
+
+def _named(texts: list[str]) -> str:
+    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
+    return ", ".join(f"{text!r:.60}" for text in texts[:MOST_NAMED]) + more
+
+
+plugin = ContainsChecker

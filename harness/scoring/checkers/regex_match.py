@@ -1,0 +1,47 @@
+r"""Whether a text matches a regular expression, within a bounded time.
+
+>>> RegexMatchChecker(r"^[A-Z]").check("snow", Instance("1", None)).reason
+"does not match '^[A-Z]'"
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.records import Instance, Score
+from harness.scoring.parsers.pattern import Pattern, PatternTooSlow
+
+
+class RegexMatchChecker:
+    """Passes a text that matches a pattern.
+
+    A search that takes too long gives no verdict: neither passed nor failed.
+
+    pattern: the regular expression, in the syntax of Python's and of the package regex.
+    full: whether all of the text must match, and not some part of it.
+    ignore_case: whether ``a`` matches ``A``.
+    negate: whether the text must not match.
+
+    Raises: ConfigError where it is no pattern.
+    """
+
+    def __init__(
+        self, pattern: str, full: bool = False, ignore_case: bool = False, negate: bool = False
+    ) -> None:
+        self._pattern = Pattern(pattern, "The checker 'regex_match'", ignore_case=ignore_case)
+        self._full = full
+        self._negate = negate
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Search the text. Raises: ConfigError for a pattern that is too slow again and again."""
+        try:
+            match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
+        except PatternTooSlow as error:
+            return Score(None, None, error.message)
+        matches = match is not None
+        passed = matches is not self._negate
+        verb = "matches" if self._negate else "does not match"
+        return Score(passed, passed, "" if passed else f"{verb} {self._pattern.pattern!r:.120}")
+
+
+plugin = RegexMatchChecker

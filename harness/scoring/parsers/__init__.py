@@ -1,0 +1,1 @@
+"""Answer parsers: from a text to the answer that it gives, or `Unparseable`."""

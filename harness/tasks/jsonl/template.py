@@ -1,0 +1,245 @@
+"""Prompts from templates: Jinja over the fields of a row, with hard bounds.
+
+The template is the user's, from the run file; the row is data and is never a template. Neither may
+hang the run or reach into Python: nothing can be called, attributes are keys of mappings, there is
+no multiplication, filters are those listed here, and loops and output end at a bound. A field that
+a row lacks is an error and no empty text.
+
+>>> Template("{{ question }}{% if hint is defined %} ({{ hint }}){% endif %}", "task.prompt").render(
+...     {"question": "2 + 2?"})
+'2 + 2?'
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ConfigError, DataInvalid, nearest
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+FILTERS = frozenset(
+    {"abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items"}
+    | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
+    | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
+)
+"""Those of Jinja's that neither call nor pad: ``center`` makes a gigabyte of a letter."""
+
+LONGEST_TEMPLATE = 100_000
+LONGEST_PROMPT = 10_000_000
+"""Characters."""
+MOST_STEPS = 100_000
+"""Of all loops of one prompt together."""
+
+
+class _TooLong(Exception):
+    """A prompt goes past a bound."""
+
+
+class Template:
+    """A compiled template.
+
+    where: how a message names it ("task.prompt").
+
+    Raises: ConfigError where it is no template, or holds what templates may not.
+    """
+
+    def __init__(self, text: str, where: str) -> None:
+        from jinja2 import TemplateError, meta
+
+        self._where = where
+        if len(text) > LONGEST_TEMPLATE:
+            raise ConfigError(f"{where} has more than {LONGEST_TEMPLATE:,} characters.")
+        try:
+            tree = _environment().parse(text)
+            _refuse(tree, where)
+            self.names = frozenset(meta.find_undeclared_variables(tree))
+            _count_steps(tree)
+            self._template = _environment().from_string(tree)
+        except TemplateError as error:
+            line = getattr(error, "lineno", None)
+            place = f", line {line}" if line else ""
+            raise ConfigError(
+                f"{where}{place}: {str(error.message).rstrip('.')}.",
+                "Fields are written {{ question }}.",
+            ) from None
+        except RecursionError:
+            raise ConfigError(f"{where} is nested too deeply.") from None
+
+    def render(self, row: Mapping[str, Any]) -> str:
+        """The text for a row.
+
+        Raises: DataInvalid for a field that the row lacks, or a value that the template
+            cannot use.
+        """
+        from jinja2 import TemplateError, UndefinedError
+
+        said: list[str] = []
+        length = 0
+        try:
+            for piece in self._template.generate({**row, _STEPS: [0]}):
+                said.append(piece)
+                length += len(piece)
+                if length > LONGEST_PROMPT:
+                    raise _TooLong(f"a prompt of more than {LONGEST_PROMPT:,} characters")
+        except UndefinedError as error:
+            lacking = sorted(self.names - row.keys())
+            named = next((name for name in lacking if repr(name) in str(error)), None)
+            if named is None:
+                raise DataInvalid(f"{self._where}: {error.message}.") from None
+            raise DataInvalid(
+                f"{self._where} needs the field {named!r}, which is not there.",
+                nearest(named, map(str, row)),
+            ) from None
+        except (_TooLong, TemplateError, RecursionError) as error:
+            problem = str(error).rstrip(".") or type(error).__name__
+            raise DataInvalid(f"{self._where}: {problem}.") from None
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+            raise DataInvalid(
+                f"{self._where}: a value does not suit the template ({error})."
+            ) from None
+        return "".join(said)
+
+
+_STEPS = "harness_loop_steps"
+"""The name of the counter in a template's context."""
+
+
+def _refuse(tree: Any, where: str) -> None:
+    """Refuse what could run away, or is no reading of a row."""
+    from jinja2 import nodes
+
+    refused = {
+        nodes.Call: "nothing can be called",
+        nodes.Mul: "there is no multiplication",
+        nodes.Pow: "there are no powers",
+        nodes.Mod: "there is no %",
+        nodes.Macro: "there are no macros",
+        nodes.CallBlock: "there are no calls",
+        nodes.Include: "nothing can be included",
+        nodes.Import: "nothing can be imported",
+        nodes.FromImport: "nothing can be imported",
+        nodes.Extends: "nothing can be extended",
+        nodes.Block: "there are no blocks",
+        nodes.Assign: "nothing can be set",
+        nodes.AssignBlock: "nothing can be set",
+        nodes.With: "nothing can be set",
+    }
+    for node in tree.find_all(tuple(refused)):
+        problem = next(said for kind, said in refused.items() if isinstance(node, kind))
+        raise ConfigError(
+            f"{where}, line {node.lineno}: in a prompt's template {problem}.",
+            "Write the text into the rows instead.",
+        )
+    for node in tree.find_all(nodes.Filter):
+        if node.name not in _environment().filters:
+            raise ConfigError(
+                f"{where}, line {node.lineno}: there is no filter {node.name!r:.40}.",
+                nearest(str(node.name), {*FILTERS, *_OWN}),
+            )
+    for node in tree.find_all(nodes.For):
+        if node.recursive:
+            raise ConfigError(f"{where}, line {node.lineno}: a loop cannot be recursive.")
+
+
+def _count_steps(tree: Any) -> None:
+    """Let all loops count their steps together."""
+    from jinja2 import nodes
+
+    for node in tree.find_all(nodes.For):
+        counter = nodes.Name(_STEPS, "load", lineno=node.lineno)
+        node.iter = nodes.Filter(
+            node.iter, "counted", [counter], [], None, None, lineno=node.lineno
+        )
+
+
+def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
+    found = list(islice(values, MOST_STEPS - steps[0] + 1))
+    steps[0] += len(found) + 1  # an empty loop within another is a step too
+    if steps[0] > MOST_STEPS:
+        raise _TooLong(f"more than {MOST_STEPS:,} steps of loops")
+    return found
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    """Jinja's filter without its limit, and within the prompt's."""
+    text, old, new = str(text), str(old), str(new)
+    if len(text) + text.count(old) * len(new) > LONGEST_PROMPT:
+        raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+    return text.replace(old, new)
+
+
+def _join(values: Iterable[Any], between: str = "") -> str:
+    parts = [str(value) for value in values]
+    if sum(map(len, parts)) + len(parts) * len(str(between)) > LONGEST_PROMPT:
+        raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+    return str(between).join(parts)
+
+
+def _tojson(value: Any) -> str:
+    """As it stands: Jinja's own escapes for web pages."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _round(value: float, digits: int = 0) -> float:
+    return round(value, digits)
+
+
+_OWN: Mapping[str, Callable[..., Any]] = {
+    "replace": _replace,
+    "join": _join,
+    "tojson": _tojson,
+    "round": _round,
+}
+"""Filters in the place of Jinja's, which are less bounded."""
+
+
+def _data_only(value: Any) -> Any:
+    """What a template may show: data. ``None`` in a prompt is a slip."""
+    from jinja2 import Undefined
+
+    if isinstance(value, str | int | float | list | tuple | dict | Undefined):
+        return value
+    raise TypeError("null is no text" if value is None else f"{type(value).__name__} is no data")
+
+
+def _getitem(environment: Any, holder: Any, key: Any) -> Any:
+    """Keys of mappings and places of lists; nothing else has parts."""
+    if isinstance(holder, Mapping | list | tuple | str) and not isinstance(key, slice):
+        try:
+            return holder[key]
+        except (LookupError, TypeError):
+            pass
+    elif isinstance(holder, list | tuple | str):
+        return holder[key]
+    return environment.undefined(obj=holder, name=key)
+
+
+@cache
+def _environment() -> ImmutableSandboxedEnvironment:
+    """Jinja's sandbox with less in it."""
+    from jinja2 import StrictUndefined
+    from jinja2.runtime import LoopContext
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Environment(ImmutableSandboxedEnvironment):
+        def getitem(self, obj: Any, argument: Any) -> Any:
+            return _getitem(self, obj, argument)
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            if isinstance(obj, LoopContext) and not attribute.startswith("_"):
+                return super().getattr(obj, attribute)
+            return _getitem(self, obj, attribute)
+
+    environment = Environment(undefined=StrictUndefined, finalize=_data_only, cache_size=0)
+    environment.globals.clear()
+    kept: dict[str, Callable[..., Any]] = {
+        name: found for name, found in environment.filters.items() if name in FILTERS
+    }
+    environment.filters = {**kept, **_OWN, "counted": _counted}
+    return environment

@@ -1,0 +1,243 @@
+"""Last letters of four names: one structure as prompt, parser and generator.
+
+Of "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442), and of the answer to it, "Say What
+You Mean" by .txt, who found that its prompts asked for one structure and its parsers read another.
+Data sets: ``builtin`` (fresh questions, drawn by a seed, offline), ``recorded`` (the 150 questions
+that .txt recorded answers to, in the data folder), or a JSONL file of one's own (`questions`).
+
+>>> task = LastLetterTask(n=1, data=folder)  # doctest: +SKIP
+>>> [question] = task.instances()  # doctest: +SKIP
+>>> task.score(question, "The answer is nhsa.")["correct"].passed  # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, DataMissing
+from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.tasks.last_letter.faults import example_faults, form_faults, length_faults
+from harness.tasks.last_letter.prompt import (
+    PAPER_EXAMPLE,
+    PAPER_FORM,
+    PAPER_SHOT_QUESTION,
+    SHOTS,
+    Example,
+    content,
+    own_shots,
+    render,
+    written,
+)
+from harness.tasks.last_letter.questions import NAMES, Question, fresh, read_questions
+from harness.tasks.last_letter.structure import (
+    FORMS,
+    LETTERS,
+    PARSERS_OF,
+    FormName,
+    ParserName,
+    parser,
+)
+
+RECORDED = "last_letter/responses.jsonl"
+MOST_QUESTIONS = 1_000_000
+MOST_EXAMPLES = len(SHOTS) - 1
+"""One is left over for where another's answer would be right."""
+
+
+class LastLetterTask:
+    """Last letters of four names, concatenated: free text, or a form, or the form in JSON.
+
+    dataset: ``builtin``, ``recorded``, or a path.
+    form: of the answer that the prompt asks for: free (a line of text) or json (an object).
+    parser: how the answer is read: strict (one pattern), flexible (five), or json; null for
+        strict, or json where the form is that.
+    examples: how many worked examples of four names the prompt shows, or paper for the recorded
+        prompt, whose one example has two names.
+    labels: whether a question's right answer is what the data say (given) or its words do (true):
+        five of the recorded labels are wrong.
+    n: how many questions are drawn for ``builtin``.
+    seed: of the drawing.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "fail"
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        form: FormName = "free",
+        parser: ParserName | None = None,
+        examples: int | Literal["paper"] = 2,
+        labels: Literal["given", "true"] = "given",
+        n: int = 150,
+        seed: int = 0,
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset, self.form_name, self.examples, self.labels = dataset, form, examples, labels
+        self.form = FORMS[form]
+        readers = PARSERS_OF[form]
+        self.parser_name: ParserName = parser or readers[0]
+        self._n, self._seed = n, seed
+        if self.parser_name not in readers:
+            raise ConfigError(
+                f"task.parser: {self.parser_name} does not read the form {form!r}.",
+                f"Write {' or '.join(readers)}, or change task.form.",
+            )
+        if examples == "paper" and form != "free":
+            raise ConfigError(
+                "task.examples: the recorded prompt asks for free text.", "Set task.form to free."
+            )
+        if isinstance(examples, int) and not 0 <= examples <= MOST_EXAMPLES:
+            raise ConfigError(f"task.examples must be 0 to {MOST_EXAMPLES}, or paper.")
+        if not 1 <= n <= MOST_QUESTIONS:
+            raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
+        self._parser = _parser(self.parser_name)
+        self._path = None if dataset == "builtin" else _found(dataset, data)
+
+    def instances(self) -> Iterator[Instance[Question]]:
+        """The questions: drawn, or as the file has them. Raises: DataInvalid."""
+        avoid = frozenset(shot.words for shot in SHOTS)
+        source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
+        for found in (
+            read_questions(self._path) if self._path else fresh(self._n, self._seed, avoid)
+        ):
+            question = found
+            if self.labels == "true":
+                question = Question(found.id, found.text, found.words, found.letters)
+            # The source comes first, so that --limit does not favour the few of five words.
+            yield Instance(
+                question.id, question, {"source": source, "words": str(len(question.words))}
+            )
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Parser, form and data; ``content_sha256`` is of all that prompts say but the form.
+
+        Runs that differ in it differ in more than the form: what is between them is confounded.
+        """
+        return {
+            "dataset": self.dataset,
+            "dataset_sha256": self._data_hash(),
+            "labels": self.labels,
+            "form": self.form_name,
+            "parser": self.parser_name,
+            "parser_sha256": _hash("\n".join(self._parser.patterns)),
+            "prompt_sha256": _hash(self._described() + content(self._shown_questions())),
+            "content_sha256": content(self._shown_questions()),
+        }
+
+    def messages(
+        self, instance: Instance[Question], shots: Sequence[Instance[Question]]
+    ) -> tuple[Message, ...]:
+        """One turn: what is to be done, the form, examples, the question.
+
+        shots: take the place of the task's own examples.
+        """
+        question = instance.data
+        examples = self._examples(question)
+        if shots:
+            examples = tuple(written(shot.data, self.form) for shot in shots)
+        return (Message("user", render(self._described(), examples, question.text)),)
+
+    def score(self, instance: Instance[Question], text: str) -> Mapping[str, Score]:
+        """``correct``: whether the letters that the parser reads are the right ones.
+
+        Raises: Unparseable where it reads none.
+        """
+        read = self._parser.read(text)
+        right = read.letters == instance.data.label
+        reason = "" if right else f"read {read.letters!r}, which is wrong"
+        details = {"read": read.letters, "pattern": read.pattern}
+        return {"correct": Score(right, right, reason, details)}
+
+    def feedback(self, instance: Instance[Question], text: str, scores: Mapping[str, Score]) -> str:
+        """Whether the letters are right; never which they should be."""
+        score = scores["correct"]
+        if score.passed:
+            return "That is right."
+        return (
+            f"{score.details['read']!r} is not right. Please take the last letter of each of the "
+            f"{len(instance.data.words)} words once more, and answer in the same form."
+        )
+
+    def gold(self, instance: Instance[Question]) -> str | None:
+        """A right answer in the form, None where the form cannot hold it (five letters)."""
+        text = written(instance.data, self.form).answer
+        if len(instance.data.label) != LETTERS or not self.form.holds(text):
+            return None
+        return text
+
+    def gives_away(self, instance: Instance[Question], shot: Instance[Question]) -> bool:
+        """Whether the shot's letters are right here too."""
+        return instance.data.label == shot.data.label
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """regex for free text, json_schema for JSON."""
+        return self._constraint.kind
+
+    def constraint(self, instance: Instance[Question]) -> DecodingConstraint:
+        """What decoding is held to, from the structure that describes and parses: of all alike."""
+        return self._constraint
+
+    @cached_property
+    def _constraint(self) -> DecodingConstraint:
+        return DecodingConstraint(**self.form.constraint())
+
+    def prompt_faults(self) -> list[str]:
+        """What of the prompt, the structure and the questions does not fit together."""
+        questions = [instance.data for instance in self.instances()]
+        counts = Counter(len(question.words) for question in questions)
+        usual = counts.most_common(1)[0][0]
+        return [
+            *form_faults(self._described(), self.form, self._parser),
+            *example_faults(self._examples(questions[0]), usual, self.form, self._parser),
+            *length_faults(questions),
+        ]
+
+    def _described(self) -> str:
+        return PAPER_FORM if self.examples == "paper" else self.form.described
+
+    def _examples(self, question: Question) -> tuple[Example, ...]:
+        if self.examples == "paper":
+            return (PAPER_EXAMPLE,)
+        return tuple(written(shot, self.form) for shot in own_shots(self.examples, question))
+
+    def _shown_questions(self) -> tuple[Question, ...]:
+        if self.examples == "paper":
+            words, letters = PAPER_EXAMPLE.words, PAPER_EXAMPLE.letters
+            return (Question("paper", PAPER_SHOT_QUESTION, words, letters),)
+        return SHOTS[: self.examples]
+
+    def _data_hash(self) -> str:
+        if self._path:
+            return sha256(self._path)
+        return _hash(f"{sha256(NAMES)} {self._n} {self._seed}")
+
+
+_parser = parser  # the constructor has a parameter of that name
+
+
+def _found(dataset: str, data: DataFolder) -> Path:
+    if dataset != "recorded":
+        return data.file(dataset)
+    try:
+        return data.file(RECORDED)
+    except DataMissing as error:
+        raise DataMissing(
+            error.message,
+            "It is not fetched, for it has no licence: docs/last_letter.md says where it is from.",
+        ) from None
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+plugin = LastLetterTask

@@ -1,0 +1,110 @@
+"""A user's own benchmark, as its user makes it."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.cli.command import harness, mistake
+
+RUN = """
+task:
+  name: jsonl
+  path: {path}
+  prompt: "{{{{ question }}}} End with: The answer is <word>"
+  extract: {{regex: 'answer is (\\w+)'}}
+  checks:
+    - exact_match: {{field: target, ignore_case: true}}
+    - word_count: {{at_most: {{field: most}}}}
+      of: text
+      as: short
+  groups: [topic]
+model: {{backend: simulated, accuracy: 1}}
+"""
+ROWS: list[dict[str, Any]] = [
+    {"question": f"{n}?", "target": f"w{n}", "most": 3 if n % 2 else 2, "topic": "odd" * (n % 2)}
+    for n in range(10)
+]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")}
+
+
+def written(folder: Path, rows: list[dict[str, Any]], run: str = RUN) -> Path:
+    path = folder / "mine.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    file = folder / "mine.yaml"
+    file.write_text(run.format(path=path))
+    return file
+
+
+def test_a_benchmark_without_python(tmp_path: Path, environment: dict[str, str]) -> None:
+    ended = harness("run", written(tmp_path, ROWS), env=environment)
+    assert ended.returncode == 0, ended.stderr
+    found = msgspec.json.decode((tmp_path / "runs/mine/metrics.json").read_bytes())
+    # Where at most two words are asked for, no gold passes and the simulated model is wrong.
+    assert found["overall"]["pass_rate"] == 0.5
+    assert set(found["groups"]["topic"]) == {"odd", ""}
+    assert found["groups"]["topic"]["odd"]["pass_rate"] == 1
+    lines = (tmp_path / "runs/mine/attempts.jsonl").read_bytes().splitlines()
+    attempts = {found["instance"]: found for found in map(msgspec.json.decode, lines)}
+    assert set(attempts["2"]["scores"]) == {"exact_match", "short"}
+    assert attempts["2"]["request"]["messages"][0]["content"] == (
+        "1? End with: The answer is <word>"
+    )
+    assert harness("score", "mine", env=environment).returncode == 0
+
+
+def test_a_mistake_in_a_row_is_told_before_any_call(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    broken = [*ROWS, {**ROWS[0], "most": "many"}]
+    said = mistake(harness("run", written(tmp_path, broken), env=environment))
+    assert "mine.jsonl, item 11: short: Option 'at_most' of the checker 'word_count'" in said
+    lacking = [*ROWS, {"qestion": "?", "target": "x", "most": 1, "topic": "x"}]
+    said = mistake(harness("run", written(tmp_path, lacking), env=environment))
+    assert "item 11: task.prompt needs the field 'question'" in said
+    assert "Did you mean 'qestion'?" in said
+    assert not list((tmp_path / "runs").glob("*/attempts.jsonl")) or not any(
+        path.stat().st_size for path in (tmp_path / "runs").glob("*/attempts.jsonl")
+    )
+
+
+def test_a_pattern_without_end_does_not_hang_the_run(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    rows = [{"prompt": f"{n}?", "target": "a" * 40 + "!"} for n in range(2)]
+    run = """
+task: {{name: jsonl, path: {path}, gold: "{{{{ target }}}}",
+  checks: [{{regex_match: {{pattern: '(a|a)*$(?<=b)'}}}}]}}
+model: {{backend: simulated, accuracy: 1}}
+"""
+    ended = harness("run", written(tmp_path, rows, run), env=environment)
+    assert ended.returncode == 0, ended.stderr
+    lines = (tmp_path / "runs/mine/attempts.jsonl").read_bytes().splitlines()
+    found = [msgspec.json.decode(line) for line in lines]
+    assert [attempt["passed"] for attempt in found] == [None, None]
+    assert "takes more than" in found[0]["scores"]["regex_match"]["reason"]
+
+
+def test_a_recording_is_judged_by_ones_own_checks(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(
+        "".join(
+            f"{json.dumps({'instance': str(n + 1), 'rounds': [{'text': f'The answer is w{n}'}]})}\n"
+            for n in range(10)
+        )
+    )
+    file = written(tmp_path, [{**row, "most": 9} for row in ROWS])
+    model = f"model={{backend: replay, name: m, path: {answers}, match: instance}}"
+    ended = harness("run", file, "-o", model, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    found = msgspec.json.decode((tmp_path / "runs/mine/metrics.json").read_bytes())
+    assert found["overall"]["pass_rate"] == 1

@@ -1,0 +1,106 @@
+"""Last-letter runs as their users make them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.mock import MockServer
+from tests.cli.command import ROOT, harness, mistake
+
+FREE = "configs/last_letter_free.yaml"
+
+
+def metrics(runs: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode((runs / name / "metrics.json").read_bytes())
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+
+
+def test_the_arms_run_and_right_answers_pass(environment: dict[str, str], tmp_path: Path) -> None:
+    ended = harness("run", FREE, "-o", "model.accuracy=1", env=environment)
+    assert ended.returncode == 0, ended.stderr
+    for arm in ("strict", "flexible", "json"):
+        found = metrics(tmp_path, f"last_letter_free.{arm}")
+        assert found["n_instances"] == 150
+        assert found["overall"]["pass_rate"] == 1
+        assert found["outcomes"]["ok"] == 150
+    manifest = msgspec.json.decode(
+        (tmp_path / "last_letter_free.json" / "manifest.json").read_bytes()
+    )
+    assert manifest["fingerprint"]["form"] == manifest["fingerprint"]["parser"] == "json"
+
+
+def test_wrong_answers_are_unparseable_and_fail(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    ended = harness("run", FREE, "-o", "model.accuracy=0", "-o", "task.n=9", env=environment)
+    assert ended.returncode == 0, ended.stderr
+    found = metrics(tmp_path, "last_letter_free.strict")
+    assert found["outcomes"]["unparseable"] == found["overall"]["n"] == 9
+    assert found["overall"]["pass_rate"] == 0
+
+
+def test_hosted_models_are_sent_the_tasks_own_prompt(
+    environment: dict[str, str], tmp_path: Path, mock_server: MockServer
+) -> None:
+    ended = harness(
+        "run", FREE, "-o", "model={backend: openai, name: m}", "--limit", "3",
+        "-o", f"model.base_url={mock_server.base_url}", "-o", "variants={}",
+        "-o", "task.shots={n: 1, form: task}", env=environment,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    lines = (tmp_path / "last_letter_free" / "attempts.jsonl").read_bytes().splitlines()
+    assert len(lines) == mock_server.stats().requests == 3
+    for line in lines:
+        (message,) = msgspec.json.decode(line)["request"]["messages"]
+        assert message["content"].count("Question: ") == 2
+        assert "The answer is <the 4 letters>" in message["content"]
+
+
+def test_recorded_answers_give_the_published_figures(
+    environment: dict[str, str], tmp_path: Path, data_dir: Path
+) -> None:
+    environment["HARNESS_DATA_DIR"] = str(data_dir)
+    ended = harness("run", "configs/replay_llama3_last_letter.yaml", env=environment)
+    assert ended.returncode == 0, ended.stderr
+    for arm, right in (("strict", 53), ("flexible", 91)):
+        found = metrics(tmp_path, f"replay_llama3_last_letter.{arm}")
+        assert round(found["overall"]["pass_rate"] * 150, 6) == right
+    script = harness_script(environment)
+    assert " 53/150" in script
+    assert " 91/150" in script
+    assert " 86/150" in script
+
+
+def harness_script(environment: dict[str, str]) -> str:
+    import subprocess
+    import sys
+
+    return subprocess.run(
+        [sys.executable, "scripts/last_letter_recorded.py"],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_data_that_are_not_there_and_forms_that_do_not_fit_are_told(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment["HARNESS_DATA_DIR"] = str(tmp_path)
+    one = ("run", FREE, "-o", "variants={}")
+    assert "docs/last_letter.md" in mistake(
+        harness(*one, "-o", "task.dataset=recorded", env=environment)
+    )
+    assert "strict does not read the form 'json'" in mistake(
+        harness(*one, "-o", "task.form=json", "-o", "task.parser=strict", env=environment)
+    )

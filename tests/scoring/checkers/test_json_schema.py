@@ -1,0 +1,67 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, Unparseable
+from harness.plugins import kind
+from harness.records import Instance
+
+SCHEMA: dict[str, Any] = {"type": "object", "required": ["a"]}
+ANY = Instance("1", None)
+
+
+def test_it_is_found_by_name_and_checks() -> None:
+    checker = kind("checkers").build("json_schema", {"schema": SCHEMA, "extraction": "fence"})
+    assert checker.check('```\n{"a": 1}\n```', ANY).passed
+    failed = checker.check("```json\n{}\n```", ANY)
+    assert (failed.value, failed.reason) == (False, 'the member "a" is missing')
+    with pytest.raises(Unparseable, match="no answer block"):
+        checker.check('{"a": 1}', ANY)
+    with pytest.raises(Unparseable, match="no JSON"):
+        checker.check("```\n{\n```", ANY)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.json", json.dumps(SCHEMA)), ("a.yaml", "type: object\nrequired: [a]\n")],
+)
+def test_the_schema_may_be_in_a_file(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    options = {"schema": str(tmp_path / name), "format": "yaml", "draft": "7"}
+    checker = kind("checkers").build("json_schema", options)
+    assert checker.check("a: 1", ANY).passed
+    assert not checker.check("b: 1", ANY).passed
+
+
+def test_the_paper_mode_is_an_option() -> None:
+    options: dict[str, Any] = {"schema": {"multipleOf": 0.1}}
+    assert kind("checkers").build("json_schema", options).check("0.3", ANY).passed
+    options["mode"] = "paper"
+    assert not kind("checkers").build("json_schema", options).check("0.3", ANY).passed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": {"type": "text"}}, "breaks the rules of draft 2020-12 at /type"),
+        ({"schema": {"$ref": "http://example.com/a"}}, "References are not fetched"),
+        ({"schema": "no/such/file.json"}, "cannot be read: No such file"),
+        ({"schema": [1]}, "Option 'schema"),
+        ({"extraction": "fense"}, "Did you mean 'fence'"),
+        ({"format": "toml"}, "Option 'format'"),
+        ({"mode": "lax"}, "Option 'mode'"),
+        ({"draft": "3"}, "Option 'draft'"),
+        ({"schemas": {}}, "no option 'schemas'"),
+    ],
+)
+def test_what_cannot_be_checked_is_a_config_error(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        kind("checkers").build("json_schema", {"schema": SCHEMA} | change)
+
+
+def test_a_broken_file_is_a_config_error(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*holds no JSON.*line 1"):
+        kind("checkers").build("json_schema", {"schema": str(tmp_path / "a.json")})

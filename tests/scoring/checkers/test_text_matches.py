@@ -1,0 +1,145 @@
+"""exact_match, contains, regex_match, numeric_match and word_count."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import ConfigError, Unparseable
+from harness.plugins import kind
+from harness.records import Instance, Score
+from harness.scoring.parsers.pattern import TIMEOUT_S
+
+INSTANCE: Instance[Any] = Instance("1", None)
+
+
+def score(name: str, text: str, **options: Any) -> Score:
+    found: Score = kind("checkers").build(name, options).check(text, INSTANCE)
+    return found
+
+
+PASSING: list[tuple[str, str, dict[str, Any]]] = [
+    ("exact_match", " Paris\n", {"target": "Paris"}),
+    ("exact_match", "PARIS", {"target": "Paris", "ignore_case": True}),
+    ("exact_match", "“Paris.”", {"target": "Paris", "ignore_punctuation": True}),
+    ("exact_match", "New\n York", {"target": "New York", "ignore_space": True}),
+    ("exact_match", "cool", {"target": ["cold", "cool"]}),
+    ("exact_match", "42", {"target": 42}),
+    ("exact_match", "true", {"target": True}),
+    ("exact_match", "cafe\u0301", {"target": "café"}),
+    ("contains", "An oak and an elm", {"target": ["oak", "elm"]}),
+    ("contains", "An oak", {"target": ["oak", "elm"], "mode": "any"}),
+    ("contains", "A fir", {"target": ["oak", "elm"], "mode": "none"}),
+    ("contains", "An OAK", {"target": "oak", "ignore_case": True}),
+    ("contains", "oak-tree", {"target": "oak", "whole_words": True}),
+    ("regex_match", "Snow", {"pattern": "^[A-Z]"}),
+    ("regex_match", "snow", {"pattern": "^[A-Z]", "ignore_case": True}),
+    ("regex_match", "ab", {"pattern": "a.", "full": True}),
+    ("regex_match", "ab", {"pattern": "c", "negate": True}),
+    ("numeric_match", "That makes $1,234.00.", {"target": 1234}),
+    ("numeric_match", "12 + 30 = 42", {"target": "42 apples"}),
+    ("numeric_match", "12 + 30", {"target": 12, "take": "first"}),
+    ("numeric_match", "3.1416", {"target": math.pi, "tolerance": 1e-4}),
+    ("numeric_match", "101", {"target": 100, "relative": 0.01}),
+    ("numeric_match", "2", {"target": [1, 2]}),
+    ("numeric_match", "0.3", {"target": "0.30", "tolerance": 0}),
+    ("word_count", "One - two, don't!", {"exactly": 3}),
+    ("word_count", "one two", {"at_most": 2, "at_least": 2}),
+    ("word_count", "…", {"at_most": 0}),
+]
+FAILING: list[tuple[str, str, dict[str, Any], str]] = [
+    ("exact_match", "paris", {"target": "Paris"}, "'paris' is not the expected answer"),
+    ("exact_match", "Paris, France", {"target": "Paris"}, "'Paris, France' is not the expected"),
+    ("contains", "An oak", {"target": ["oak", "elm"]}, "lacks 'elm'"),
+    ("contains", "A fir", {"target": ["oak"], "mode": "any"}, "contains none of 'oak'"),
+    ("contains", "An oak", {"target": ["oak"], "mode": "none"}, "contains 'oak'"),
+    ("contains", "oaken", {"target": "oak", "whole_words": True}, "lacks 'oak'"),
+    ("regex_match", "snow", {"pattern": "^[A-Z]"}, "does not match '^[A-Z]'"),
+    ("regex_match", "abc", {"pattern": "a.", "full": True}, "does not match 'a.'"),
+    ("regex_match", "abc", {"pattern": "c", "negate": True}, "matches 'c'"),
+    ("numeric_match", "41", {"target": 42}, "41 is not the expected number"),
+    ("numeric_match", "1e300", {"target": "1e-300"}, "1E+300 is not the expected number"),
+    ("word_count", "one", {"exactly": 2}, "1 word, not 2"),
+    ("word_count", "one two three", {"at_most": 2}, "3 words, not at most 2"),
+    ("word_count", "", {"at_least": 1}, "0 words, not at least 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "options"), PASSING)
+def test_what_passes(name: str, text: str, options: dict[str, Any]) -> None:
+    found = score(name, text, **options)
+    assert (found.value, found.passed, found.reason) == (True, True, "")
+
+
+@pytest.mark.parametrize(("name", "text", "options", "reason"), FAILING)
+def test_what_fails_and_why(name: str, text: str, options: dict[str, Any], reason: str) -> None:
+    found = score(name, text, **options)
+    assert (found.value, found.passed) == (False, False)
+    assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("exact_match", {"target": []}, "empty list"),
+        ("exact_match", {}, "'target'"),
+        ("exact_match", {"target": "a", "ignorecase": True}, "Did you mean 'ignore_case'"),
+        ("contains", {"target": ""}, "every text contains"),
+        ("contains", {"target": []}, "no target"),
+        ("contains", {"target": "a", "mode": "some"}, "'mode'"),
+        ("regex_match", {"pattern": "("}, "'regex_match': .* no regular expression"),
+        ("numeric_match", {"target": "many"}, "needs a number, not 'many'"),
+        ("numeric_match", {"target": "3/4"}, "needs a number, not '3/4'"),
+        ("numeric_match", {"target": []}, "needs a target"),
+        ("numeric_match", {"target": 1, "tolerance": -1}, "tolerances of 0 or more"),
+        ("word_count", {}, "needs exactly"),
+        ("word_count", {"exactly": 2, "at_most": 3}, "needs exactly"),
+        ("word_count", {"at_most": -1}, "none below 0"),
+        ("word_count", {"at_least": 3, "at_most": 2}, "no text has"),
+    ],
+)
+def test_options_that_make_no_check_are_refused(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        kind("checkers").build(name, options)
+
+
+def test_a_text_without_a_number_is_unparseable() -> None:
+    with pytest.raises(Unparseable, match="no number"):
+        score("numeric_match", "none", target=1)
+
+
+def test_a_pattern_that_takes_too_long_gives_no_verdict() -> None:
+    found = score("regex_match", "a" * 40 + "!", pattern="(a|a)*$(?<=b)")
+    assert (found.value, found.passed) == (None, None)
+    assert f"more than {TIMEOUT_S:g} s" in found.reason
+
+
+@given(st.text(max_size=100))
+def test_no_text_is_too_odd(text: str) -> None:
+    for name, _, options in PASSING:
+        try:
+            found = score_with(name, options).check(text, INSTANCE)
+        except Unparseable:
+            assert name == "numeric_match"
+        else:
+            assert found.passed in (True, False)
+
+
+@given(st.text().filter(lambda text: text.strip()))
+def test_any_target_matches_itself(text: str) -> None:
+    assert score("exact_match", text, target=text).passed
+    assert score("contains", f"x{text}y", target=text).passed
+
+
+_BUILT: dict[str, Any] = {}
+
+
+def score_with(name: str, options: dict[str, Any]) -> Any:
+    key = f"{name}{options}"
+    if key not in _BUILT:
+        _BUILT[key] = kind("checkers").build(name, options)
+    return _BUILT[key]

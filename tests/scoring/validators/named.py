@@ -1,0 +1,9 @@
+"""Short names for parameters that are very long, or very deep."""
+
+from typing import Any
+
+from harness.scoring.validators.violations import shown
+
+
+def named(value: Any) -> str:
+    return ascii(shown(value, 30))

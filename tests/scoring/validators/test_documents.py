@@ -1,0 +1,165 @@
+"""Values to texts and back, and the paper's own readers."""
+
+import datetime
+import math
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import DataInvalid
+from harness.scoring.validators import FORMATS, Unreadable, read, render
+from tests.scoring.validators.named import named
+
+PITFALLS = [
+    *("", " ", "no", "true", "null", "~", "5", "1.5", "1e5", "0o17", "0x1F", "1_000", "-", "- a"),
+    *("2020-01-01", "12:30", "<<", "=", "a: b", "# a", "a\n", "\na", "\t", "\r\n", "é", "\u2028"),
+    *("&amp;", "<a>", "]]>", '"', "'", "\\", "\x85", "\ufeff", "item", "key", "xml", "a b", "…"),
+    *(".inf", ".nan", "+.5", "[", "{", "@", "`", "%", "!", "*a", "&a", "|", ">", "?", ":"),
+]
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(PITFALLS)
+XML_TEXTS = (
+    st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"))
+    | st.sampled_from(PITFALLS)
+)  # fmt: skip
+
+
+def values(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    numbers = (
+        st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.decimals(-100, 100, places=25)
+    )
+    return st.recursive(
+        st.none() | st.booleans() | numbers | texts,
+        lambda inside: st.lists(inside, max_size=4) | st.dictionaries(texts, inside, max_size=4),
+        max_leaves=12,
+    )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, and of the same types; a Decimal that a float shows is that float."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, (float, Decimal)) and isinstance(other, (float, Decimal)):
+        return Decimal(str(one)) == Decimal(str(other))
+    return type(one) is type(other) and bool(one == other)
+
+
+@given(values(TEXTS))
+def test_json_and_yaml_come_back_as_they_went(value: Any) -> None:
+    for text in (render(value), render(value, indent=None)):
+        assert same(read(text), value)
+    assert same(read(render(value, "yaml"), "yaml"), value)
+
+
+@given(values(XML_TEXTS))
+def test_xml_comes_back_as_it_went(value: Any) -> None:
+    assert same(read(render(value, "xml"), "xml"), value)
+
+
+@given(values(TEXTS))
+def test_yaml_reads_the_same_by_the_rules_of_1_1(value: Any) -> None:
+    found = yaml.safe_load(render(value, "yaml"))
+    assert same(found, _floats(value))
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _floats(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_floats(one) for one in value]
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def test_the_looks_of_a_rendering() -> None:
+    value = {"a": [1, {"b": "x"}], "c": {}, "d": "no"}
+    assert render(value, indent=2) == (
+        '{\n  "a": [\n    1,\n    {\n      "b": "x"\n    }\n  ],\n  "c": {},\n  "d": "no"\n}'
+    )
+    assert render(value, indent=None) == '{"a": [1, {"b": "x"}], "c": {}, "d": "no"}'
+    assert render(value, "yaml") == "a:\n  - 1\n  - b: x\nc: {}\nd: 'no'\n"
+    assert render("é", "yaml") == "é\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (math.nan, "no number of JSON"),
+        ([math.inf], "no number of JSON"),
+        (Decimal("NaN"), "no number of JSON"),
+        ({1: 2}, "a key that is no text"),
+        ({"a": datetime.date(2020, 1, 1)}, "date is no type of JSON"),
+        ({"a": {1, 2}}, "set is no type of JSON"),
+        ("\ud83d", "half of a surrogate pair"),
+        ({"\ud83d": 1}, "half of a surrogate pair"),
+        (10**5000, "digits"),
+        (Decimal("1e5000"), "digits"),
+        ([0] * 200_000, "100,000 values"),
+    ],
+    ids=named,
+)
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_cannot_be_written_is_refused(value: Any, reason: str, format: Any) -> None:
+    with pytest.raises(DataInvalid, match=reason):
+        render(value, format)
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(DataInvalid, match="deeper than 100"):
+        render(endless)
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "value"),
+    [
+        ('{"a": 1, "a": 2}', "json", {"a": 2}),
+        ("[Infinity, 1e999]", "json", [math.inf, math.inf]),
+        ("0.10000000000000000001", "json", 0.1),
+        ("no", "yaml", False),
+        ("2020-01-01", "yaml", datetime.date(2020, 1, 1)),
+        ("", "yaml", None),
+        ("a: 1\na: 2", "yaml", {"a": 2}),
+        ("<all>5</all>", "xml", {"all": "5"}),
+        ("<a><b>1</b><b>2</b></a>", "xml", {"a": {"b": ["1", "2"]}}),
+        ('<a type="int">5</a>', "xml", {"a": {"@type": "int", "#text": "5"}}),
+    ],
+    ids=named,
+)
+def test_the_paper_reads_with_the_libraries_as_they_are(text: str, format: Any, value: Any) -> None:
+    assert read(text, format, mode="paper") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "format", "kind"),
+    [
+        ("[" * 1_000_000, "json", "limit"),
+        ("[" * 101 + "]" * 101, "json", "limit"),
+        ("9" * 5000, "json", "limit"),
+        ("{", "json", "unparseable"),
+        ("[" * 50_000, "yaml", "limit"),
+        ("a" * 200_000, "yaml", "limit"),
+        ("&a [*a]", "yaml", "limit"),
+        ("0x" + "f" * 9_000, "yaml", "limit"),
+        ("2020-13-45", "yaml", "unparseable"),
+        ("{[1]: 2}", "yaml", "unparseable"),
+        ("!!python/object/apply:os.system ['true']", "yaml", "unparseable"),
+        ('"\\UFFFFFFFF"', "yaml", "unparseable"),
+        ("<a>" * 200_000, "xml", "limit"),
+        ("<a>", "xml", "unparseable"),
+        ('<!DOCTYPE a [<!ENTITY a "x">]><all>&a;</all>', "xml", "unparseable"),
+        ('<!DOCTYPE a [<!ATTLIST b c CDATA "x">]><a><b/></a>', "xml", "unparseable"),
+    ],
+    ids=named,
+)
+def test_the_papers_readers_are_bounded(text: str, format: Any, kind: str) -> None:
+    with pytest.raises(Unreadable) as refused:
+        read(text, format, mode="paper")
+    assert refused.value.kind == kind

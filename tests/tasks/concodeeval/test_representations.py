@@ -1,0 +1,235 @@
+"""The forms as they stand, and what is said of texts that are none."""
+
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, DataInvalid
+from harness.tasks.concodeeval.representations import (
+    READABLE,
+    Representation,
+    read,
+    render,
+    spans,
+)
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "ticket": {"type": "string", "format": "uuid"},
+        "price": {"type": "number", "minimum": 0, "exclusiveMaximum": 9.5},
+        "note": {},
+    },
+    "required": ["ticket"],
+    "additionalProperties": False,
+}
+TAGS: dict[str, Any] = {
+    "type": "array",
+    "contains": {"type": "string", "maxLength": 5},
+    "minContains": 2,
+}
+
+XML = """\
+<?xml version="1.0" ?>
+<all>
+    <type type="str">object</type>
+    <properties type="dict">
+        <ticket type="dict">
+            <type type="str">string</type>
+            <format type="str">uuid</format>
+        </ticket>
+        <price type="dict">
+            <type type="str">number</type>
+            <minimum type="int">0</minimum>
+            <exclusiveMaximum type="float">9.5</exclusiveMaximum>
+        </price>
+        <note type="dict"/>
+    </properties>
+    <required type="list">
+        <item type="str">ticket</item>
+    </required>
+    <additionalProperties type="bool">false</additionalProperties>
+</all>"""
+
+PYTHON = """\
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Schema(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    ticket: str = Field(json_schema_extra={"format": "uuid"})
+    price: float = Field(default=None, ge=0, lt=9.5)
+    note: Any = None
+"""
+
+PYTHON_TAGS = """\
+from typing import Annotated
+
+from pydantic import Field, RootModel, TypeAdapter
+
+
+class Schema(RootModel):
+    root: list = Field(json_schema_extra={"contains": \
+TypeAdapter(Annotated[str, Field(max_length=5)]).json_schema(), "minContains": 2})
+"""
+
+ENGLISH = """\
+This JSON schema defines an object that must be:
+object with the properties:
+    ticket: a string that must be:
+        string of format uuid
+    price: a number that must be:
+        Minimum value greater than or equal to 0
+        Maximum value strictly less than 9.5
+    note: any value
+Required properties: ticket
+Additional properties are not allowed"""
+
+ENGLISH_TAGS = """\
+This JSON schema defines an array that must be:
+array of which some items, counted here, must be a string:
+    Maximum length less than or equal to 5
+Number of such items greater than or equal to 2"""
+
+
+@pytest.mark.parametrize(
+    ("schema", "representation", "text"),
+    [
+        (ORDER, "xml", XML),
+        (ORDER, "python", PYTHON),
+        (ORDER, "natural_language", ENGLISH),
+        (TAGS, "python", PYTHON_TAGS),
+        (TAGS, "natural_language", ENGLISH_TAGS),
+        (TAGS, "yaml", "contains:\n  maxLength: 5\n  type: string\nminContains: 2\ntype: array\n"),
+    ],
+)
+def test_forms(schema: dict[str, Any], representation: Representation, text: str) -> None:
+    assert render(schema, representation) == text
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "clause"),
+    [
+        ("multipleOf", 5.88, "Multiple of 5.88"),
+        ("minimum", 0, "Minimum value greater than or equal to 0"),
+        ("exclusiveMinimum", 0, "Minimum value strictly greater than 0"),
+        ("maximum", 10, "Maximum value less than or equal to 10"),
+        ("exclusiveMaximum", 10, "Maximum value strictly less than 10"),
+        ("minLength", 2, "Minimum length greater than or equal to 2"),
+        ("maxLength", 9, "Maximum length less than or equal to 9"),
+        ("format", "date-time", "string of format date-time"),
+        ("pattern", "^a\\d", 'string that matches the regular expression "^a\\\\d"'),
+        ("const", "east", 'Equal to "east"'),
+        ("enum", ["east", 7, None], 'One of "east", 7, null'),
+        ("items", {"type": "string"}, "array where each item must be a string"),
+        ("items", {}, "array where each item must be any value"),
+        ("items", False, "array where each item must be no value"),
+        ("contains", {"type": "null"}, "array of which at least one item must be a null"),
+        ("minItems", 1, "Minimum number of items greater than or equal to 1"),
+        ("maxItems", 4, "Maximum number of items less than or equal to 4"),
+        ("uniqueItems", True, "No item twice"),
+        ("uniqueItems", False, "Items may be equal"),
+        ("properties", {"a": {"type": "boolean"}}, "object with the properties:"),
+        ("required", ["a", "b"], "Required properties: a, b"),
+        ("required", [], "Required properties: none"),
+        ("additionalProperties", False, "Additional properties are not allowed"),
+        ("additionalProperties", True, "Additional properties are allowed"),
+        ("additionalProperties", {"type": "null"}, "Additional properties must be a null"),
+        ("minProperties", 2, "minProperties: 2"),
+        ("minContains", 2, "Number of such items greater than or equal to 2"),
+    ],
+)
+def test_the_clause_of_each_keyword(keyword: str, value: object, clause: str) -> None:
+    schema = {keyword: value}
+    text = render(schema, "natural_language")
+    assert text.splitlines()[:2] == ["This JSON schema defines any value that must be:", clause]
+    start, end = spans(schema, "natural_language")[f"/{keyword}"]
+    assert text[start:end] == clause
+
+
+@pytest.mark.parametrize(
+    ("schema", "paper", "corrected"),
+    [
+        ({"type": "string"}, "a single string that must be:", "a single string."),
+        ({"type": "boolean"}, "a single boolean that must be:", "a single boolean."),
+        ({"type": "null"}, "a single null that must be:", "a single null."),
+        ({"type": "array"}, "an array that must be:", "an array."),
+        ({}, "any value that must be:", "any value."),
+    ],
+)
+def test_types_without_constraints(schema: dict[str, Any], paper: str, corrected: str) -> None:
+    start = "This JSON schema defines "
+    assert render(schema, "natural_language", wording="paper") == start + paper
+    assert render(schema, "natural_language") == start + corrected
+
+
+def test_the_papers_mistakes_within_an_array() -> None:
+    text = render(TAGS, "natural_language", wording="paper")
+    assert "Maximum length greater than equal to 5" in text
+
+
+def test_what_stands_at_the_spans() -> None:
+    def at(schema: dict[str, Any], representation: Representation, place: str) -> str:
+        start, end = spans(schema, representation)[place]
+        return render(schema, representation)[start:end]
+
+    assert at(ORDER, "python", "/properties/price/exclusiveMaximum") == "lt"
+    assert at(ORDER, "python", "/properties/price/type") == "float"
+    assert at(ORDER, "python", "/properties/ticket/format") == "format"
+    assert at(ORDER, "python", "/required") == "ticket"
+    assert at(ORDER, "python", "/additionalProperties") == 'extra="forbid"'
+    assert at(ORDER, "python", "/properties") == "Schema"
+    assert at(TAGS, "python", "/contains/maxLength") == "max_length"
+    assert at(TAGS, "python", "/minContains") == "minContains"
+    assert at(TAGS, "natural_language", "/contains/type") == "a string"
+    english = at(ORDER, "natural_language", "/properties/price/exclusiveMaximum")
+    assert english == "Maximum value strictly less than 9.5"
+    start, _ = spans(ORDER, "json")["/properties/price/minimum"]
+    assert render(ORDER, "json")[start - 1 :].startswith('"minimum": 0')
+
+
+@pytest.mark.parametrize("representation", READABLE)
+@pytest.mark.parametrize("text", ["", "\0", "[1]", "12", "{", "<a", "<all/>x", "x" * 10_000 + ":"])
+def test_no_schema(representation: Representation, text: str) -> None:
+    with pytest.raises(DataInvalid, match="schema"):
+        read(text, representation)
+
+
+@pytest.mark.parametrize(
+    ("representation", "text", "said"),
+    [
+        ("json", '{"a": 1, "a": 2}', "twice"),
+        ("json", '{"minimum": NaN}', "NaN"),
+        ("json", '{"a":' * 100 + "1" + "}" * 100, "levels"),
+        ("json", "[" * 200_000, "JSON"),
+        ("yaml", "a: &x [1]\nb: *x", "alias"),
+        ("yaml", "a: 1\na: 2", "different"),
+        ("yaml", "1: 2", "different strings"),
+        ("yaml", "a: !!python/object/apply:os.getcwd []", "python"),
+        ("xml", '<!DOCTYPE a [<!ENTITY b "c">]><all><a type="str">&b;</a></all>', "document type"),
+        ("xml", "<all><a/><a/></all>", "twice"),
+        ("xml", '<all><a type="float">nan</a></all>', "nan"),
+        ("xml", '<all><a type="date">1</a></all>', "date"),
+        ("xml", "<some/>", "not <all>"),
+        ("xml", "<all>" * 1000, "levels"),
+    ],
+)
+def test_texts_that_are_refused(representation: Representation, text: str, said: str) -> None:
+    with pytest.raises(DataInvalid, match=said):
+        read(text, representation)
+
+
+def test_names_that_are_none() -> None:
+    unknown: Any = "jsn"
+    with pytest.raises(ConfigError, match="Did you mean 'json'"):
+        render({}, unknown)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read("", "natural_language")
+
+
+def test_xml_says_which_character_it_cannot_hold() -> None:
+    with pytest.raises(DataInvalid, match=r"'\\x00'"):
+        render({"pattern": "a\0"}, "xml")

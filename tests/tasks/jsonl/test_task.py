@@ -1,0 +1,348 @@
+import contextlib
+import json
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid, Unparseable
+from harness.plugins import kind
+from harness.records import Message, verdict
+from harness.scoring.parsers.prompt_check import check_prompt
+from harness.tasks.jsonl import JsonlTask
+
+Made = Callable[..., JsonlTask]
+SLOW = "(a|a)*$(?<=b)"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """A task of these rows."""
+
+    def make(*rows: dict[str, Any], **options: Any) -> JsonlTask:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        path = folder / "rows.jsonl"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        built: JsonlTask = kind("tasks").build(
+            "jsonl", {"path": str(path), **options}, data=DataFolder(tmp_path)
+        )
+        return built
+
+    return make
+
+
+CHECKED: dict[str, Any] = {"checks": ["exact_match"]}
+ROW: dict[str, Any] = {"prompt": "2 + 2?", "target": "4"}
+
+
+def passed(task: JsonlTask, text: str) -> bool | None:
+    return verdict(task.score(next(task.instances()), text))
+
+
+def test_the_example_is_a_benchmark() -> None:
+    task: JsonlTask = kind("tasks").build(
+        "jsonl",
+        {
+            "prompt": "{{ question }} End with: The answer is <word>",
+            "extract": {"regex": r"answer is (\w+)"},
+            "checks": [{"exact_match": {"ignore_case": True}}],
+            "groups": ["topic"],
+        },
+        data=DataFolder(Path("nowhere")),
+    )
+    instances = list(task.instances())
+    assert len(instances) == 15
+    assert {one.groups["topic"] for one in instances} == {"capital", "opposite", "letters"}
+    for one in instances:
+        gold = task.gold(one)
+        assert gold is not None
+        assert gold.startswith("answer is ")
+        assert verdict(task.score(one, gold)) is True
+        assert verdict(task.score(one, "The answer is wrong.")) is False
+        with pytest.raises(Unparseable):
+            task.score(one, "No.")
+    assert check_prompt(task) == []
+
+
+def test_a_row_has_an_id_groups_and_a_cluster_of_its_own(made: Made) -> None:
+    rows = (
+        {**ROW, "id": "a", "groups": {"hard": True}, "cluster": 7, "topic": "sums"},
+        {**ROW, "topic": 1.5},
+    )
+    first, second = made(*rows, groups=["topic"], **CHECKED).instances()
+    assert (first.id, first.groups, first.cluster) == ("a", {"topic": "sums", "hard": "true"}, "7")
+    assert (second.id, second.groups, second.cluster) == ("2", {"topic": "1.5"}, None)
+
+
+def test_the_prompt_is_the_rows_or_a_template(made: Made) -> None:
+    def asked(row: dict[str, Any], **options: Any) -> tuple[Message, ...]:
+        task = made({"target": "4", **row}, **CHECKED, **options)
+        return task.messages(next(task.instances()), ())
+
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    turns.append({"role": "user", "content": "c"})
+    assert asked({"prompt": "2?"}) == (Message("user", "2?"),)
+    assert asked({"messages": turns}) == tuple(Message(**turn) for turn in turns)  # type: ignore[arg-type]
+    assert asked({"q": "2"}, prompt="{{ q }}?") == (Message("user", "2?"),)
+    assert asked({"prompt": "2"}, prompt="{{ prompt }}?", system="Be {{ target }}.") == (
+        Message("system", "Be 4."),
+        Message("user", "2?"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "message"),
+    [
+        ({"promt": "a"}, {}, "neither 'prompt', a text, nor 'messages'.*'promt'"),
+        ({"prompt": 1}, {}, "neither 'prompt', a text"),
+        ({"prompt": " "}, {}, "the prompt is empty"),
+        ({"q": "a"}, {"prompt": "{{ quest }}"}, "needs the field 'quest'"),
+        ({"messages": []}, {}, "must be a list"),
+        ({"messages": [{"role": "user"}]}, {}, "turn 1: must have 'role' and 'content'"),
+        ({"messages": [{"role": "usr", "content": "a"}]}, {}, "no role 'usr'.*'user'"),
+        ({"messages": [{"role": "user", "content": 1}]}, {}, "must be a text"),
+        ({"messages": [{"role": "assistant", "content": "a"}]}, {}, "must end with the user's"),
+        ({"messages": [{"role": "user", "content": "a"}]}, {"prompt": "x"}, "Keep one"),
+        (
+            {"messages": [{"role": r, "content": "a"} for r in ("system", "user")]},
+            {"system": "x"},
+            "Keep one",
+        ),
+        ({"prompt": "a", "id": 1.5}, {}, "'id' must be"),
+        ({"prompt": "a", "id": ""}, {}, "'id' must be"),
+        ({"prompt": "a", "cluster": [1]}, {}, "'cluster' must be"),
+        ({"prompt": "a", "groups": ["x"]}, {}, "'groups' must be a mapping"),
+        ({"prompt": "a", "groups": {"x": None}}, {}, "group 'x' must be"),
+        ({"prompt": "a", "topc": 1}, {"groups": ["topic"]}, "names 'topic'.*'topc'"),
+    ],
+)
+def test_a_row_that_cannot_be_asked_is_refused(
+    row: dict[str, Any], options: dict[str, Any], message: str, made: Made
+) -> None:
+    good = {"prompt": "a", "q": "a", "topic": 1, "quest": 1}
+    task = made({"target": "x", **good}, {"target": "x", **row}, **CHECKED, **options)
+    with pytest.raises(DataInvalid, match=rf"rows\.jsonl, item 2: .*{message}"):
+        list(task.instances())
+
+
+def test_an_id_that_comes_twice_is_refused(made: Made) -> None:
+    with pytest.raises(DataInvalid, match="item 2: the id '2' comes twice"):
+        list(made({**ROW, "id": 2}, ROW, **CHECKED).instances())
+
+
+def test_checks_see_the_answer_or_all_of_the_text(made: Made) -> None:
+    checks = [
+        "exact_match",
+        {"word_count": {"exactly": 4}, "of": "text", "as": "words"},
+        {"word_count": {"exactly": 1}, "as": "one"},
+    ]
+    task = made(ROW, checks=checks, extract={"number": "last"})
+    scores = task.score(next(task.instances()), "2 + 2 is 4.")
+    assert {name: score.passed for name, score in scores.items()} == {
+        "exact_match": True,
+        "words": True,
+        "one": True,
+    }
+
+
+def test_feedback_gives_reasons_and_no_target(made: Made) -> None:
+    checks = ["exact_match", {"word_count": {"at_most": 1}}]
+    task = made({"prompt": "a", "target": "SECRET"}, checks=checks)
+    (instance,) = task.instances()
+    said = task.feedback(instance, "x y", task.score(instance, "x y"))
+    assert said.splitlines()[1:3] == [
+        "- 'x y' is not the expected answer",
+        "- 2 words, not at most 1",
+    ]
+    assert "SECRET" not in said
+    assert task.feedback(instance, "SECRET", task.score(instance, "SECRET")) == "That is right."
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "gold"),
+    [
+        ({"target": "4"}, CHECKED, "4"),
+        ({"target": 4}, {"checks": ["numeric_match"]}, "4"),
+        ({"target": True}, CHECKED, "true"),
+        ({"target": ["a", "b"]}, CHECKED, "a"),
+        ({"target": ["a", "b"]}, {"checks": ["contains"]}, "a b"),
+        ({"target": "x"}, {**CHECKED, "extract": {"regex": "is: <(.+)>"}}, "is: <x>"),
+        ({"target": "x"}, {**CHECKED, "extract": {"json": "a.b"}}, '{"a": {"b": "x"}}'),
+        ({"target": "x"}, {**CHECKED, "gold": "It is {{ target }}"}, "It is x"),
+        ({"target": ["x", "y"]}, {**CHECKED, "gold": "{{ target }}"}, "x"),
+        ({"target": "x", "gold": "X"}, {"checks": [{"exact_match": {"ignore_case": True}}]}, "X"),
+        ({"target": "x y"}, {"checks": ["exact_match", {"word_count": {"exactly": 1}}]}, None),
+        ({}, {"checks": [{"regex_match": {"pattern": "x"}}]}, None),
+    ],
+)
+def test_gold_is_what_passes(
+    row: dict[str, Any], options: dict[str, Any], gold: str | None, made: Made
+) -> None:
+    task = made({"prompt": "a", **row}, **options)
+    assert task.gold(next(task.instances())) == gold
+
+
+def test_presets_read_well_known_forms(made: Made) -> None:
+    sums = made({"question": "…", "answer": "6 * 7 = 42\n#### 1,042"}, preset="gsm8k")
+    for right in ("The answer is 1042", "So the answer is **$1,042.00**.", "answer is: 1042"):
+        assert passed(sums, right) is True, right
+    assert passed(sums, "The answer is 1,042 at first. No: The answer is 42.") is False
+    with pytest.raises(Unparseable):
+        passed(sums, "1042")
+    moves = made({"input": "…\n(A) x\n(B) y", "target": "(B)"}, preset="shuffled_objects")
+    assert passed(moves, "The answer is (B)") is True
+    assert passed(moves, "the answer is **(b)**.") is True
+    assert passed(moves, "The answer is (A).") is False
+    for task in (sums, moves):
+        gold = task.gold(next(task.instances()))
+        assert gold is not None
+        assert passed(task, gold) is True
+        assert check_prompt(task) == []
+
+
+@pytest.mark.parametrize(
+    ("preset", "row", "message"),
+    [
+        ("gsm8k", {"question": "a", "answer": "42"}, "must end in '#### '"),
+        ("gsm8k", {"question": "a", "answer": "#### many"}, "must end in '#### '"),
+        ("gsm8k", {"question": "a"}, "must end in '#### '"),
+        ("gsm8k", {"answer": "#### 1"}, "needs the field 'question'"),
+        ("shuffled_objects", {"input": "a", "target": "AB"}, "a letter in brackets"),
+        ("shuffled_objects", {"input": "a"}, "a letter in brackets"),
+    ],
+)
+def test_rows_that_are_not_of_the_preset_are_refused(
+    preset: str, row: dict[str, Any], message: str, made: Made
+) -> None:
+    with pytest.raises(DataInvalid, match=f"item 1: .*{message}"):
+        list(made(row, preset=preset).instances())
+
+
+def test_the_run_file_goes_before_the_preset(made: Made) -> None:
+    task = made(
+        {"question": "a", "answer": "#### 4"},
+        preset="gsm8k",
+        prompt="{{ question }}!",
+        extract={"number": "last"},
+    )
+    assert task.messages(next(task.instances()), ())[0].content == "a!"
+    assert passed(task, "it is 4") is True
+
+
+def test_where_extraction_takes_too_long_nothing_is_judged(made: Made) -> None:
+    task = made(ROW, extract={"regex": SLOW}, **CHECKED)
+    scores = task.score(next(task.instances()), "a" * 40 + "!")
+    assert [(score.value, score.passed) for score in scores.values()] == [(None, None)]
+    assert verdict(scores) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prompt": "{{ q"}, r"task\.prompt, line 1"),
+        ({"extract": {"regex": "("}}, r"task\.extract\.regex"),
+        ({"checks": ["exact"]}, r"task\.checks\.1"),
+        ({"preset": "gsm9k"}, "'preset'"),
+        ({"promt": "x"}, "Did you mean 'prompt'"),
+    ],
+)
+def test_options_that_are_wrong_are_refused(
+    options: dict[str, Any], message: str, made: Made
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        made(ROW, **options)
+
+
+def test_shots_take_turns(made: Made) -> None:
+    task = made(ROW, {**ROW, "prompt": "3 + 1?"}, **CHECKED)
+    first, second = task.instances()
+    with pytest.raises(ConfigError, match=r"task\.shots\.form"):
+        task.messages(first, [second])
+
+
+def test_the_fingerprint_tells_data_prompt_and_checks(made: Made) -> None:
+    told = made(ROW, **CHECKED).fingerprint()
+    assert told["dataset"] == "rows.jsonl"
+    others = [
+        made({**ROW, "target": "5"}, **CHECKED).fingerprint(),
+        made(ROW, **CHECKED, prompt="{{ prompt }}!").fingerprint(),
+        made(ROW, checks=["numeric_match"]).fingerprint(),
+    ]
+    assert others[0]["dataset_sha256"] != told["dataset_sha256"]
+    assert others[1]["prompt_sha256"] != told["prompt_sha256"]
+    assert others[2]["prompt_sha256"] != told["prompt_sha256"]
+
+
+def test_a_prompt_without_the_structure_of_its_parser_is_told(made: Made) -> None:
+    extract = {"regex": r"answer is ([a-z]{4})"}
+    row = {**ROW, "target": "abcd"}
+    task = made(row, row, extract=extract, **CHECKED)
+    assert check_prompt(task) == [
+        "The prompt does not ask for what its parser looks for: 'answer is'. (1 and 1 more)"
+    ]
+    example = "Q: a?\nThe answer is nk.\n\nQ: b?"
+    (fault,) = check_prompt(made({**row, "prompt": example}, extract=extract, **CHECKED))
+    assert "says 'answer is nk.' where its parser would read no answer" in fault
+    asked = {"prompt": "The answer is <x>", "target": "abcd"}
+    gold = made(asked, extract=extract, gold="4", **CHECKED)
+    assert check_prompt(gold) == ["task.gold gives an answer that does not pass. (1)"]
+    cut = made({**asked, "target": ["abcd", "abcde", "New"]}, extract=extract, **CHECKED)
+    assert check_prompt(cut) == [
+        "Of the target 'abcde' the parser would read 'abcd'. (1)",
+        "Of the target 'New' the parser would read ''. (1)",
+    ]
+
+
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "prompt": st.sampled_from(["{{ prompt }}", "{{ prompt }}! The answer is <x>"]),
+        "extract": st.sampled_from(
+            [{"number": "last"}, {"json": "a"}, {"regex": ["a (.)", "b"], "take": "last"}]
+        ),
+        "checks": st.lists(
+            st.sampled_from(["exact_match", "numeric_match", {"contains": {"field": "target"}}]),
+            min_size=1,
+        ),
+        "gold": st.sampled_from(["{{ target }}", "It is {{ target }}"]),
+        "groups": st.just(["target"]),
+        "on_truncated": st.sampled_from(["fail", "grade"]),
+        "preset": st.sampled_from(["gsm8k", "shuffled_objects"]),
+    },
+)
+
+
+@given(OPTIONS)
+def test_options_that_are_written_down_make_the_same_task(options: dict[str, Any]) -> None:
+    written = kind("tasks").options("jsonl", options).model_dump(mode="json")
+    again = kind("tasks").options("jsonl", json.loads(json.dumps(written))).model_dump(mode="json")
+    assert again == written
+    tasks = [
+        kind("tasks").build("jsonl", given, data=DataFolder(Path("nowhere")))
+        for given in (options, again)
+    ]
+    assert tasks[0].fingerprint() == tasks[1].fingerprint()
+
+
+@given(st.text())
+def test_no_answer_is_too_odd(text: str) -> None:
+    for instance in islice(EXAMPLE.instances(), 2):
+        with contextlib.suppress(Unparseable):
+            assert verdict(EXAMPLE.score(instance, text)) is not None
+
+
+EXAMPLE: JsonlTask = kind("tasks").build(
+    "jsonl",
+    {
+        "prompt": "{{ question }}",
+        "extract": {"regex": r"is (\w+)"},
+        "checks": ["exact_match", {"word_count": {"at_most": 9}, "of": "text"}],
+    },
+    data=DataFolder(Path("nowhere")),
+)
