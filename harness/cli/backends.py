@@ -11,7 +11,7 @@ from harness.cli.console import output
 from harness.config.settings import secret
 from harness.errors import ConfigError, HarnessError, SecretMissing
 from harness.plugins import kind
-from harness.ports import PARAMETERS
+from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.report.plugin_list import Card, Option, describe, plugin_list, preset_list
 
 
@@ -71,8 +71,10 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
         )
     except Exception:  # whatever a third party's constructor does
         return (("features", "depend on its options"),)
-    taken, others = sorted(PARAMETERS & features), sorted(features - PARAMETERS)
+    taken, held = sorted(PARAMETERS & features), sorted(CONSTRAINTS & features)
+    others = sorted(features - PARAMETERS - CONSTRAINTS)
     return (
         ("takes", ", ".join(taken) or "no decoding parameter"),
+        ("holds answers to", ", ".join(held) or "no form"),
         ("features", ", ".join(others) or "none"),
     )

@@ -95,7 +95,6 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
         (("export", "none", "-o", "a.csv"), "There is no run 'none'"),
         (("export", "q", "-o", "a.xml"), "its ending names no format"),
         (("export", "q", "-o", "a.csv", "--format", "cvs"), "Did you mean 'csv'?"),
-        (("export", "q", "-o", "-"), "its ending names no format"),
         (("export", "q", "-o", "-", "--format", "parquet"), "goes to no terminal"),
         (("export", "q", "q", "-o", "a.csv"), "named twice"),
         (("export", "q", "taught", "-o", "a.eval"), "one run in a file"),

@@ -39,6 +39,7 @@ _STYLES = ("page.css", "attempts.css")
 _SCRIPTS = (
     "text.js",
     "theme.js",
+    "arrival.js",
     "archive.js",
     "figures.js",
     "state.js",

@@ -13,7 +13,8 @@ class Browser {
     byId("browser").classList.toggle("one-run", archive.runs.length < 2);
     this.listen();
     byId("browser").hidden = false;
-    this.show(location.hash.startsWith(`${ATTEMPTS}?`));
+    // Before the list was there, the page was too short to be scrolled to it.
+    this.show(location.hash.startsWith(ATTEMPTS));
   }
 
   listen() {
@@ -264,6 +265,7 @@ const SIGNS = { passed: "✓", failed: "✗", "not judged": "?" };
 async function begin() {
   theme.begin();
   followSections();
+  stayWhereLinked();
   Figures.begin();
   new Browser(await Archive.open());
   performance.mark("attempts-ready");
