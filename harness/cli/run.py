@@ -27,7 +27,6 @@ from harness.report.run_tables import run_tables
 from harness.report.runs_table import runs_table
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
-from harness.scoring.parsers.prompt_check import check_prompt
 from harness.store.run_folder import fresh_base, run_name
 
 BUDGET_SPENT = 3
@@ -115,7 +114,12 @@ def run_file(
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     """Say where a prompt does not ask for what its parser reads, before anything is paid for."""
-    faults = dict.fromkeys(fault for job in jobs for fault in check_prompt(job.task))
+    tasks = [job.task for job in jobs if hasattr(job.task, "prompt_faults")]
+    if not tasks:
+        return
+    from harness.scoring.parsers.prompt_check import check_prompt
+
+    faults = dict.fromkeys(fault for task in tasks for fault in check_prompt(task))
     for fault in faults:
         said = Text("The prompt and its parser: ", style="yellow").append_text(inert_text(fault))
         messages.print(said, soft_wrap=True)
