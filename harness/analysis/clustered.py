@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 # What a 95% interval leaves out at each end.
 _TAIL = 0.025
+# The normal quantile of 1 - _TAIL.
+_Z = 1.959963984540054
 # Standard errors below this are rounding of a sum that is exactly zero.
 _ROUNDING = 1e-12
 
@@ -194,9 +196,9 @@ def wilson(passed: int, n: int) -> tuple[float, float]:
     >>> [round(bound, 4) for bound in wilson(81, 263)]  # Newcombe 1998, table I
     [0.2553, 0.3662]
     """
-    from scipy.special import ndtri  # scipy.stats has it, but takes a second and 50 MB to load
-
-    z2 = float(ndtri(1 - _TAIL)) ** 2
+    z2 = (
+        _Z**2
+    )  # SciPy has all of this, and takes a run more time and memory to load than it is worth
     centre, reach = passed + z2 / 2, sqrt(z2 * (passed * (n - passed) / n + z2 / 4))
     # Rounding shall not leave 1e-17 of nothing.
     low = 0.0 if passed == 0 else (centre - reach) / (n + z2)
