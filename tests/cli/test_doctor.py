@@ -85,8 +85,9 @@ def test_a_folder_that_cannot_be_written_is_what_every_run_needs(tmp_path: Path)
         assert f"set {variable} to another folder" in words(ended.stdout)
 
 
-def test_without_a_network_it_does_not_wait_for_one() -> None:
-    assert fastest(lambda: timed("--no-network")) < 10
+@pytest.mark.timed
+def test_without_a_network_it_takes_less_than_two_seconds() -> None:
+    assert fastest(lambda: timed("--no-network")) < 2
     if not shutil.which("unshare") or subprocess.run(["unshare", "-rn", "true"]).returncode:
         pytest.skip("no network can be taken away here")
 
@@ -103,7 +104,7 @@ def test_without_a_network_it_does_not_wait_for_one() -> None:
         assert CANARY not in ended.stdout + ended.stderr
         return ended, taken
 
-    assert fastest(cut_off) < 10
+    assert fastest(cut_off) < 2
 
 
 def found(*endpoints: Endpoint, seconds: float = 5.0) -> list[Finding]:
@@ -130,13 +131,14 @@ def test_a_wrong_key_is_named_and_not_shown() -> None:
     assert none.state == "lack"
 
 
+@pytest.mark.timed
 def test_what_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         start = time.monotonic()
         several = [Endpoint(f"{n}", f"http://127.0.0.1:{port}/models") for n in range(20)]
         findings = found(*several, seconds=0.5)
-        assert time.monotonic() - start < 5, "all at once: one by one it takes ten"
+        assert time.monotonic() - start < 0.9, "all at once"
     assert {finding.said.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
     (refused,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models"))
     assert "start it" in refused.remedy

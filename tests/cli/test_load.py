@@ -241,6 +241,7 @@ def test_the_variants_of_a_file_share_its_budget(runs: Path, tmp_path: Path) -> 
         assert stats.requests > 20
 
 
+@pytest.mark.timed
 def test_each_variant_has_its_own_rate_limit(runs: Path, tmp_path: Path) -> None:
     with MockServer() as server:
         file = tmp_path / "both.yaml"
@@ -253,11 +254,11 @@ def test_each_variant_has_its_own_rate_limit(runs: Path, tmp_path: Path) -> None
     slow, quick = (attempts(runs, f"both.{name}").values() for name in ("slow", "quick"))
 
     def span(found: Any) -> float:
-        times = [attempt["ended_at"] for attempt in found]
-        return max(times) - min(times)
+        attempts = list(found)
+        began = min(attempt["started_at"] for attempt in attempts)
+        return max(attempt["ended_at"] for attempt in attempts) - began
 
-    # Ten at once, and one in each half second from then on; the first ones may end late.
-    assert span(slow) >= 0.3
+    assert span(slow) >= 0.5  # ten at once, and one in each half second from then on
     assert len(quick) == 13
 
 

@@ -201,11 +201,12 @@ async def test_counters(client: httpx2.AsyncClient) -> None:
         assert server.stats().repeated == 0
 
 
+@pytest.mark.timed
 async def test_requests_in_flight_and_latency(client: httpx2.AsyncClient) -> None:
     with MockServer(latency=0.1) as server:
         started = time.monotonic()
         await asyncio.gather(*(post(client, server, str(n)) for n in range(20)))
-        assert 0.1 <= time.monotonic() - started < 1.9  # one by one it takes two
+        assert 0.1 <= time.monotonic() - started < 1.0
         assert server.stats().max_in_flight == 20
         assert server.stats().in_flight == 0
 
@@ -391,6 +392,7 @@ async def test_large_body(client: httpx2.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("options", [{"latency": 60}, {"faults": {"stall": 1}}])
+@pytest.mark.timed
 async def test_stops_at_once_with_requests_in_flight(
     client: httpx2.AsyncClient, options: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -398,7 +400,7 @@ async def test_stops_at_once_with_requests_in_flight(
         waiting = [asyncio.create_task(post(client, server, str(n))) for n in range(20)]
         await until(server, in_flight=20)
         started = time.monotonic()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 0.5
     assert server.stats().in_flight == 0
     ended = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(error, httpx2.TransportError) for error in ended)
