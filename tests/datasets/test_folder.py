@@ -131,7 +131,9 @@ def test_a_packed_file_is_read_as_one_that_is_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [b"{}", gzip.compress(b"{}\n" * 1000)[:-20], gzip.compress(b"{}\n")[:-9] + b"x" * 9]
+    "broken",
+    [b"{}", gzip.compress(b"{}\n" * 1000)[:-20], gzip.compress(b"{}\n")[:-9] + b"x" * 9],
+    ids=["not packed", "cut short", "overwritten"],
 )
 def test_a_packed_file_that_is_damaged_is_named(tmp_path: Path, broken: bytes) -> None:
     path = tmp_path / "rows.jsonl.gz"
