@@ -8,8 +8,10 @@ whatever is left becomes data, an attempt with outcome ``error``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
 
 
 class HarnessError(Exception):
@@ -57,7 +59,12 @@ class StoreFailed(UserError):
 
 
 class Unparseable(HarnessError):
-    """An answer that a task or checker cannot read: an outcome, not a failure of the run."""
+    """An answer that a task or checker cannot read: an outcome, not a failure of the run.
+
+    scores: what a task can say of it all the same, name to `harness.records.Score`.
+    """
+
+    scores: Mapping[str, Any] = MappingProxyType({})
 
 
 class ShotLeaks(HarnessError):

@@ -40,7 +40,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "backends": ("backend", "name"),
     "tasks": ("name", "shots"),
     "checkers": ("name",),
-    "judges": ("name",),
+    "judges": ("name", "as", "model", "limits"),
     "metrics": ("name",),
 }
 """Kind -> keys beside the options in the run file: also what a mistyped one may mean."""

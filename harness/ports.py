@@ -5,8 +5,8 @@ with ``plugin = TheClass``; the constructor's parameters are the options that a
 run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
-``on_allowances`` (to be told what the headers say of rate limits) to backends
-(see `harness.plugins`).
+``on_allowances`` (to be told what the headers say of rate limits) to backends;
+``task`` and ``model`` (the judging one's name) to judges (see `harness.plugins`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from harness.records import (
     ConstraintKind,
+    Criterion,
     DecodingConstraint,
     Instance,
     Message,
@@ -28,7 +29,10 @@ from harness.records import (
 D = TypeVar("D")
 
 PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
-"""What a run file may ask of a backend's decoding, as its features name it."""
+"""What a run file may ask of nearly any backend's decoding, as its features name it."""
+
+LOGPROBS = "logprobs"
+"""And what only some give: the log-probabilities of the likeliest tokens."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
 """What an answer can be held to, as features name it."""
@@ -43,7 +47,8 @@ class Backend(Protocol):
 
         The decoding parameters it takes (``temperature``, ``top_p``,
         ``max_tokens``, ``stop``, ``extra``, ``seed``; all others are refused
-        before any work); what it can hold an answer to (``json_schema``, ``regex``,
+        before any work); ``logprobs``: tells the likeliest tokens of each position with
+        their log-probabilities; what it can hold an answer to (``json_schema``, ``regex``,
         ``choices``, ``grammar``); and ``max_tokens_required``; ``conversation``: takes
         more than one turn; ``recorded``: its answers are there already, whatever is
         asked; ``by_instance``: its answers depend on the instance
@@ -104,6 +109,7 @@ class Task(Protocol[D]):
         """Score one answer: a pure function of its arguments.
 
         Raises: `harness.errors.Unparseable` where the answer cannot be read.
+            Its ``scores`` may tell why, in numbers.
         """
         ...
 
@@ -224,6 +230,53 @@ class Pictured(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TableFigure:
+    """A figure in a paper's table.
+
+    name: as the paper has it (``Gen Acc``).
+    of: ``passed``: the pass rate, where an answer that cannot be read fails; ``answered``:
+        the pass rate over the answers that have the score `score` alone; ``score``: the mean
+        of the score `score`; ``macro_f1``: the mean of the F1 of the two classes that the
+        groups of the label `label` name.
+    score: of ``macro_f1`` whether the answer is right about its instance's class. A run
+        without that score has no ``answered`` and no ``score``; with it named, no ``passed``:
+        so the figures of a task with several modes can stand in one table.
+    label: of ``macro_f1`` the instance's right class; a run without that label has no such
+        figure, whichever kind it is.
+    """
+
+    name: str
+    of: Literal["passed", "answered", "score", "macro_f1"] = "passed"
+    score: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A results table as a benchmark's paper has it, for ``harness table``.
+
+    rows: the label whose groups are the rows of a model; empty for one row.
+    columns: the label whose groups are a figure's columns; empty for one column.
+    figures: in the paper's order.
+    source: the paper, and where in it.
+    """
+
+    rows: str
+    columns: str
+    figures: tuple[TableFigure, ...]
+    source: str
+
+
+class Tabled(Protocol):
+    """A task whose paper has such a table. The class's, as of `Claiming`."""
+
+    @property
+    def table(self) -> PaperTable:
+        """Its rows, columns and figures."""
+        ...
+
+
 class Checker(Protocol):
     """A rule that scores a text."""
 
@@ -244,13 +297,62 @@ class Metric(Protocol):
         ...
 
 
+class Parsed(Protocol[D]):
+    """A task that can score a final answer which somebody else has read out of a text."""
+
+    def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
+        """Score a final answer, empty where the text gives none: a pure function.
+
+        Its scores give no verdict (``passed`` None): that is the task's own reading's.
+
+        Raises: `harness.errors.Unparseable` for what cannot be a final answer.
+        """
+        ...
+
+
+class Judged(Protocol[D]):
+    """A task whose instances say what an answer has to satisfy, for judges to decide on."""
+
+    def asked(self, instance: Instance[D]) -> str:
+        """What the model was asked, in words for a judge."""
+        ...
+
+    def criteria(self, instance: Instance[D]) -> Sequence[Criterion]:
+        """What an answer has to satisfy, each by itself: at least one."""
+        ...
+
+
 class Judge(Protocol):
     """A model that scores a text, through the same call stack as any model."""
 
     def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """What to ask of the judging model about this answer."""
+        """What to ask of the judging model about this answer: pure.
+
+        They are asked at the same time, under the name of the judge's model.
+        Temperature and most tokens are left out where the backend does not take them.
+        """
         ...
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Pure. Raises where the replies hold no verdict: that is never a 0."""
+        """What the replies say, in the order of the requests. None of them is empty or refused.
+
+        Pure. Raises: `harness.errors.Unparseable` where they hold no verdict: that is never a 0.
+        """
+        ...
+
+
+class Advising(Protocol):
+    """A judge that says whether it decides with the rules on what passed. Without this, it does."""
+
+    @property
+    def verdicts(self) -> bool:
+        """False: its scores stand beside the verdict, whatever they say."""
+        ...
+
+
+class Simulatable(Protocol):
+    """A judge that can be tried out without a model."""
+
+    def simulated(self, request: Request) -> str:
+        """What a good model could reply to one of its requests, for the simulated backend."""
         ...

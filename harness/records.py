@@ -69,6 +69,10 @@ class DecodingConstraint:
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
 
+MOST_LOGPROBS = 20
+"""Tokens of a position that may be asked for, which is also OpenAI's bound."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How the model is asked to decode. ``None`` means: the provider's default.
@@ -83,6 +87,8 @@ class Decoding:
     extra: further fields of the provider's request body, as they stand
         (``reasoning_effort``, ``thinking``, …).
     constraint: what the answer is held to; ``task`` for what the task says of each instance.
+    logprobs: how many of the most likely tokens of each position are asked for, with their
+        log-probabilities; None for none.
     """
 
     temperature: float | None = None
@@ -91,8 +97,13 @@ class Decoding:
     stop: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
     constraint: DecodingConstraint | Literal["task"] | None = None
+    logprobs: int | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
+
+    def __post_init__(self) -> None:
+        if self.logprobs is not None and not 1 <= self.logprobs <= MOST_LOGPROBS:
+            raise ValueError(f"logprobs must be 1 to {MOST_LOGPROBS}")
 
     def given(self) -> dict[str, Any]:
         """The fields that are set, by name."""
@@ -115,6 +126,16 @@ class Instance(Struct, Generic[D], frozen=True):
     data: D
     groups: Mapping[str, str] = {}
     cluster: str | None = None
+
+
+class Criterion(Struct, frozen=True):
+    """One of the things that an answer to an instance has to satisfy, in a sentence.
+
+    groups: its own labels, each with a group; ``category`` for what kind of criterion it is.
+    """
+
+    text: str
+    groups: Mapping[str, str] = {}
 
 
 class Origin(Struct, frozen=True):
@@ -176,6 +197,20 @@ class Allowance(Struct, frozen=True):
     reset_s: float | None = None
 
 
+class TokenLogprob(Struct, frozen=True, array_like=True):
+    """A token that a model could have written at some position, and its log-probability."""
+
+    token: str
+    logprob: float
+
+
+Logprobs = tuple[tuple[TokenLogprob, ...], ...]
+"""Of each of an answer's first positions the likeliest tokens, most likely first."""
+
+MOST_POSITIONS = 20
+"""Positions of an answer whose log-probabilities are kept."""
+
+
 class Reply(Struct, frozen=True):
     """A provider's complete answer.
 
@@ -184,6 +219,7 @@ class Reply(Struct, frozen=True):
     reasoning: what a reasoning model thought before its answer, where it tells.
     model: the model that the provider says has answered.
     usage: None where the provider did not count.
+    logprobs: where they were asked for; None where the provider gives none.
     """
 
     text: str
@@ -192,6 +228,7 @@ class Reply(Struct, frozen=True):
     model: str | None = None
     latency_s: float = 0.0
     reasoning: str | None = None
+    logprobs: Logprobs | None = None
 
 
 class Call(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """A third party's package, installed by pip, adds a part of each kind."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.mock import MockServer
+from harness.mock.wire import Ask
 from tests.cli.command import harness
 
 PACKAGE = Path(__file__).parent / "example_plugin"
@@ -78,3 +81,31 @@ def test_its_checker_and_judge_come_in_by_the_same_door(
         f"assert {name!r} in kind({kind!r}).names()\nprint(kind({kind!r}).{probe})"
     )
     assert loaded(site, script).strip() == "True"
+
+
+def test_its_judge_decides_what_passes_and_what_is_sent_back(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    def answer(ask: Ask, _: int) -> str:
+        return "No." if "\nrhythm\n" in ask.prompt else "Yes."
+
+    with MockServer(answers=answer) as server:
+        text = (
+            "{task: {name: spelling}, model: {backend: parrot}, rounds: {max: 2}, judges: "
+            "[{name: politeness, as: kind, model: {backend: openai, name: j, "
+            f'base_url: "{server.base_url}"}}}}]}}'
+        )
+        ended = harness(
+            "run", run_file(tmp_path, text), env=environment | {"OPENAI_API_KEY": "none"}
+        )
+    assert ended.returncode == 0, ended.stderr
+    lines = (tmp_path / "run" / "attempts.jsonl").read_bytes().splitlines()
+    found = {(a["instance"], a["round"]): a for a in map(json.loads, lines)}
+    assert set(found) == {
+        ("necessary", 1), ("rhythm", 1), ("rhythm", 2), ("accommodate", 1)
+    }  # fmt: skip
+    assert found["rhythm", 1]["feedback"] == "The answer does not pass for 'polite'."
+    assert all(attempt["passed"] for (_, number), attempt in found.items() if number == 1)
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_bytes())
+    assert metrics["rounds"]["each"]["1"] == pytest.approx(2 / 3)
+    assert metrics["overall"]["pass_rate"] == pytest.approx(2 / 3)

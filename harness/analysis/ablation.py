@@ -16,7 +16,13 @@ from math import fsum
 
 from msgspec import Struct
 
-from harness.analysis.comparable import Variant, differing, refuse_incomparable
+from harness.analysis.comparable import (
+    CONFOUNDED,
+    Variant,
+    confounded,
+    differing,
+    refuse_incomparable,
+)
 from harness.analysis.paired import holm, paired
 from harness.analysis.question import PASS_RATE, Question, the_baseline, the_label, the_score
 from harness.errors import ConfigError
@@ -164,7 +170,11 @@ def _row(variant: Variant, baseline: Variant, over: str, score: str, asked: Ques
     return Row(
         variant=variant.name,
         is_baseline=is_baseline,
-        marks=[*variant.marks, *_doubts(variant, baseline, over, score)],
+        marks=[
+            *([CONFOUNDED] if confounded(baseline, variant) else []),
+            *variant.marks,
+            *_doubts(variant, baseline, over, score),
+        ],
         n_groups=len(values),
         mean=fsum(values.values()) / len(values) if values else None,
         same_groups=values.keys() == base.keys(),

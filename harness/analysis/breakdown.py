@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
-from harness.store.columns import NOT_JUDGED, AttemptTable, Ints
+from harness.store.columns import NOT_JUDGED, AttemptTable, Ints, rows_by
 
 Key = tuple[str, ...]
 """A group of each label that was asked for."""
@@ -98,6 +98,11 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Part]:
     return _by(samples, labels, part)
 
 
+def parts(samples: AttemptTable, *labels: str) -> Iterator[tuple[Key, AttemptTable]]:
+    """The rows of each group, sorted, for what is neither a rate nor a mean; as `rates`."""
+    yield from _groups(samples, labels)
+
+
 def _part(estimate: Estimate, ci95: tuple[float, float] | None, samples: int) -> Part:
     return Part(
         estimate.mean, estimate.stderr, ci95, estimate.n, estimate.n_clusters, samples - estimate.n
@@ -127,9 +132,5 @@ def _groups(samples: AttemptTable, labels: tuple[str, ...]) -> Iterator[tuple[Ke
     number = {key: place for place, key in enumerate(names)}
     of_grouping = np.array([number.get(key, -1) for key in keys], dtype=np.intp)
     codes = of_grouping[samples.instances.grouping[samples.instance]]
-    order = np.argsort(codes, kind="stable").astype(np.int32)
-    ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    for place, key in enumerate(names):
-        rows = order[ends[place] : ends[place + 1]]
-        if len(rows):
-            yield key, samples.take(rows)
+    for place, rows in rows_by(codes, len(names)):
+        yield names[place], samples.take(rows)

@@ -18,6 +18,17 @@ from harness.errors import RunConflict
 PART = "_sha256/"
 """In a fingerprint, ``LABEL_sha256/GROUP`` is the hash of that group's data."""
 
+CONTENT = "content_sha256"
+"""In a fingerprint, the hash of all that the prompts say but the form of the answer: a task has it
+whose arms differ in that form."""
+
+CONFOUNDED = "CONFOUNDED"
+
+FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
+"""Of a fingerprint with `CONTENT`: what its arms are for."""
+ARMS = frozenset({"task.form", "task.parser", "decoding.constraint"})
+"""The settings that make them."""
+
 RECORDING = ("model.where", "model.columns", "model.match")
 """Which recorded answers are replayed: another prompt's are other ones."""
 
@@ -114,24 +125,67 @@ def _parts(variant: Variant) -> dict[str, str]:
 
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
-    """Sentences on what the variants differ in."""
+    """Sentences on what the variants differ in; what makes a comparison void comes first."""
+    for variant in variants:
+        if confounded(baseline, variant):
+            yield confounding(baseline.name, variant.name)
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    own = [key for key in keys if key.startswith("task.")]
+    arms = ARMS if any(_same_content(baseline, variant) for variant in variants) else frozenset()
+    own = [key for key in keys if key.startswith("task.") or key in arms]
     if own:
         yield f"The variants differ in {', '.join(own)}."
-    others = [key for key in keys if not key.startswith("task.")]
+    others = [key for key in keys if key not in own]
     if others:
         told = ", ".join(f"{key} ({_values(key, [baseline, *variants])})" for key in others)
         yield f"They differ in more than the task's options: {told}."
-    scored = {
-        key
-        for variant in variants
-        for key in variant.fingerprint.keys() & baseline.fingerprint.keys()
-        if variant.fingerprint[key] != baseline.fingerprint[key]
-    }
-    scored -= {"dataset", "dataset_sha256"}
+    scored = set[str]()
+    compared: dict[str, set[str]] = {}
+    for variant in variants:
+        found = _scored_otherwise(baseline, variant)
+        if _same_content(baseline, variant):
+            if found & FORM:
+                compared[variant.name] = {key.removesuffix("_sha256") for key in found & FORM}
+            found -= FORM
+        scored |= found
+    if compared:
+        runs, told = ", ".join(compared), ", ".join(sorted(set().union(*compared.values())))
+        yield (
+            f"But for the form of the answer, the prompts of {runs} say what those of "
+            f"{baseline.name} do: what is compared is {told}."
+        )
     if scored:
         yield f"They were made or scored with another {', '.join(sorted(scored))}."
+
+
+def confounding(baseline: str, run: str) -> str:
+    """The sentence among those of `differing` on a run that is `CONFOUNDED` with its baseline."""
+    return (
+        f"{CONFOUNDED}: the prompts of {run} and of {baseline} differ in more than the form of the "
+        "answer, so that what is between the two cannot be put down to the form or to decoding."
+    )
+
+
+def confounded(baseline: Variant, variant: Variant) -> bool:
+    """Whether their prompts are known to differ in more than the form of the answer."""
+    ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
+    return None not in (ours, theirs) and ours != theirs
+
+
+def _same_content(baseline: Variant, variant: Variant) -> bool:
+    """Whether the prompts are known to differ in the form alone."""
+    ours, theirs = (
+        (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256"))
+        for one in (baseline, variant)
+    )
+    return ours[0] is not None and ours == theirs
+
+
+def _scored_otherwise(baseline: Variant, variant: Variant) -> set[str]:
+    """What both fingerprints have, and each otherwise; what is said elsewhere is left out."""
+    said = {"prompt_sha256"} if confounded(baseline, variant) else set[str]()
+    ours, theirs = baseline.fingerprint, variant.fingerprint
+    found = {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
+    return found - {"dataset", "dataset_sha256", CONTENT} - said
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:

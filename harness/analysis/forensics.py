@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.analysis.clustered import clustered_mean, rate_interval
 from harness.analysis.comparison import Comparison, adjusted, compare
 from harness.analysis.pairing import Pairs, pair
-from harness.store.findings import LABEL, Findings
+from harness.store.findings import LABEL, Findings, Misses
 
 MOST_REASONS = 100
 """Of a kind, and of its misses by number: the most frequent."""
@@ -24,14 +24,16 @@ MOST_REASONS = 100
 class ConstraintKind(Struct, frozen=True, kw_only=True):
     """How often the constraints of one kind are met, over samples' last rounds.
 
-    kind: the constraint with its values left out: "with exactly N words".
+    kind: the constraint with its values left out: "with exactly N words"; or the group of
+        another label that they are parted by.
     n, n_clusters: constraints that were checked, and the statistical units they come from.
     n_failed: of them.
     rate: share that is met, each constraint weighing the same.
     stderr, ci95: clustered, as in `harness.analysis.metrics.Rate`.
     off_by: of the failed ones that want one number and observed one: observed minus wanted,
         to how many.
-    reasons: of failed ones, the most frequent first: "98 of 100 words", to how many.
+    reasons: of failed ones, the most frequent first: "98 of 100 words", to how many. This and
+        ``off_by`` are counted by kind, and empty for the groups of another label.
     """
 
     kind: str
@@ -45,18 +47,23 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, int] = {}
 
 
-def kinds(findings: Findings) -> list[ConstraintKind]:
-    """The kinds of constraints, those that fail most often first."""
+def kinds(findings: Findings, label: str = LABEL) -> list[ConstraintKind]:
+    """The kinds of constraints, those that fail most often first.
+
+    label: what they are parted by instead: one of the instances', or of the constraints' own.
+        A constraint without it is in none.
+    """
     found = []
-    for kind, rows in findings.table.by(LABEL):
+    for group, rows in findings.table.by(label):
         judged = rows.take(rows.judged)
         estimate = clustered_mean(judged.passed, judged.cluster)
         if estimate.mean is None:
             continue
-        misses, n_passed = findings.misses[kind], int(judged.passed.sum())
+        misses = findings.misses[group] if label == LABEL else Misses()
+        n_passed = int(judged.passed.sum())
         found.append(
             ConstraintKind(
-                kind=kind,
+                kind=group,
                 n=estimate.n,
                 n_clusters=estimate.n_clusters,
                 n_failed=estimate.n - n_passed,

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from harness.analysis.paired import ROUNDING
 from harness.analysis.question import PASS_RATE
-from harness.store.columns import AttemptTable, Bools, Ints
+from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Pairs:
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
-    def take(self, rows: Bools | Rows) -> Pairs:
+    def take(self, rows: Bools | Ints) -> Pairs:
         """The pairs of a mask or of row numbers."""
         return replace(
             self,
@@ -88,7 +87,7 @@ class Pairs:
             not_judged=None,
         )
 
-    def group(self, label: str) -> Mapping[str, Rows]:
+    def group(self, label: str) -> Mapping[str, Ints]:
         """Group of a label to the rows of its pairs, sorted; those without it are in none."""
         names = sorted({groups[label] for groups in self.groupings if label in groups})
         number = {name: place for place, name in enumerate(names)}
@@ -97,14 +96,7 @@ class Pairs:
             dtype=np.intp,
         )
         code = of_grouping[self.grouping]
-        # One stable sort instead of a mask for each: labels may have thousands of groups.
-        order = np.argsort(code, kind="stable")
-        ends = np.searchsorted(code[order], np.arange(len(names) + 1))
-        return {
-            name: order[ends[place] : ends[place + 1]]
-            for place, name in enumerate(names)
-            if ends[place] < ends[place + 1]
-        }
+        return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
         """With a coarser statistical unit: the group of a label.

@@ -14,7 +14,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.comparable import Variant, differing, refuse_incomparable
+from harness.analysis.comparable import (
+    CONFOUNDED,
+    Variant,
+    confounded,
+    differing,
+    refuse_incomparable,
+)
 from harness.analysis.comparison import Comparison, adjusted, compare
 from harness.analysis.forensics import KindChange, compare_kinds
 from harness.analysis.pairing import Pairs, pair
@@ -102,7 +108,7 @@ def compare_runs(
         for _, other in others
     ]
     found = [
-        _against(variant, pairs, asked)
+        _against(base, variant, pairs, asked)
         for (variant, _), pairs in zip(others, pairings, strict=True)
     ]
     overall = adjusted([one.overall for one in found])
@@ -159,13 +165,13 @@ def _clustered(pairs: Pairs, label: str) -> Pairs:
     return pairs.clustered_by(label) if label else pairs
 
 
-def _against(variant: Variant, pairs: Pairs, asked: Asked) -> Against:
+def _against(base: Variant, variant: Variant, pairs: Pairs, asked: Asked) -> Against:
     groups = {}
     if asked.by:
         groups = {name: compare(pairs.take(rows)) for name, rows in pairs.group(asked.by).items()}
     return Against(
         run=variant.name,
-        marks=variant.marks,
+        marks=[*([CONFOUNDED] if confounded(base, variant) else []), *variant.marks],
         overall=compare(pairs),
         groups=groups,
         ranking=rank_groups(pairs, asked.by) if len(groups) > 1 else None,

@@ -5,12 +5,12 @@
 'finished'
 """
 
+from harness.assemble.foreseeing import foresee_job
 from harness.assemble.job import (
     Job,
     Result,
     Watch,
     execute,
-    foresee_job,
     prepare,
     replies_path,
 )

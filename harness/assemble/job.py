@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from math import fsum
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.assemble.call_stack import Session, call_stack
@@ -21,23 +20,22 @@ from harness.assemble.parts import (
     Rates,
     build_model,
     build_task,
+    refuse_unbounded,
     refuse_unpriced,
     refuse_unsupported,
     resolved,
     state_limits,
 )
+from harness.assemble.spending import budget_of
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError
-from harness.middleware.budget import Budget
 from harness.middleware.cache.reply_file import ReplyFile
-from harness.middleware.key import call_key
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
 from harness.ports import Task
-from harness.records import Decoding, Outcome, Request
-from harness.schedule.outlook import Outlook, foresee
+from harness.records import Decoding, Outcome
 from harness.schedule.plan import Plan
 from harness.schedule.polish import Polisher
 from harness.schedule.runner import Runner
@@ -46,8 +44,11 @@ from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.reader import read_payments
 from harness.store.run_folder import RunFolder, write_whole
+
+if TYPE_CHECKING:
+    from harness.assemble.judges import JudgeModel  # a run without judges spares the import
+    from harness.schedule.judging import Judging
 
 Ending = Literal["finished", "interrupted", "budget", "failed"]
 """How a session ends; ``budget``: what is left of it cannot pay for the next call."""
@@ -76,6 +77,7 @@ class Job:
     sharing: runs that the budget is shared with (the other variants of a file).
     variant: of its file; empty where that has none.
     shots: of a few-shot run, None for a zero-shot one.
+    judges: in the order of the run file.
     """
 
     run: RunFile
@@ -88,24 +90,37 @@ class Job:
     sharing: tuple[RunFolder, ...] = ()
     variant: str = ""
     shots: Shots | None = None
+    judges: tuple[JudgeModel, ...] = ()
 
     @property
     def simulated(self) -> bool:
-        """Whether no model is asked at all."""
-        return "simulated" in self.model.backend.features
+        """Whether answers are made up: the model's, or a judge's."""
+        judging = [judge.model for judge in self.judges]
+        return any("simulated" in model.backend.features for model in (self.model, *judging))
 
     @property
     def models(self) -> list[Model]:
         """Every model of the run."""
-        return [self.model, *([self.polish] if self.polish else [])]
+        polish = [self.polish] if self.polish else []
+        return [self.model, *polish, *(judge.model for judge in self.judges)]
+
+    @property
+    def workers(self) -> int:
+        """How many work at it: a worker awaits the judges of its attempt, too."""
+        judging = sum(judge.model.limits.concurrency for judge in self.judges)
+        return WORKERS_PER_SLOT * (self.run.limits.concurrency + judging)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a session on a run ended, and the run's metrics then."""
+    """How a session on a run ended, and the run's metrics then.
+
+    failed_judgements: of this session: calls of judges that failed.
+    """
 
     metrics: Metrics
     ended: Ending
+    failed_judgements: int = 0
 
 
 def prepare(
@@ -133,8 +148,15 @@ def prepare(
     task = build_task(run, settings)
     prices, rates = load_prices(settings.prices), rates or Rates()
 
-    def model(section: Any) -> Model:
-        return build_model(section, run, task, settings, prices=prices, rates=rates, secret=secret)
+    def model(section: Any, where: str = "model", reply: Any = None) -> Model:
+        return build_model(
+            *(section, run, task, settings),
+            prices=prices,
+            rates=rates,
+            secret=secret,
+            where=where,
+            reply=reply,
+        )
 
     first = model(run.model)
     refuse_unsupported(run, first.backend, task)
@@ -147,7 +169,12 @@ def prepare(
             )
         if not run.polish.name:
             raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
-        second = model(run.polish)
+        second = model(run.polish, "polish")
+    judges: tuple[JudgeModel, ...] = ()
+    if run.judges:
+        from harness.assemble.judges import build_judge
+
+        judges = tuple(build_judge(section, run.task.name, task, model) for section in run.judges)
     job = Job(
         run,
         folder,
@@ -159,13 +186,15 @@ def prepare(
         sharing=tuple(RunFolder(settings.runs_dir, other) for other in sharing if other != name),
         variant=variant,
         shots=build_shots(run, task, settings, folder, sharing),
+        judges=judges,
     )
     if run.budget.usd is not None:
-        refuse_unpriced(run, job.models, prices)
+        refuse_unpriced(job.models, prices)
+        refuse_unbounded(run, first)
     if folder.begun():
         folder.check_continues(run, fingerprint(job), resolved)
     if job.shots is not None:
-        job.shots.check(_plan(job).instances)
+        job.shots.check(plan_of(job).instances)
     return job
 
 
@@ -204,14 +233,14 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
         manifest.begin(sorted(job.retried))
         ended: Ending = "failed"
         try:
-            ended = await _work(job, manifest, watch)
+            ended, unjudged = await _work(job, manifest, watch)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError):
                 ended = "interrupted"
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 _conclude(folder, manifest, ended)
             raise
-        return Result(_conclude(folder, manifest, ended), ended)
+        return Result(_conclude(folder, manifest, ended), ended, unjudged)
 
 
 @contextlib.contextmanager
@@ -239,7 +268,8 @@ def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
     return metrics
 
 
-async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
+async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Ending, int]:
+    """How it ended, and how many judgements failed."""
     run, folder, stop, notices = job.run, job.folder, Stop(), Notices()
     paid = any(model.backend.cacheable for model in job.models)
     try:
@@ -248,63 +278,76 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> Ending:
             ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
             if paid
             else nullcontext() as replies,
+            contextlib.ExitStack() as stack,
         ):
-            budget = _budget(job, manifest.id, replies, stop)
+            sharing = [(shared, shared.run_id() or "") for shared in job.sharing]
+            runs = [(folder, manifest.id), *sharing]
+            budget = budget_of(run.budget.usd, runs, replies, stop)
             state_limits(job.models)  # now, and not before: another variant may have stated its own
             session = Session(manifest.id, stop, notices, replies, budget)
             ledger = Ledger(folder.attempts)
-            plan = _plan(job)
+            plan = plan_of(job)
             total, owed = plan.count(ledger)
-            manifest.plan(total, owed)
             tally = Tally(owed, total - owed, budget=budget)
-            runner = Runner(
-                plan,
-                call_stack(job.model, session),
-                ledger=ledger,
-                writer=writer,
-                tally=tally,
-                stop=stop,
-                cost=job.model.cost,
-                polish=_polisher(job, session),
-            )
+            judging = _judging(job, session, tally, stack) if job.judges else None
+            if judging is not None:
+                late = judging.late
+                tally.owed, tally.already = owed + late, max(0, total - owed - late)
+            manifest.plan(total, tally.owed)
             try:
                 with watch(tally, stop, notices) if watch else nullcontext():
-                    await runner.run(workers=WORKERS_PER_SLOT * run.limits.concurrency)
+                    if judging is not None:
+                        plan = await _caught_up(job, judging, plan, ledger, tally)
+                    runner = Runner(
+                        plan,
+                        call_stack(job.model, session),
+                        ledger=ledger,
+                        writer=writer,
+                        tally=tally,
+                        stop=stop,
+                        cost=job.model.cost,
+                        polish=_polisher(job, session),
+                        judging=judging,
+                    )
+                    await runner.run(workers=job.workers)
             finally:
                 manifest.left(tally.owed - tally.finished)
+            if judging is not None and judging.failed:
+                notices.teller("judges")(judging.told())
     finally:
         for model in job.models:
             await model.backend.aclose()
+    unjudged = judging.failed if judging is not None else 0
     if tally.finished == tally.owed:
-        return "finished"
-    return "budget" if budget is not None and budget.ended else "interrupted"
+        return "finished", unjudged
+    return "budget" if budget is not None and budget.ended else "interrupted", unjudged
 
 
-def _plan(job: Job) -> Plan:
+def _judging(job: Job, session: Session, tally: Tally, stack: contextlib.ExitStack) -> Judging:
+    """The judges of a run at work; their file is open for as long as the stack is."""
+    from harness.assemble.judges import judging, register_judges
+
+    register_judges(job.folder, job.task, job.judges)
+    return judging(job.folder, job.task, job.judges, session, tally, stack)
+
+
+async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:
+    """The plan, once all that is there has been judged: that may say what more is owed."""
+    from harness.schedule.owed_judgements import Passed
+
+    late = judging.late
+    await judging.catch_up(job.task, job.workers)
+    if not judging.decides or job.run.rounds.max == 1 or not len(ledger):
+        return plan
+    plan = replace(plan, passed=Passed(job.folder.attempts))
+    tally.owed = late + plan.count(ledger)[1]
+    return plan
+
+
+def plan_of(job: Job) -> Plan:
+    """What a job has to do."""
     sends_seed = "seed" in job.model.backend.features
     return Plan(job.task, job.run, sends_seed, job.retried, job.shots)
-
-
-def _budget(job: Job, run_id: str, replies: ReplyFile | None, stop: Stop) -> Budget | None:
-    usd = job.run.budget.usd
-    if usd is None or replies is None:
-        return None
-    runs = [(job.folder, run_id), *((folder, folder.run_id()) for folder in job.sharing)]
-    paid = [_paid(folder, replies.booked(name or "")) for folder, name in runs]
-    return Budget(usd, fsum(spent for spent, _ in paid), stop, unsure=fsum(u for _, u in paid))
-
-
-def _paid(folder: RunFolder, booked: Mapping[bytes, float]) -> tuple[float, float]:
-    """What a run has spent, and how much of that is for calls without an answer.
-
-    The book knows the calls that failed and may be billed. It is in the cache,
-    which may have been cleared, and begins with the budget, which may have been
-    set later: the calls that it lacks are in the attempts.
-    """
-    recorded = read_payments(folder.attempts)
-    unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
-    known = fsum(booked.get(key, usd) for key, usd in recorded.items())
-    return known + unsure, unsure
 
 
 def _polisher(job: Job, session: Session) -> Polisher | None:
@@ -318,32 +361,3 @@ def _polisher(job: Job, session: Session) -> Polisher | None:
         max_tokens=POLISH_TOKENS if "max_tokens" in features else None,
     )
     return Polisher(call_stack(model, session), model.section.name, decoding, model.cost)
-
-
-def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
-    """What a job would do; no provider is asked, and no reply or attempt is written.
-
-    before: names of calls that will have been made by then, by the variants that come first.
-    """
-    backend = job.model.backend
-    by_instance = "by_instance" in backend.features
-
-    def key(request: Request) -> str:
-        return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
-
-    plan = _plan(job)
-    ledger = Ledger(job.folder.attempts)
-    price = job.model.price.cost if job.model.price else None
-    path = replies_path(job.settings)
-    if not backend.cacheable:
-        return foresee(plan, ledger, key, lambda _: False, price)
-    if not path.exists():
-        return foresee(plan, ledger, key, lambda name: name in before, price)
-    with ReplyFile(path) as replies:
-        return foresee(
-            plan,
-            ledger,
-            key,
-            lambda name: name in before or replies.get(name) is not None,
-            price,
-        )

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from harness.config.prices import Price, Prices
 from harness.config.run_file import (
+    JudgeSection,
     LimitsSection,
     ModelSection,
     RunFile,
@@ -23,7 +24,7 @@ from harness.errors import ConfigError
 from harness.middleware.limits.rate_limits import RateLimits, Unit
 from harness.plugins import kind
 from harness.ports import CONSTRAINTS, Backend, Task
-from harness.records import Allowance, Call, DecodingConstraint
+from harness.records import Allowance, Call, DecodingConstraint, Request
 
 FREE = Price(input=0, output=0)
 
@@ -61,6 +62,7 @@ class Model:
     limits: its own, or the run's.
     rates: of its provider, URL and name; other runs of this process share them.
     price: None where it is not known.
+    where: the key of its section in the run file.
     """
 
     section: ModelSection
@@ -68,6 +70,7 @@ class Model:
     limits: LimitsSection
     rates: RateLimits
     price: Price | None
+    where: str = "model"
 
     def cost(self, call: Call) -> float | None:
         """What a call has cost in US dollars; None where that is not known."""
@@ -112,8 +115,12 @@ def build_model(
     prices: Prices,
     rates: Rates,
     secret: Callable[[str], str] = secret,
+    where: str = "model",
+    reply: Callable[[Request], str] | None = None,
 ) -> Model:
     """A model that a run file names.
+
+    where: the key of its section. reply: of a judge's, what a simulated one replies.
 
     Raises: ConfigError; SecretMissing; DataMissing.
     """
@@ -131,13 +138,14 @@ def build_model(
         secret=secret,
         read=lambda name: read_jsonl(data.file(name)),
         gold=_Golds(task),
+        reply=reply,
         concurrency=limits.concurrency,
         timeout_s=limits.timeout_s,
         model=section.name,
         on_allowances=on_allowances,
     )
     told.append(rates.of(section.backend, backend.endpoint, section.name))
-    return Model(section, backend, limits, told[0], _price(section, backend, prices))
+    return Model(section, backend, limits, told[0], _price(section, backend, prices), where)
 
 
 def _limits(section: ModelSection, run: RunFile) -> LimitsSection:
@@ -239,22 +247,28 @@ def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         )
 
 
-def refuse_unpriced(run: RunFile, models: Sequence[Model], prices: Prices) -> None:
-    """Refuse a budget that cannot be kept.
+def refuse_unpriced(models: Sequence[Model], prices: Prices) -> None:
+    """Refuse a budget that cannot be kept, since a price is not known.
 
     Raises: ConfigError.
     """
     for model in models:
         if model.price is None:
-            where = "polish" if isinstance(model.section, SecondModelSection) else "model"
             raise ConfigError(
                 f"budget.usd is set, but the price of {model.section.name!r}"
                 f" at {model.backend.endpoint} is not known. "
                 + prices.nearest(_host(model.backend), model.section.name),
-                f"State it in the run file ({where}.price: {{input: …, output: …}}, US dollars "
-                "per million tokens) or in the file that HARNESS_PRICES names.",
+                f"State it in the run file ({model.where}.price: {{input: …, output: …}}, US "
+                "dollars per million tokens) or in the file that HARNESS_PRICES names.",
             )
-    if models[0].price != FREE and run.decoding.max_tokens is None:
+
+
+def refuse_unbounded(run: RunFile, model: Model) -> None:
+    """Refuse a budget that cannot be kept, since an answer may have any length.
+
+    Raises: ConfigError.
+    """
+    if model.price != FREE and run.decoding.max_tokens is None:
         raise ConfigError(
             "budget.usd is set, but nothing says how long an answer may be.",
             "Set decoding.max_tokens.",
@@ -273,8 +287,16 @@ def resolved(run: RunFile) -> RunFile:
             "task": TaskSection(name=run.task.name, shots=shots, **task),
             "model": _resolved(run.model),
             "polish": _resolved(run.polish) if run.polish else None,
+            "judges": tuple(map(resolved_judge, run.judges)),
         }
     )
+
+
+def resolved_judge(section: JudgeSection) -> JudgeSection:
+    """A judge's section with the defaults of its plug-ins' options filled in."""
+    options = _options("judges", section.name, section.options)
+    named = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
+    return JudgeSection.model_validate({**options, **named})
 
 
 def _resolved(section: S) -> S:

@@ -24,6 +24,7 @@ class SimulatedBackend:
     gain: how much of the missing accuracy each round of feedback adds.
     latency_s: mean seconds an answer takes (exponentially distributed).
     gold: gives an instance's gold answer by its id.
+    reply: of a judge's model, what a good one replies to a request; it takes the gold's place.
     """
 
     features = PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}
@@ -37,6 +38,7 @@ class SimulatedBackend:
         latency_s: float = 0.0,
         *,
         gold: Callable[[str], str | None],
+        reply: Callable[[Request], str] | None = None,
     ) -> None:
         for name, value in {"accuracy": accuracy, "gain": gain}.items():
             if not 0 <= value <= 1:
@@ -47,13 +49,17 @@ class SimulatedBackend:
         self._gain = gain
         self._latency_s = latency_s
         self._gold = gold
+        self._reply = reply
 
     async def generate(self, request: Request) -> Reply:
         """The gold answer or a wrong one: a function of the request's seed and origin alone."""
         origin = request.origin
-        chance = random.Random(f"{request.seed}/{origin.instance}/{origin.sample}/{origin.round}")
-        right = 1 - (1 - self._accuracy) * (1 - self._gain) ** (origin.round - 1)
-        gold = self._gold(origin.instance)
+        seed, rounds = str(request.seed), origin.round - 1
+        if self._reply is not None:  # a judge learns nothing, and another one has other luck
+            seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}", 0
+        chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
+        right = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
+        gold = self._reply(request) if self._reply is not None else self._gold(origin.instance)
         text = gold if gold is not None and chance.random() < right else WRONG_ANSWER
         if self._latency_s:
             await asyncio.sleep(chance.expovariate(1 / self._latency_s))

@@ -106,16 +106,21 @@ def show(
         bool,
         typer.Option("--constraints", help="Show which base constraints fail, and by how much."),
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="The constraints by its groups instead of their kind."),
+    ] = None,
+    rejected: Annotated[
+        bool,
+        typer.Option(
+            "--rejected", help="Show which schemas (decoding.constraint) the provider rejected."
+        ),
+    ] = False,
 ) -> None:
     """Show a run's metrics, its base constraints, or every attempt of one instance."""
-    from harness.cli.show import show_constraints, show_instance, show_run
+    from harness.cli.show import show_asked
 
-    if instance is not None:
-        show_instance(run, instance)
-    elif constraints:
-        show_constraints(run)
-    else:
-        show_run(run)
+    show_asked(run, instance=instance, constraints=constraints, by=by, rejected=rejected)
 
 
 @app.command("compare")
@@ -153,6 +158,9 @@ def compare(
             "--constraints", help="What a run fixed and broke, by kind of base constraint."
         ),
     ] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What the runs took: calls, tokens, seconds, money.")
+    ] = False,
 ) -> None:
     """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
     from harness.analysis.run_comparison import Asked
@@ -165,7 +173,52 @@ def compare(
         form=form,
         ids=ids,
         constraints=constraints,
+        cost=cost,
     )
+
+
+@app.command("table")
+def table(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs; a run file's name means all of its variants.", autocompletion=run_names
+        ),
+    ],
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Its groups are the rows of a model; '' for one row. By default as the task's "
+            "paper has it.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Its groups are columns; '' for none. By default as the task's paper has it.",
+        ),
+    ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A score, pass_rate, or a figure of the paper's table; may be repeated.",
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+) -> None:
+    """Show several runs as a paper's results table: a row per model and group."""
+    from harness.analysis.table_figures import TableAsked
+    from harness.cli.table import show_table
+
+    show_table(runs, TableAsked(rows=rows, columns=columns, scores=score or [], round=round_), form)
 
 
 @app.command("report")
@@ -263,6 +316,36 @@ def score(
     from harness.cli.score import score_run
 
     raise typer.Exit(score_run(run, show_all=show_all))
+
+
+@app.command("judge")
+def judge(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
+    judge: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.yaml",
+            help="A judge's section, as in a run file's judges:; or the name of one it has had.",
+        ),
+    ],
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="USD", min=0, help="What the run may cost with it; by default its own budget."
+        ),
+    ] = None,
+) -> None:
+    """Put a run's answers before one more judge; run again, only what is missing is judged.
+
+    Writes judgements.jsonl beside the attempts: its scores stand beside the run's, and what passed
+    stays as it was. Ends with 0 where all is done, 1 where calls failed, 3 where the budget is
+    spent, 130 where it was interrupted.
+    """
+    from harness.cli.judge import judge_run
+
+    raise typer.Exit(judge_run(run, judge, budget=budget))
 
 
 @app.command("tasks")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from harness.analysis.comparable import Variant, settings
+from harness.analysis.latency import latencies
 from harness.analysis.question import PASS_RATE
 from harness.analysis.run_comparison import (
     Against,
@@ -25,10 +26,12 @@ from harness.errors import ConfigError, nearest
 from harness.report.cells import inert
 from harness.report.comparison_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.comparison_table import comparison_table
+from harness.report.cost_table import cost_table
 from harness.store.columns import AttemptTable
 from harness.store.findings import Findings, read_findings
 from harness.store.reader import read_names
 from harness.store.run_folder import RunFolder
+from harness.store.timings import read_latencies
 from harness.store.variants import find_runs
 from harness.store.whole import read_places
 
@@ -43,10 +46,12 @@ def show_comparison(
     form: str = "table",
     ids: bool = False,
     constraints: bool = False,
+    cost: bool = False,
 ) -> None:
     """Print the comparison of runs, computed anew from their attempts.
 
     asked: without a score, what the runs are measured by.
+    cost: print what the runs took, too.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -66,9 +71,26 @@ def show_comparison(
         sys.stdout.write(FORMATS[form](found))
         return
     output.print(comparison_table(found))
+    if cost:
+        _print_cost(folders)
     if ids:
         for one in found.others:
             _print_ids(one, found)
+
+
+def _print_cost(folders: Sequence[RunFolder]) -> None:
+    output.print()
+    output.print(
+        cost_table(
+            [
+                (
+                    measured(folder, grouped=False)[0],
+                    latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
+                )
+                for folder in folders
+            ]
+        )
+    )
 
 
 def compared(names: Sequence[str]) -> RunComparison:

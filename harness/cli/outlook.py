@@ -69,6 +69,15 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         rows["polished by"] = (
             f"{run.polish.name}: a call more for each prompt and feedback, not counted above"
         )
+    if job.judges:
+        judges = ", ".join(
+            f"{one.name} ({one.model.section.name or one.model.section.backend})"
+            for one in job.judges
+        )
+        rows["judged by"] = (
+            f"{judges}: {outlook.judge_calls:,} judgements at the most, a call for each with most "
+            "judges, not counted above"
+        )
     failed = outlook.golds_failed
     rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
         f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""

@@ -16,6 +16,7 @@ from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun
+from harness.report.run_names import common_start
 from harness.store.output_file import check
 from harness.store.replacing import replacing
 from harness.store.variants import find_runs
@@ -81,8 +82,8 @@ def _title(names: Sequence[str]) -> str:
     """The names, or of many, what they have in common."""
     if len(names) <= _MOST_NAMED:
         return ", ".join(names)
-    base = {name.partition(".")[0] for name in names}
-    return f"{base.pop()}: {len(names)} runs" if len(base) == 1 else f"{len(names)} runs"
+    start = common_start(names).removesuffix(".")
+    return f"{start}: {len(names)} runs" if start else f"{len(names)} runs"
 
 
 def _refuse_other_file(path: Path) -> None:

@@ -254,7 +254,9 @@ def _run(job: Job, again: str, display: Display) -> _Ended:
             say(f"  {count:,} x {inert_text(error).plain}")
         say(f"To try them again: {again}")
         return _Ended(1, result, bool(ends))
-    return _Ended(0, result, bool(ends))
+    if result.failed_judgements:  # the run's notice has said so
+        say(f"To have the failed judgements made: {again}")
+    return _Ended(int(bool(result.failed_judgements)), result, bool(ends))
 
 
 def _spent(tally: Tally) -> str:

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.analysis.forensics import kinds
+from harness.analysis.rejections import rejections
 from harness.assemble import measure
 from harness.cli.console import output
 from harness.config.settings import Settings
-from harness.errors import DataMissing
+from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.constraint_table import constraint_table
+from harness.report.rejection_table import rejection_table
 from harness.report.run_tables import heading, run_tables
 from harness.report.transcript import transcript
-from harness.store.findings import read_findings
+from harness.store.asked_constraints import read_asked
+from harness.store.findings import LABEL, read_findings
 from harness.store.reader import read_instance
 from harness.store.run_folder import find_run
 from harness.store.whole import read_places
+
+
+def show_asked(
+    name: str,
+    *,
+    instance: str | None,
+    constraints: bool,
+    by: str | None,
+    rejected: bool,
+) -> None:
+    """Print what is asked of a run: an instance's attempts, its constraints or its metrics.
+
+    by: a label to part the constraints by.
+    rejected: what the provider rejected of what decoding was to be held to.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    if sum((instance is not None, constraints, rejected)) > 1:
+        raise ConfigError("--instance, --constraints and --rejected each show something else.")
+    if by is not None and (instance is not None or not constraints):
+        raise ConfigError(
+            "--by parts the base constraints: it goes with --constraints.",
+            f"harness show {name} --constraints --by {by}",
+        )
+    if instance is not None:
+        show_instance(name, instance)
+    elif constraints:
+        show_constraints(name, LABEL if by is None else by)
+    elif rejected:
+        show_rejected(name)
+    else:
+        show_run(name)
 
 
 def show_run(name: str) -> None:
@@ -21,21 +58,52 @@ def show_run(name: str) -> None:
     output.print(run_tables(measure(find_run(Settings().runs_dir, name))))
 
 
-def show_constraints(name: str) -> None:
-    """Print how often each kind of base constraint is met.
+def show_constraints(name: str, label: str = LABEL) -> None:
+    """Print how often the base constraints of each kind are met, or of each group of a label.
 
-    Raises: DataMissing where the run's scores tell of none.
+    Raises: DataMissing where the run's scores tell of none; ConfigError where none of them
+        has the label.
     """
     folder = find_run(Settings().runs_dir, name)
     findings = read_findings(folder.attempts, read_places(folder.attempts))
-    found = kinds(findings)
-    if not found:
+    n_judged = int(findings.table.judged.sum())
+    if not n_judged:
         raise DataMissing(
             f"The scores of the run {folder.name!r} tell of no base constraints.",
             f"See them all: harness show {folder.name}",
         )
+    _refuse_unknown(label, findings.table.labels(), folder.name)
+    found = kinds(findings, label)
+    unlabelled = n_judged - sum(one.n for one in found)
     output.print(heading(measure(folder)))
-    output.print(constraint_table(found, findings.without))
+    output.print(constraint_table(found, findings.without, label, unlabelled))
+
+
+def show_rejected(name: str) -> None:
+    """Print which schemas the provider rejected, by the keywords in them.
+
+    Raises: DataMissing where decoding was free.
+    """
+    folder = find_run(Settings().runs_dir, name)
+    found = rejections(read_asked(folder.attempts))
+    if not found.n + found.n_failed:
+        raise DataMissing(
+            f"The answers of the run {folder.name!r} were held to nothing.",
+            "Set decoding.constraint in its run file: docs/providers.md.",
+        )
+    output.print(heading(measure(folder)))
+    output.print(rejection_table(found))
+
+
+def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:
+    """Raises: ConfigError naming the nearest and all that there are."""
+    if label in labels:
+        return
+    remedy, known = nearest(label, labels), ", ".join(sorted(labels))
+    raise ConfigError(
+        f"--by: the base constraints of the run {run!r} have no label {label!r}.",
+        remedy if known in remedy else f"{remedy} The labels there are: {known}.",
+    )
 
 
 def show_instance(name: str, instance: str) -> None:

@@ -12,11 +12,19 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from harness.config.matrix import expanded
 from harness.config.prices import Price
 from harness.config.shots import ShotsSection
+from harness.errors import nearest
 from harness.records import Decoding
 
 MOST = 2**31 - 1
@@ -159,6 +167,74 @@ class SecondModelSection(ModelSection):
     limits: LimitsSection | None = None
 
 
+class JudgeSection(PluginSection):
+    """An element of ``judges:`` a judge, the model that it asks, and the judge's options.
+
+    name: of its plug-in.
+    as: its name in the run, by default the plug-in's; its scores are ``AS.SCORE``.
+    model: a second model; ``limits:`` may stand in it or beside it.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
+
+    name: str
+    as_: str = Field(alias="as")
+    model: SecondModelSection
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            return raw
+        tree = dict(raw)
+        if tree.get("as") is None:
+            tree["as"] = tree.get("name")
+        limits, model = tree.pop("limits", None), tree.get("model")
+        if limits is not None and isinstance(model, dict):
+            if model.get("limits") is not None:
+                raise ValueError("limits stands in model and beside it: keep one of the two")
+            tree["model"] = {**model, "limits": limits}
+        return tree
+
+    @field_validator("as_")
+    @classmethod
+    def _names_scores(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name) or len(name) > LONGEST_JUDGE:
+            raise ValueError(
+                f"letters, digits, '_' and '-' only, at most {LONGEST_JUDGE}, since it stands "
+                "before the names of scores"
+            )
+        return name
+
+
+LONGEST_JUDGE = 60
+"""Characters of a judge's name in its run."""
+
+
+def judge_section(raw: object) -> JudgeSection:
+    """An element of ``judges:``, checked.
+
+    Raises: ValueError naming the key; no value is quoted, for it may be a secret.
+    """
+    if isinstance(raw, JudgeSection):
+        return raw
+    if not isinstance(raw, dict):
+        raise ValueError("a judge is a section: {name: …, model: {backend: …, name: …}}")
+    try:
+        return JudgeSection.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+    loc = [str(part) for part in first["loc"]]
+    key = ".".join(shown(part) for part in loc)
+    if first["type"] == "extra_forbidden":
+        valid = LimitsSection.model_fields if "limits" in loc else Price.model_fields
+        raise ValueError(f"unknown key {key!r}. {nearest(loc[-1], valid)}".rstrip("."))
+    if first["type"] == "missing":
+        raise ValueError(f"{key} is missing")
+    message = first["msg"].removeprefix("Value error, ")
+    raise ValueError(f"{key}: {message}" if key else message)
+
+
 class BudgetSection(Section):
     """``budget:`` what the run may cost, in US dollars: a hard cap over all of its models.
 
@@ -174,6 +250,7 @@ class RunFile(Section):
     samples: independent answers per instance (k).
     seed: of the order, the provider seeds and the simulation; null sends no seed.
     limit: how many instances, taken from a seeded order round the groups; null for all.
+    judges: models that score answers, each with a section of its own.
     polish: a second model that rewrites instruction and feedback; null for none.
     variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
     matrix: axes whose combinations are the variants (`harness.config.matrix`).
@@ -188,7 +265,7 @@ class RunFile(Section):
     limit: Count | None = None
     limits: LimitsSection = Field(default_factory=LimitsSection)
     budget: BudgetSection = Field(default_factory=BudgetSection)
-    judges: tuple[()] = ()
+    judges: tuple[JudgeSection, ...] = ()
     polish: SecondModelSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(default_factory=dict)
@@ -228,9 +305,20 @@ class RunFile(Section):
 
     @field_validator("judges", mode="before")
     @classmethod
-    def _no_judges_yet(cls, judges: Any) -> Any:
-        if judges:
-            raise ValueError("only [] so far; judges are not built yet")
+    def _judges_are_sections(cls, judges: Any) -> Any:
+        if not isinstance(judges, list | tuple):
+            return judges
+        return tuple(judge_section(judge) for judge in judges)
+
+    @field_validator("judges")
+    @classmethod
+    def _judges_have_names_of_their_own(
+        cls, judges: tuple[JudgeSection, ...]
+    ) -> tuple[JudgeSection, ...]:
+        names = [judge.as_ for judge in judges]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two are named {name!r}: give one another name with 'as'")
         return judges
 
     @field_validator("variants")
@@ -277,9 +365,6 @@ def check_name(name: str) -> str:
     return name
 
 
-GROWING = ("samples", "rounds.max", "limit")
-"""Keys that a continued run may raise, never lower."""
-
 MAY_CHANGE = (
     *("limits", "budget", "variants", "matrix"),
     *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
@@ -298,37 +383,3 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """The dotted keys in which a run may not differ from what it was begun with.
-
-    A section that one of them lacks, or has as a number, is named once.
-    """
-    old, new = (flatten(run.model_dump(mode="json")) for run in (before, now))
-    differing = []
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) == new.get(key):
-            continue
-        if any(key == free or key.startswith(f"{free}.") for free in MAY_CHANGE):
-            continue
-        if key in GROWING and _grew(old.get(key), new.get(key)):
-            continue
-        differing.append(key)
-    return [key for key in differing if not any(key.startswith(f"{one}.") for one in differing)]
-
-
-def value(run: RunFile, key: str) -> Any:
-    """The value of a dotted key, None where the run file has no such key."""
-    tree = run.model_dump(mode="json")
-    flat = flatten(tree)
-    if key in flat:
-        return flat[key]
-    found: Any = tree
-    for part in key.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
-
-
-def _grew(old: int | None, new: int | None) -> bool:
-    return new is None or (old is not None and new >= old)  # null: without limit

@@ -28,6 +28,7 @@ class ShotsSection(BaseModel):
     select: ``first`` in the order of the data; ``random``, by ``seed`` and the instance;
         ``ids``, the named ones; ``errors``, by what went wrong most often in an earlier run.
     within: labels that a shot shares with the instance.
+    across: a label whose groups the shots go round, sorted: of two, one shot of each in turn.
     allow_fewer: an instance for which too few are fit gets those there are; else it is refused.
     ids: for ``select: ids``, in the order wanted.
     run: for ``select: errors``, the earlier run's name.
@@ -41,6 +42,7 @@ class ShotsSection(BaseModel):
     n: int = Field(ge=0, le=MOST_SHOTS, strict=True)
     select: Literal["first", "random", "ids", "errors"] = "first"
     within: tuple[str, ...] = ()
+    across: str | None = None
     allow_fewer: bool = Field(default=False, strict=True)
     ids: tuple[str, ...] = ()
     run: str | None = None
@@ -74,6 +76,10 @@ class ShotsSection(BaseModel):
             raise ValueError("run and 'select: errors' need each other")
         if self.select == "ids" and len(self.ids) < self.n:
             raise ValueError(f"n is {self.n}, but ids names {len(self.ids)}")
+        if self.select == "ids" and self.across is not None:
+            raise ValueError("'select: ids' names the shots in their order: remove across")
+        if self.across in self.within:
+            raise ValueError(f"all shots share {self.across!r}, as within says: remove across")
         if self.select == "errors" and self.source:
             raise ValueError("'select: errors' takes the shots from the run's data: remove source")
         return self

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from harness.records import Usage
-from harness.store.whole import Places, read_lines
+from harness.store.whole import AttemptLine, Places, read_lines
 
 Kind = Literal["text", "integer", "number", "flag"]
 Cell = str | int | float | bool | None
@@ -46,30 +46,11 @@ class _Request(msgspec.Struct, gc=False):
     messages: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Row(msgspec.Struct, gc=False):
+class _Row(AttemptLine, kw_only=True, gc=False):
     """What a row tells of an attempt; JSON that is only passed on stays as it is written."""
 
-    instance: str
-    sample: int
-    round: int
-    groups: dict[str, str]
-    cluster: str
     request: _Request
-    outcome: str
-    started_at: float
-    ended_at: float
-    text: str | None = None
-    reasoning: str | None = None
-    finish_reason: str | None = None
-    passed: bool | None = None
-    scores: dict[str, _Score] = {}
-    feedback: str | None = None
-    call_id: str | None = None
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    latency_s: float | None = None
-    cached: bool = False
-    error: str | None = None
+    scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
 
 FIXED: Mapping[str, Kind] = {"run": "text", "task": "text", "model": "text", "simulated": "flag"}

@@ -77,7 +77,8 @@ class _Rows:
             )
             for at, heading in enumerate(HEADINGS)
         }
-        longest = max(cell_len(inert(name).plain) for name in (self._label, *self._figures))
+        marks = (mark for said in self._marks.values() for mark in said)
+        longest = max(cell_len(inert(name).plain) for name in (self._label, *self._figures, *marks))
         shown = list(HEADINGS)
         for heading in _EXPENDABLE:
             if min(LEAST_NAME, longest) + sum(widths[kept] for kept in shown) > options.max_width:

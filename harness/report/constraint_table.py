@@ -13,18 +13,26 @@ from rich.text import Text
 from harness.analysis.forensics import ConstraintKind
 from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN, empty_table, figure, with_error
+from harness.store.findings import LABEL
 
 
-def constraint_table(kinds: Sequence[ConstraintKind], without: int = 0) -> RenderableType:
+def constraint_table(
+    kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
+) -> RenderableType:
     """A row for each kind, with what its failures are.
 
     without: samples whose scores tell of no constraint.
+    label: what the constraints are parted by; of the groups of another one than their kind
+        nothing is told but how often they are met.
+    unlabelled: constraints without it.
     """
+    of_kinds = label == LABEL
     table = empty_table()
-    table.add_column("constraint", ratio=3)
+    table.add_column(Text(whole(label)), ratio=3)
     for heading in ("n", "failed", "met ± s.e.", "95%"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("failures", ratio=2)
+    if of_kinds:
+        table.add_column("failures", ratio=2)
     for one in kinds:
         interval = UNKNOWN
         if one.ci95 is not None:
@@ -35,18 +43,21 @@ def constraint_table(kinds: Sequence[ConstraintKind], without: int = 0) -> Rende
             f"{one.n_failed:,}",
             with_error(one.rate, one.stderr),
             interval,
-            Text(_failures(one), style="dim"),
+            *([Text(_failures(one), style="dim")] if of_kinds else []),
         )
-    return Group(
-        table,
-        Text(
-            "Of each sample's last round. n: constraints that were checked, values left out of "
-            "their text, each for itself, also where another one would do (or). failures: "
-            "observed minus wanted, or the most frequent one.",
-            style="dim",
-        ),
-        *([Text(_left_out(without), style="yellow")] if without else []),
-    )
+    notes = [Text(_EXPLAINED + (_OF_KINDS if of_kinds else ""), style="dim")]
+    if without:
+        notes.append(Text(_left_out(without), style="yellow"))
+    if unlabelled:
+        notes.append(Text(f"{unlabelled:,} have no {whole(label)}: left out.", style="yellow"))
+    return Group(table, *notes)
+
+
+_EXPLAINED = (
+    "Of each sample's last round. n: constraints that were checked, values left out of "
+    "their text, each for itself, also where another one would do (or)."
+)
+_OF_KINDS = " failures: observed minus wanted, or the most frequent one."
 
 
 def _left_out(without: int) -> str:

@@ -7,6 +7,7 @@ markup in them are shown, never obeyed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -14,6 +15,9 @@ from rich.text import Text
 
 from harness.records import Attempt, Score
 from harness.report.cells import inert
+
+if TYPE_CHECKING:
+    from harness.store.judgements import Judgement  # a run without judges spares the import
 
 STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judged", "yellow")}
 
@@ -35,7 +39,7 @@ def _escaped(letter: str) -> str:
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Prompt, rounds, verdicts and feedback of an instance's attempts."""
+    """Prompt, rounds, verdicts, judgements and feedback of an instance's attempts."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)
@@ -62,9 +66,22 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
         yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(_said(score)))
     if attempt.error:
         yield Text.assemble(("error: ", "red"), inert_text(attempt.error))
+    for judgement in getattr(attempt, "judgements", ()):
+        yield from _judgement(judgement)
     if attempt.feedback is not None:
         yield from _block("feedback", attempt.feedback)
     yield Text(_facts(attempt), style="dim")
+
+
+def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
+    """What a judge replied; its scores stand with the attempt's."""
+    judge = inert(judgement.judge).plain
+    if judgement.outcome != "ok":
+        said = f"{judgement.outcome}, no verdict"
+        problem = f": {judgement.error}" if judgement.error else ""
+        yield Text.assemble((f"judge {judge}: {said}", "yellow"), inert_text(problem))
+    for reply in judgement.replies:
+        yield from _block(f"judge {judge}", reply)
 
 
 def _block(title: str, text: str) -> Iterator[RenderableType]:

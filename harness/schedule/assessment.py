@@ -52,7 +52,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     try:
         scores = task.score(instance, reply.text)
     except Unparseable as error:
-        return _unanswered(task, instance, "unparseable", str(error))
+        found = _unanswered(task, instance, "unparseable", str(error))
+        return found._replace(scores={**found.scores, **error.scores})
     return Assessment(outcome, verdict(scores), scores)
 
 

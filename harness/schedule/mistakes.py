@@ -1,7 +1,8 @@
 """What went wrong most often in an earlier run, for shots that show how to do it right.
 
 The kind of a mistake is the failed score's name and its reason, without the numbers and
-quoted texts that differ from instance to instance.
+quoted texts that differ from instance to instance; of a schema's score, each keyword that
+was violated (its ``details.keywords``, to how often).
 
 >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
 "# of # words; lacks '…'"
@@ -11,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.records import Attempt
+from harness.records import Attempt, Score
 from harness.schedule.rescore import Recorded
 
 
@@ -23,6 +24,7 @@ class Kind(NamedTuple):
     """A kind of mistake.
 
     score: the name of the failed score, or the outcome of an answer that has no scores.
+    reason: the one that was given, masked; or a keyword that was violated.
     """
 
     score: str
@@ -46,11 +48,20 @@ def kinds(attempt: Attempt) -> list[Kind]:
     if attempt.passed is not False:
         return []
     failed = [
-        Kind(name, masked(score.reason))
+        Kind(name, what)
         for name, score in attempt.scores.items()
         if score.passed is False
+        for what in _keywords(score) or [masked(score.reason)]
     ]
     return failed or [Kind(attempt.outcome, masked(attempt.error or ""))]
+
+
+def _keywords(score: Score) -> list[str]:
+    """The keywords of a schema that were violated; none of a score that tells of none."""
+    counts = score.details.get("keywords")
+    if not isinstance(counts, Mapping):
+        return []
+    return [word for word, count in counts.items() if isinstance(count, int) and count > 0]
 
 
 class Mistakes:

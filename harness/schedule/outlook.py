@@ -59,6 +59,8 @@ class Outlook:
     usd: their cost; None where the price is not known.
     golds: gold answers there are; golds_failed: the instances whose gold answer fails.
     first: the first conversation that would be sent.
+    judge_calls: judgements to come, at the most: one of each judge for each attempt. Most judges
+        make one call for each; they are not counted above.
     """
 
     instances: int
@@ -73,6 +75,7 @@ class Outlook:
     golds: int
     golds_failed: list[str]
     first: tuple[Message, ...] | None
+    judge_calls: int = 0
 
 
 class _Sum:
@@ -113,18 +116,21 @@ def foresee(
     key: Callable[[Request], str],
     has: Callable[[str], bool],
     price: Price | None = None,
+    judges: int = 0,
 ) -> Outlook:
     """Go through what is owed without doing it.
 
     key: names a request's call; has: whether a call is in the cache.
     price: what a call of so many tokens costs, None where that is not known.
+    judges: how many the run has.
     """
     samples, owed_samples = plan.count(ledger)
     calls: set[str] = set()
-    cached, first, with_shots = 0, None, False
+    cached, first, with_shots, attempts = 0, None, False, 0
     total = _Sum(price, plan.run.decoding.max_tokens)
     for owed in plan.owed(ledger):
         messages = plan.opening(owed.instance).messages
+        attempts += plan.run.rounds.max - owed.round + 1
         if first is None or (plan.shots and not with_shots):
             # One that some instances may lack is not what to show of a few-shot run.
             with_shots = messages != plan.task.messages(owed.instance, ())
@@ -155,6 +161,7 @@ def foresee(
         golds=golds,
         golds_failed=golds_failed,
         first=first,
+        judge_calls=attempts * judges,
     )
 
 

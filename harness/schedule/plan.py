@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -45,6 +45,8 @@ class Plan:
     sends_seed: the backend takes a provider seed.
     retried: outcomes whose attempts are made again.
     shots: of a few-shot run, None for a zero-shot one.
+    passed: whether a round has passed (instance, sample, round), where that is not for the
+        rules alone to say; None where it is.
     """
 
     task: Task[Any]
@@ -52,6 +54,7 @@ class Plan:
     sends_seed: bool = True
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
+    passed: Callable[[str, int, int], bool] | None = None
 
     def __post_init__(self) -> None:
         if self.run.task.shots.n and self.shots is None:
@@ -80,19 +83,32 @@ class Plan:
 
     def owed(self, ledger: Ledger) -> Iterator[OwedSample]:
         """The unfinished samples, instance by instance."""
-        rounds = self.run.rounds
         for instance in self.instances():
             for sample in range(self.run.samples):
-                number = ledger.owed_round(
-                    instance.id,
-                    sample,
-                    rounds=rounds.max,
-                    stop_on_pass=rounds.stop_on_pass,
-                    retried=self.retried,
-                )
+                number = self._owed_round(ledger, instance.id, sample)
                 if number is not None:
                     redraw = ledger.answers(instance.id, sample, number)
                     yield OwedSample(instance, sample, number, redraw)
+
+    def _owed_round(self, ledger: Ledger, instance: str, sample: int) -> int | None:
+        rounds, retried = self.run.rounds, self.retried
+        if self.passed is None or not rounds.stop_on_pass:
+            return ledger.owed_round(
+                instance,
+                sample,
+                rounds=rounds.max,
+                stop_on_pass=rounds.stop_on_pass,
+                retried=retried,
+            )
+        for number in range(1, rounds.max + 1):
+            owed = ledger.owed_round(
+                instance, sample, rounds=number, stop_on_pass=False, retried=retried
+            )
+            if owed is not None:
+                return owed
+            if self.passed(instance, sample, number):
+                return None
+        return None
 
     def count(self, ledger: Ledger) -> tuple[int, int]:
         """Samples of the whole run, and those of them that are unfinished."""

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -38,6 +38,9 @@ from harness.schedule.polish import Polisher
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 from harness.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from harness.schedule.judging import Judging  # a run without judges spares the import
 
 
 class Turn(NamedTuple):
@@ -95,6 +98,7 @@ class Runner:
 
     cost: what a call cost in US dollars, None where that is not known.
     polish: rewrites instruction and feedback by a second model; None for none.
+    judging: puts every answer before the run's judges; None where it has none.
     """
 
     def __init__(
@@ -108,6 +112,7 @@ class Runner:
         stop: Stop,
         cost: Callable[[Call], float | None],
         polish: Polisher | None = None,
+        judging: Judging | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan
@@ -118,6 +123,7 @@ class Runner:
         self._stop = stop
         self._cost = cost
         self._polish = polish
+        self._judging = judging
         self._clock = clock
         self._error: BaseException | None = None
 
@@ -164,6 +170,11 @@ class Runner:
             else:  # the run had fewer rounds then, or ended before the polishing
                 assessment = assess(self._plan.task, instance, reply)
                 said = feedback(self._plan.task, instance, reply, assessment)
+                if self._judging is not None and self._judging.decides:
+                    judged = self._judging.recorded(done)
+                    if self._judging.waiting(done, judged):
+                        return None
+                    said = self._judging.feedback(said, assessment.passed, judged)
                 said, rewriting = await self._polished(said, "feedback", work, done.round)
                 polished += rewriting
             messages = _continued(messages, reply, said)
@@ -188,17 +199,52 @@ class Runner:
                 self._write_failure(turn, error, started)
                 return None
             attempt = self._scored(turn, call, last=number == rounds.max)
-            attempt = await self._with_polished_feedback(attempt, work)
+            if self._judging is None:
+                attempt = await self._with_polished_feedback(attempt, work)
+                passed = attempt.passed
+            else:
+                attempt, passed = await self._judged(self._judging, attempt, work)
             if attempt.feedback is None:
                 break
             messages = _continued(messages, call.reply, attempt.feedback)
-        return attempt.passed
+        return passed
+
+    async def _judged(
+        self, judging: Judging, attempt: Attempt, work: OwedSample
+    ) -> tuple[Attempt, bool | None]:
+        """Write an attempt and have it judged; the attempt, and whether it passed by both.
+
+        The attempt's line is written first, but where its feedback waits for the judges.
+        """
+        instance = work.instance
+        if attempt.feedback is None or not judging.decides:
+            attempt = await self._with_polished_feedback(attempt, work)
+            said = await judging.judge(instance, attempt)
+            judging.record(said)
+            return attempt, judging.verdict(attempt.passed, attempt.scores, said)
+        try:
+            said = await judging.judge(instance, attempt)
+        except BaseException:  # the reply was paid for; the next session has it judged
+            self._record(replace(attempt, feedback=None))
+            raise
+        passed = judging.verdict(attempt.passed, attempt.scores, said)
+        told: str | None = None
+        stops = passed is True and self._plan.run.rounds.stop_on_pass
+        if not stops and not judging.waiting(attempt, said):
+            told = judging.feedback(attempt.feedback, attempt.passed, said)
+        try:
+            attempt = await self._with_polished_feedback(replace(attempt, feedback=told), work)
+        finally:
+            judging.record(said)
+        return attempt, passed
 
     def _scored(self, turn: Turn, call: Call, *, last: bool) -> Attempt:
         """The attempt of a reply; with feedback where a round follows."""
         task, instance, reply = self._plan.task, turn.instance, call.reply
         found: Assessment = assess(task, instance, reply)
-        ends = last or (found.passed is True and self._plan.run.rounds.stop_on_pass)
+        by_rules = self._judging is None or not self._judging.decides
+        stops = found.passed is True and self._plan.run.rounds.stop_on_pass
+        ends = last or (stops and by_rules)
         return turn.attempt()(
             text=reply.text,
             reasoning=reply.reasoning,

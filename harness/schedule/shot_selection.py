@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -117,15 +118,16 @@ class Selection:
         Raises: ConfigError naming the first that has fewer shots than asked for, unless the
             run file allows that.
         """
-        lacking = [(one.id, len(found)) for one in instances if len(found := self.of(one)) < self.n]
+        lacking = [(one, len(found)) for one in instances if len(found := self.of(one)) < self.n]
         self.lacking = len(lacking)
         if not lacking or self.section.allow_fewer:
             return
-        name, count = lacking[0]
+        first, count = lacking[0]
         also = f" ({len(lacking):,} instances have too few)" if len(lacking) > 1 else ""
         raise ConfigError(
             f"task.shots: {count} of the {self.n} shots asked for are fit for the instance "
-            f"{name!r}{also}. The others would give its answer away, or have none that passes.",
+            f"{first.id!r}{also}{self._short_of(first)}. The others would give its answer away, "
+            "or have none that passes.",
             self._remedy(),
         )
 
@@ -138,40 +140,82 @@ class Selection:
         """A hash of everything that the choice depends on, but for the run file."""
         digest, names = hashlib.sha256(), [found.instance.id for found in self.pool.candidates]
         for instance, gold, prompt in self.pool.candidates:
-            digest.update(msgspec.json.encode([instance.id, gold, prompt, self._group(instance)]))
+            told: list[Any] = [instance.id, gold, prompt, self._group(instance)]
+            if self.section.across is not None:
+                told.append(self._across(instance))
+            digest.update(msgspec.json.encode(told))
         if self._mistakes is not None:
             for order in self._orders.values():
                 digest.update(msgspec.json.encode([names[number] for number in order]))
         return digest.hexdigest()
 
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
-        fit = (number for number in self._offered(instance) if self.pool.passes(number))
-        chosen = list(islice(fit, self.n))
+        prompt = messages_hash(self.task.messages(instance, ()))
+        turns = [
+            self._fit(instance, prompt, self._offered(instance, group, order))
+            for group, order in islice(self._parts_for(instance).items(), self.n)
+        ]
+        # No other takes the turn of a group that has no more: they would not be even.
+        chosen = [shot for turn in islice(cycle(turns), self.n) for shot in islice(turn, 1)]
         if self.section.order == "reversed":
             chosen.reverse()
         elif self.section.order == "random":
             self._chance(instance, "order").shuffle(chosen)
         return tuple(chosen)
 
-    def _offered(self, instance: Instance[Any]) -> Iterator[int]:
-        """Candidates that do not give the instance away, the best first."""
-        prompt = messages_hash(self.task.messages(instance, ()))
-        for number in self._ordered(instance):
+    def _fit(
+        self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
+    ) -> Iterator[int]:
+        """Those of some candidates that pass and do not give the instance away.
+
+        prompt: hash of the instance's own.
+        """
+        for number in candidates:
             found = self.pool.candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
                 continue
-            if self._gives_away is None or not self._gives_away(instance, found.instance):
+            if self._gives_away is not None and self._gives_away(instance, found.instance):
+                continue
+            if self.pool.passes(number):
                 yield number
 
-    def _ordered(self, instance: Instance[Any]) -> Iterable[int]:
-        """The candidates that share the wanted labels with an instance, the best first."""
+    def _offered(
+        self, instance: Instance[Any], group: str | None, order: Sequence[int]
+    ) -> Iterable[int]:
+        """The candidates of a group of ``across``, the best first."""
+        if self.section.select != "random":
+            return order
+        draw = "select" if group is None else f"select/{group}"
+        return _drawn(order, self._chance(instance, draw))
+
+    def _parts_for(self, instance: Instance[Any]) -> Mapping[str | None, Sequence[int]]:
+        """The candidates that share the wanted labels with an instance, as `_parts`."""
         for label in self.section.within:
             if label not in instance.groups:
-                raise _no_label(label, instance.groups)
-        order = self._orders.get(self._group(instance), [])
-        if self.section.select == "random":
-            return _drawn(order, self._chance(instance, "select"))
-        return order
+                raise _no_label("within", label, instance.groups)
+        return self._parts.get(self._group(instance), {})
+
+    def _short_of(self, instance: Instance[Any]) -> str:
+        """Which group of ``across`` has too few for an instance, where that is asked for."""
+        wanted = Counter(islice(cycle(self._parts_for(instance)), self.n))
+        found = Counter(self._across(shot) for shot in self.of(instance))
+        for group in wanted:
+            if group is not None and found[group] < wanted[group]:
+                return f", too few of them with {self.section.across} {group!r}"
+        return ""
+
+    @cached_property
+    def _parts(self) -> Mapping[Group, Mapping[str | None, Sequence[int]]]:
+        """`_orders`, each by its groups of ``across``, sorted; whole under None without it."""
+        found: dict[Group, dict[str | None, list[int]]] = {}
+        for shared, order in self._orders.items():
+            parts: dict[str | None, list[int]] = {}
+            for number in order:
+                group = self._across(self.pool.candidates[number].instance)
+                if group is not None or self.section.across is None:
+                    parts.setdefault(group, []).append(number)
+            found[shared] = dict(sorted(parts.items(), key=lambda part: part[0] or ""))
+        return found
 
     @cached_property
     def _orders(self) -> dict[Group, list[int]]:
@@ -185,6 +229,10 @@ class Selection:
                 names = self._mistakes.order([candidates[number].instance.id for number in order])
                 orders[group] = [numbers[name] for name in names]
         return orders
+
+    def _across(self, instance: Instance[Any]) -> str | None:
+        """The group of an instance that shots go round, None where it has none."""
+        return None if self.section.across is None else instance.groups.get(self.section.across)
 
     def _group(self, instance: Instance[Any]) -> Group:
         return tuple(instance.groups.get(label) for label in self.section.within)
@@ -201,22 +249,25 @@ class Selection:
                     nearest(name, numbers) if len(numbers) <= MOST_NAMED else "Check the id.",
                 )
         known = {label for found in candidates for label in found.instance.groups}
-        for label in self.section.within:
-            if candidates and label not in known:
-                raise _no_label(label, known)
+        across = () if self.section.across is None else (self.section.across,)
+        for key, labels in (("within", self.section.within), ("across", across)):
+            for label in labels:
+                if candidates and label not in known:
+                    raise _no_label(key, label, known)
 
     def _remedy(self) -> str:
         section = self.section
         ways = ["a smaller n"] if self.n > 1 else []
         ways += ["more ids"] if section.ids else []
         ways += ["fewer labels in within"] if section.within else []
+        ways += ["no across"] if section.across is not None else []
         ways += ["another source"] if not section.run else []
         return f"Use {', '.join(ways)}{' or ' if ways else ''}allow_fewer: true."
 
 
-def _no_label(label: str, known: Iterable[str]) -> ConfigError:
+def _no_label(key: str, label: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(
-        f"task.shots.within: the instances have no label {label!r}.",
+        f"task.shots.{key}: the instances have no label {label!r}.",
         nearest(label, known) or "Remove it: they have no labels at all.",
     )
 

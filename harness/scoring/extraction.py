@@ -79,6 +79,16 @@ class Extraction:
         """
         return self._find(text)
 
+    def reply(self, answer: str) -> str:
+        """A reply of which `of` finds this answer, for worked examples."""
+        way, _, argument = self.name.partition(":")
+        if way in _ENCLOSED:
+            start, end = (form.format(argument) for form in _ENCLOSED[way])
+            return f"{start}\n{answer}\n{end}"
+        if way in ("fence", "last_fence"):
+            return f"```\n{answer}\n```"
+        return f"{answer}\n```" if way == "open_fence" else answer
+
 
 def extract(text: str, extraction: str) -> str:
     """The answer in a reply, by the extraction's name.

@@ -129,13 +129,25 @@ class AttemptTable:
             [code[groups[label]] if label in groups else -1 for groups in groupings], dtype=np.intp
         )
         codes = of_grouping[self.instances.grouping[self.instance]]
-        # One stable sort instead of a mask per group: labels may have thousands of groups.
-        order = np.argsort(codes, kind="stable").astype(np.int32)
-        ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
-        for number, name in enumerate(names):
-            rows = order[ends[number] : ends[number + 1]]
-            if len(rows):
-                yield name, self.take(rows)
+        for number, rows in rows_by(codes, len(names)):
+            yield names[number], self.take(rows)
+
+
+def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
+    """The rows of each number below n that any row has, ascending.
+
+    codes: (m,) number of each row's group, from 0; -1 for a row that is in none.
+
+    >>> [(number, rows.tolist()) for number, rows in rows_by(np.array([2, -1, 0, 2]), 3)]
+    [(0, [2]), (2, [0, 3])]
+    """
+    # One stable sort instead of a mask per group: labels may have thousands of groups.
+    order = np.argsort(codes, kind="stable").astype(np.int32)
+    ends = np.searchsorted(codes[order], np.arange(n + 1))
+    for number in range(n):
+        rows = order[ends[number] : ends[number + 1]]
+        if len(rows):
+            yield number, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 A score tells of its constraints in ``details.constraints``, a list of ``constraint``
 (its text), ``passed``, ``observed`` and ``target``; ``kind`` (its text with the values
-left out) and ``reason`` where it has them. What is not of this shape tells nothing.
+left out), ``reason`` and ``groups`` (its own labels, each with a group) where it has them.
+What is not of this shape tells nothing.
 
 >>> read_findings(Path("runs/none/attempts.jsonl")).table.by("constraint")  # doctest: +SKIP
 """
@@ -53,7 +54,8 @@ class Findings:
     """The constraints of each sample's last round.
 
     table: each constraint of an instance is a row like an instance: its kind is its group
-        of `LABEL`, ``passed`` whether it was met, its cluster and other groups the instance's.
+        of `LABEL`, ``passed`` whether it was met, its cluster the instance's, and so are its
+        other groups but for labels of its own.
     misses: by kind.
     of: of which scores there are constraints, and at which place of the score's list.
     without: samples that tell of none: refused, empty, failed.
@@ -99,7 +101,7 @@ def read_findings(path: Path, places: Places, round_: int | None = None) -> Find
                 _row_name(line.instance, name, place),
                 line.sample,
                 1,
-                groups=msgspec.json.encode({**line.groups, LABEL: kind}),
+                groups=msgspec.json.encode({**line.groups, **_own_groups(found), LABEL: kind}),
                 cluster=line.cluster,
                 outcome="ok",
                 passed=found.passed,
@@ -131,6 +133,7 @@ class _Constraint(msgspec.Struct, gc=False):
     target: Any = None
     kind: str = ""
     reason: str = ""
+    groups: Any = None
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -155,6 +158,16 @@ def _kind(found: _Constraint) -> str:
         return found.kind[:_LONGEST]
     without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:_LONGEST])
     return re.sub(r"\d+", "N", without_texts)
+
+
+def _own_groups(found: _Constraint) -> dict[str, str]:
+    if not isinstance(found.groups, dict):
+        return {}
+    return {
+        label[:_LONGEST]: group[:_LONGEST]
+        for label, group in found.groups.items()
+        if isinstance(group, str)
+    }
 
 
 def _count(found: _Constraint, misses: Misses) -> None:

@@ -42,7 +42,7 @@ _UNKNOWN = -1
 _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 
-class _Rows:
+class Rows:
     """Rows of numbers, gathered one by one, read by column.
 
     fields: the code of `struct` for each column.
@@ -70,14 +70,14 @@ class Attempts:
     """Gathers an `AttemptTable`."""
 
     def __init__(self) -> None:
-        self._rows = _Rows(
+        self._rows = Rows(
             **dict.fromkeys(("digest", "cluster"), "q"),
             **dict.fromkeys(("grouping", "sample", "round"), "i"),
             scoring="h",
             **dict.fromkeys(("outcome", "passed"), "b"),
         )
         self._groupings: dict[bytes, int] = {}
-        self._scores = _Scores()
+        self._scores = Scores()
 
     def add(
         self,
@@ -161,7 +161,7 @@ def _decoded(groups: bytes) -> dict[str, str]:
     return msgspec.json.decode(groups, type=dict[str, str])
 
 
-class _Scores:
+class Scores:
     """Gathers the scores of attempts.
 
     Attempts of one run mostly have the same scores. Those with the same names, of
@@ -169,7 +169,7 @@ class _Scores:
     """
 
     def __init__(self) -> None:
-        self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, _Rows]] = {}
+        self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, Rows]] = {}
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
@@ -186,7 +186,7 @@ class _Scores:
             if len(self._names) > MOST_SCORES:
                 raise OverflowError(f"more than {MOST_SCORES} names of scores")
             codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
-            self._tables[kinds] = len(self._tables), _Rows(**codes)
+            self._tables[kinds] = len(self._tables), Rows(**codes)
         table, rows = self._tables[kinds]
         if kinds:
             rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
@@ -235,7 +235,7 @@ class Calls:
     def __init__(self) -> None:
         # Names are held as 64-bit hashes, 8 bytes instead of 200: among a
         # million calls, the odds that any two are taken for one are 1 in 10^7.
-        self._rows = _Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
+        self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, usage: Usage | None, cost_usd: float | None, *, paid: bool) -> None:
         """Raises: struct.error where a count is no number of tokens."""

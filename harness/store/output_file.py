@@ -16,7 +16,7 @@ from harness.store.replacing import replacing
 OF_A_RUN = frozenset(
     {
         *("attempts.jsonl", "config.yaml", "manifest.json", "metrics.json"),
-        *("scores.jsonl", "judgements.jsonl", ".lock"),
+        *("scores.jsonl", "judgements.jsonl", "judges.json", ".lock"),
     }
 )
 """What a run's folder holds: nothing may take the place of these."""

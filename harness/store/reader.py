@@ -3,7 +3,8 @@
 Owns what a reader must decide: the last line of a key (instance, sample,
 round) counts, a torn last line is no attempt, a line of another schema version
 is refused. Columns keep a million attempts small: texts, requests, feedback
-and the reasons of scores are skipped, not held.
+and the reasons of scores are skipped, not held. Where a run has judges, what they
+say is read with the attempts (`harness.store.judged`).
 
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
 >>> len(attempts), calls.n
@@ -13,18 +14,25 @@ and the reasons of scores are skipped, not held.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
 from harness.store.columns import AttemptTable, CallTotals, Ints, name_digest
 from harness.store.gathering import Attempts, Calls
+from harness.store.run_folder import JUDGES
+
+if TYPE_CHECKING:
+    from harness.store.judged import Owed
+    from harness.store.judgements import JudgeCall
 
 L = TypeVar("L", bound="_Name")
 
@@ -45,16 +53,53 @@ def read_attempts(path: Path) -> AttemptTable:
 
     Raises: as `read_columns`.
     """
-    return read_attempts_and_lines(path)[0]
+    return _with_judges(path, *_latest(*_gathered(path, None).table()))
 
 
-def read_attempts_and_lines(path: Path) -> tuple[AttemptTable, Ints]:
-    """The attempts, and (n,) the number, from 0, of the line of each.
+def read_attempts_and_offsets(path: Path) -> tuple[AttemptTable, NDArray[np.int64]]:
+    """The attempts, and (n,) where in the file the line of each begins, in bytes.
 
     Raises: as `read_columns`.
     """
-    attempts = Attempts()
-    for number, _, line in _decoded(path, _Judged):
+    offsets = array("q")
+    table, lines = _latest(*_gathered(path, offsets).table())
+    return _with_judges(path, table, lines), np.frombuffer(offsets, np.int64)[lines]
+
+
+def read_owed_judgements(path: Path, names: tuple[str, ...]) -> dict[str, list[Owed]]:
+    """What the judges of these names have still to judge, or could not, by instance.
+
+    Raises: as `read_columns`.
+    """
+    from harness.store.judged import owed
+
+    return owed(path, *_latest(*_gathered(path, None).table()), names)
+
+
+def _judged(path: Path) -> bool:
+    """Whether the run has judges, or had."""
+    return path.with_name(JUDGES).exists()
+
+
+def _with_judges(path: Path, table: AttemptTable, lines: Ints) -> AttemptTable:
+    """The attempts with the judges' scores and over both verdicts, where there are judges."""
+    if not len(table) or not _judged(path):
+        return table
+    from harness.store.judged import with_scores  # a run without judges spares the import
+
+    return with_scores(path, table, lines)
+
+
+def _gathered(path: Path, offsets: array[int] | None) -> Attempts:
+    """Every line of a file.
+
+    offsets: gets where each line begins, for who asks: the end of a run spares the memory.
+    """
+    attempts, offset = Attempts(), 0
+    for number, text, line in _decoded(path, _Judged):
+        if offsets is not None:
+            offsets.append(offset)
+            offset += len(text)
         try:
             attempts.add(
                 line.instance,
@@ -68,7 +113,7 @@ def read_attempts_and_lines(path: Path) -> tuple[AttemptTable, Ints]:
             )
         except _UNUSABLE as error:
             raise _invalid(path, number, error) from None
-    return _latest(*attempts.table())
+    return attempts
 
 
 def read_calls(path: Path) -> CallTotals:
@@ -86,7 +131,18 @@ def read_calls(path: Path) -> CallTotals:
                     calls.add(call.call_id, call.usage, call.cost_usd, paid=not call.cached)
         except _UNUSABLE as error:
             raise _invalid(path, number, error) from None
+    for name, judged in _judge_calls(path):
+        calls.add(name, judged.usage, judged.cost_usd, paid=not judged.cached)
     return calls.totals()
+
+
+def _judge_calls(path: Path) -> Iterator[tuple[str, JudgeCall]]:
+    """The calls of the run's judges by their ids."""
+    if _judged(path):
+        from harness.store.judged import read_judge_calls
+
+        for judgement in read_judge_calls(path.parent):
+            yield from judgement.each_call()
 
 
 _UNUSABLE = (
@@ -113,6 +169,9 @@ def read_payments(path: Path) -> dict[bytes, float]:
                 paid[bytes.fromhex(call.call_id)] = call.cost_usd
             except ValueError as error:
                 raise _invalid(path, number, error) from None
+    for name, judged in _judge_calls(path):
+        if not judged.cached and judged.cost_usd is not None:
+            paid[bytes.fromhex(name)] = judged.cost_usd
     return paid
 
 
@@ -133,7 +192,10 @@ def read_names(path: Path) -> dict[int, str]:
 def read_instance(path: Path, instance: str) -> list[Attempt]:
     """The whole attempts of one instance, in order of sample and round.
 
-    Empty where the file has none. Raises: as `read_columns`.
+    Where the run has judges, those that are put before them are
+    `harness.store.judgements.JudgedAttempt`. Empty where the file has none.
+
+    Raises: as `read_columns`.
     """
     latest: dict[tuple[int, int], Attempt] = {}
     seen: set[tuple[int, int]] = set()
@@ -149,7 +211,12 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
             for sample, later in list(latest):
                 if anew and sample == name.sample and later > name.round:
                     del latest[sample, later]
-    return [latest[key] for key in sorted(latest)]
+    attempts = [latest[key] for key in sorted(latest)]
+    if _judged(path):
+        from harness.store.judgements import with_judgements
+
+        return with_judgements(path.parent, attempts)
+    return attempts
 
 
 LARGEST = 1e100

@@ -11,11 +11,14 @@ import msgspec
 import yaml
 from filelock import FileLock, Timeout
 
+from harness.config.identity import conflicts, value
 from harness.config.loading import read, validate
-from harness.config.run_file import RunFile, check_name, conflicts, value
+from harness.config.run_file import RunFile, check_name
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.attempts import lines
 from harness.store.replacing import replacing
+
+ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 
 _REMEDY = "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder."
 
@@ -50,7 +53,7 @@ class RunFolder:
         self.path = root / name
         self.config = self.path / "config.yaml"
         self.manifest = self.path / "manifest.json"
-        self.attempts = self.path / "attempts.jsonl"
+        self.attempts = self.path / ATTEMPTS
         self.metrics = self.path / "metrics.json"
 
     def exists(self) -> bool:

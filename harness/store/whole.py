@@ -19,12 +19,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid, StoreFailed
-from harness.records import Attempt
+from harness.records import Attempt, Outcome, Usage
 from harness.store.attempts import lines
 from harness.store.columns import AttemptTable
-from harness.store.reader import read_attempts_and_lines
+from harness.store.reader import read_attempts_and_offsets
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+
+class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
+    """What a line tells, a shape for `read_lines`.
+
+    Request and scores are left to the shapes made of it: one reader wants them as JSON, another
+    as records. A field that an attempt gets belongs here, or a test says who leaves it out.
+    """
+
+    instance: str
+    sample: int
+    round: int
+    groups: dict[str, str]
+    cluster: str
+    outcome: Outcome
+    started_at: float
+    ended_at: float
+    text: str | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    passed: bool | None = None
+    feedback: str | None = None
+    call_id: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    cached: bool = False
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +91,7 @@ def read_places(path: Path) -> Places:
 
     Raises: DataInvalid with file and line, StoreFailed where the file cannot be read.
     """
-    attempts, numbers = read_attempts_and_lines(path)
-    offsets = np.fromiter((offset for offset, _ in lines(path)), np.int64)
-    return Places(attempts, offsets[numbers])
+    return Places(*read_attempts_and_offsets(path))
 
 
 def read_whole(path: Path, places: Places | None = None) -> Iterator[Attempt]:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from harness.analysis.comparable import Variant, differing, refuse_incomparable, settings
+from harness.analysis.comparable import (
+    Variant,
+    confounding,
+    differing,
+    refuse_incomparable,
+    settings,
+)
 from harness.errors import RunConflict
 from tests.analysis.variants import variant
 from tests.conftest import run_file
@@ -61,6 +67,62 @@ def test_what_differs_is_told() -> None:
     ]
     stemmed = variant("stemmed", {}, fingerprint={"dataset_sha256": "d", "stemmer": "old"})
     assert "They were made or scored with another stemmer." in list(differing(other, [stemmed]))
+
+
+def arm(
+    name: str, content: str = "c", settings: dict[str, str] | None = None, **more: str
+) -> Variant:
+    fingerprint = {"dataset_sha256": "d", "content_sha256": content} | more
+    return variant(name, {}, settings=settings, fingerprint=fingerprint)
+
+
+FREE = arm("free", form="free", parser="strict", prompt_sha256="p", labels="given")
+
+
+def test_arms_whose_prompts_differ_in_more_than_the_form_are_confounded() -> None:
+    other = arm("json", "e", {"task.form": "json"}, form="json", parser="json", prompt_sha256="q")
+    assert list(differing(FREE, [FREE, other])) == [
+        "CONFOUNDED: the prompts of json and of free differ in more than the form of the answer, "
+        "so that what is between the two cannot be put down to the form or to decoding.",
+        "The variants differ in task.form.",
+        "They were made or scored with another form, parser.",
+    ]
+    assert next(differing(FREE, [FREE, other])) == confounding("free", "json")
+
+
+def test_arms_that_differ_in_the_form_alone_are_what_is_compared() -> None:
+    arms = [
+        arm("json", settings={"task.form": "json"}, form="json", prompt_sha256="q"),
+        arm("held", settings={"decoding.constraint": "task"}, form="free", prompt_sha256="p"),
+        arm("lax", settings={"task.parser": "lax"}, parser="lax", parser_sha256="r"),
+    ]
+    base = arm("free", form="free", parser="strict", parser_sha256="s", prompt_sha256="p")
+    assert list(differing(base, [base, *arms])) == [
+        "The variants differ in decoding.constraint, task.form, task.parser.",
+        "But for the form of the answer, the prompts of json, lax say what those of free do: what "
+        "is compared is form, parser, prompt.",
+    ]
+    assert list(differing(base, [arms[1]])) == ["The variants differ in decoding.constraint."]
+
+
+def test_each_arm_is_told_apart() -> None:
+    """One of them is confounded, one is not, one has other labels."""
+    arms = [arm("a", "e"), arm("b", form="json"), arm("c", labels="true")]
+    told = list(differing(FREE, arms))
+    assert [one.startswith("CONFOUNDED") for one in told] == [True, False, False]
+    assert "the prompts of a and of free" in told[0]
+    assert "the prompts of b say what those of free do: what is compared is form." in told[1]
+    assert told[2] == "They were made or scored with another labels."
+
+
+def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
+    base = variant("base", {}, fingerprint={"dataset_sha256": "d", "form": "free"})
+    other = arm("other", settings={"decoding.constraint": "x"}, form="json")
+    told = list(differing(base, [other]))
+    assert told == [
+        "They differ in more than the task's options: decoding.constraint (None, x).",
+        "They were made or scored with another form.",
+    ]
 
 
 def test_settings_that_do_not_matter_are_left_out() -> None:

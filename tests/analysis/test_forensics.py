@@ -53,6 +53,14 @@ def test_how_often_each_kind_is_met(findings) -> None:
     assert exactly.stderr > 0
 
 
+def test_how_often_those_of_each_group_of_a_label_are_met(findings) -> None:
+    (one, none) = kinds(findings("a", x=[5, 4, 9], y=[2], zz=[5, 5]), "half")
+    assert (one.kind, one.n, one.n_clusters, one.n_failed) == ("1", 8, 2, 6)
+    assert (none.kind, none.n, none.n_clusters, none.n_failed) == ("0", 4, 1, 2)
+    assert (one.off_by, one.reasons) == ({}, {})
+    assert kinds(findings("b", x=[5]), "other") == []
+
+
 def test_no_constraints_are_no_kinds(findings) -> None:
     assert kinds(findings("a")) == []
 

@@ -135,3 +135,12 @@ async def test_it_is_built_through_the_door_of_plug_ins() -> None:
     built = kind("backends").build("simulated", {"accuracy": 1}, **given)
     assert (await built.generate(request("a"))).text == "the gold of a"
     await built.aclose()
+
+
+async def test_a_judges_model_replies_what_the_judge_says_and_learns_nothing() -> None:
+    made = SimulatedBackend(0.5, 1.0, gold=gold, reply=lambda asked: asked.messages[0].content)
+    asked = [request(str(one), number=3) for one in range(4000)]
+    found = await answers(made, asked)
+    assert set(found) == {WRONG_ANSWER, *(f"Solve {one}." for one in range(4000))} & set(found)
+    assert fmean(text != WRONG_ANSWER for text in found) == pytest.approx(0.5, abs=0.03)
+    assert found == await answers(made, asked)

@@ -31,14 +31,22 @@ def test_a_config_runs(
     if backend in HOSTED:
         url = mock_server.url if backend == "anthropic" else mock_server.base_url
         options += ["-o", f"model.base_url={url}", "-o", "task.dataset=builtin"]
-    ended = harness("run", path, *options, env=environment)
-    assert ended.returncode == 0, ended.stderr
+    for file in [*learnt_from(content), path]:
+        ended = harness("run", file, *options, env=environment)
+        assert ended.returncode == 0, ended.stderr
     for variant in content.get("variants", {"": {}}):
         folder = tmp_path / run_name(path.stem, variant)
         found = msgspec.json.decode((folder / "metrics.json").read_bytes())
         assert found["n_instances"] == 13
         assert found["overall"]["n"] > 0
     assert (backend in HOSTED) == (mock_server.stats().requests > 0)
+
+
+def learnt_from(content: dict[str, Any]) -> list[Path]:
+    """The files whose runs the shots of a file learn from."""
+    shots = content["task"].get("shots")
+    name = shots.get("run") if isinstance(shots, dict) else None
+    return [ROOT / "configs" / f"{name.partition('.')[0]}.yaml"] if name else []
 
 
 def replayed(name: str, data: Path, runs: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -247,7 +247,7 @@ def test_no_override_makes_another_error_than_a_config_error(text: str) -> None:
         ("budget: {usd: 0}", "budget.usd: must be greater than 0"),
         ("budget: {usd: yes}", "budget.usd must be a number"),
         ("limits: {rpm: 1.5}", "limits.rpm must be a whole number"),
-        ("judges: [fluency]", "judges: only [] so far; judges are not built yet"),
+        ("judges: [fluency]", "judges: a judge is a section"),
         ("variants: [a, b]", "variants must be a section"),
         ("variants: {a: 3}", "variants.a must be a section"),
         ("variants: {../x: {}}", "variants: '../x' cannot name a run"),

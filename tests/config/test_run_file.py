@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from harness.config.identity import GROWING, conflicts, judge_conflicts
 from harness.config.run_file import (
-    GROWING,
     MAY_CHANGE,
+    JudgeSection,
     RunFile,
     TaskSection,
     check_name,
-    conflicts,
     flatten,
     shown,
 )
@@ -103,8 +103,79 @@ def test_a_seed_is_a_whole_number_that_files_can_hold(seed: Any) -> None:
     assert run(seed=2**63 - 1).seed == 2**63 - 1
 
 
-def test_what_is_not_built_yet_says_so() -> None:
-    assert "judges are not built yet" in problem(judges=["a"])
+JUDGE: dict[str, Any] = {"name": "parser", "model": {"backend": "openai", "name": "m"}}
+
+
+def judges(*sections: dict[str, Any]) -> RunFile:
+    return run(judges=list(sections))
+
+
+def test_a_judge_has_a_name_a_model_and_options_of_its_own() -> None:
+    (judge,) = judges(JUDGE | {"as": "second", "max_tokens": 5}).judges
+    assert (judge.name, judge.as_, judge.options) == ("parser", "second", {"max_tokens": 5})
+    (judge,) = judges(JUDGE).judges
+    assert judge.as_ == "parser"
+    assert judge.model.limits is None
+    assert judges(JUDGE) == RunFile.model_validate(judges(JUDGE).model_dump(mode="json"))
+
+
+def test_the_limits_of_a_judge_stand_beside_its_model_or_in_it() -> None:
+    limits = {"limits": {"concurrency": 3}}
+    beside, within = judges(JUDGE | limits), judges(JUDGE | {"model": JUDGE["model"] | limits})
+    assert beside == within
+    assert beside.judges[0].model.limits is not None
+    both = JUDGE | limits | {"model": JUDGE["model"] | limits}
+    assert "keep one of the two" in problem(judges=[both])
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("parser", "a judge is a section"),
+        ({"model": JUDGE["model"]}, "name is missing"),
+        ({"name": "parser"}, "model is missing"),
+        (JUDGE | {"as": "a.b"}, "as: letters, digits"),
+        (JUDGE | {"as": ""}, "as: letters, digits"),
+        (JUDGE | {"limits": {"concurency": 3}}, "Did you mean 'concurrency'?"),
+        (JUDGE | {"model": {"backend": "b", "price": {"input": 1}}}, "model.price"),
+        (JUDGE | {"model": {"backend": "b", "api_key": "sk-1"}}, "would hold a secret"),
+        (JUDGE | {"token": "sk-1"}, "would hold a secret"),
+    ],
+)
+def test_a_judge_that_cannot_be_is_refused_and_no_value_shown(section: Any, said: str) -> None:
+    found = problem(judges=[section])
+    assert said in found
+    assert "sk-1" not in found
+
+
+def test_two_judges_have_two_names() -> None:
+    assert "two are named 'parser'" in problem(judges=[JUDGE, JUDGE])
+    assert len(judges(JUDGE, JUDGE | {"as": "other"}).judges) == 2
+
+
+@pytest.mark.parametrize(
+    ("now", "named"),
+    [
+        (judges(JUDGE | {"max_tokens": 7}), ["judges.parser.max_tokens"]),
+        (judges(JUDGE | {"model": {"backend": "b"}}), None),
+        (judges(JUDGE, JUDGE | {"as": "other"}), ["judges.other"]),
+        (judges(JUDGE | {"as": "other"}), ["judges.other", "judges.parser"]),
+        (run(), ["judges"]),
+        (judges(JUDGE | {"limits": {"concurrency": 3}}), []),
+        (judges(JUDGE | {"model": JUDGE["model"] | {"api_key_env": "MY_KEY"}}), []),
+    ],
+)
+def test_other_judges_make_another_run(now: RunFile, named: list[str] | None) -> None:
+    if named is None:
+        named = ["judges.parser.model.backend", "judges.parser.model.name"]
+    assert conflicts(judges(JUDGE), now) == named
+
+
+def test_a_judge_is_compared_with_itself_alike() -> None:
+    one = JudgeSection.model_validate(JUDGE)
+    other = JudgeSection.model_validate(JUDGE | {"max_tokens": 7, "limits": {"rpm": 5}})
+    assert judge_conflicts(one, one) == []
+    assert judge_conflicts(one, other) == ["max_tokens"]
 
 
 @pytest.mark.parametrize("key", ["api_key", "API-Key", "token", "password", "Authorization"])

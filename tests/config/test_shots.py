@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harness.config.run_file import TaskSection, conflicts
+from harness.config.identity import conflicts
+from harness.config.run_file import TaskSection
 from harness.config.shots import ShotsSection
 from tests.conftest import run_file
 
@@ -50,6 +51,9 @@ def test_a_few_shot_run_is_written_as_a_section_that_reads_back() -> None:
         ({"n": 1, "select": "ids", "ids": ["a", "a"]}, "'a' is there twice"),
         ({"n": 1, "select": "ids", "ids": [1]}, "valid string"),
         ({"n": 1, "select": "errors", "run": "r", "source": {"a": 1}}, "remove source"),
+        ({"n": 1, "select": "ids", "ids": ["a"], "across": "g"}, "remove across"),
+        ({"n": 1, "within": ["g", "h"], "across": "g"}, "all shots share 'g'"),
+        ({"n": 1, "across": ["g"]}, "valid string"),
         ({"n": 1, "order": "sorted"}, "'selected', 'reversed' or 'random'"),
         ({"n": 1, "source": {"deep": [{"password": "x"}]}}, "would hold a secret"),
         ({"n": 1, "k": 2}, "Extra inputs"),
@@ -71,6 +75,8 @@ def test_what_cannot_be_meant_is_refused(given: Any, problem: str) -> None:
         (1, 2, ["task.shots.n"]),
         ({"n": 1, "seed": 1}, {"n": 1, "form": "task"}, ["task.shots.form", "task.shots.seed"]),
         ({"n": 1, "source": {"a": 1}}, {"n": 1, "source": {"a": 2}}, ["task.shots.source.a"]),
+        (2, {"n": 2, "across": None}, []),
+        (2, {"n": 2, "across": "g"}, ["task.shots.across"]),
     ],
 )
 def test_other_shots_are_another_run(before: Any, now: Any, named: list[str]) -> None:

@@ -19,6 +19,7 @@ from harness.exchange.comma_separated import write_csv
 from harness.exchange.parquet import write_parquet
 from harness.records import Attempt, Score, Usage
 from harness.store.output_file import whole
+from harness.store.whole import AttemptLine
 from tests.exchange.made import attempt, attempts, run
 
 
@@ -57,6 +58,13 @@ def test_parquet_reads_back_equal(found: list[Attempt]) -> None:
         asked = one.request.get("messages")
         assert (row["prompt"] is None) == (asked is None)
         assert json.loads(row["prompt"] or "null") == asked
+
+
+def test_every_field_of_an_attempt_has_a_column(tmp_path: Path) -> None:
+    in_parts = {"groups", "usage"}  # a column for each label, and for each kind of token
+    columns = AttemptRows([run(tmp_path / "r", [attempt()])]).columns
+    assert set(AttemptLine.__struct_fields__) - in_parts <= columns.keys()
+    assert {"group_parity", *Usage.__struct_fields__} <= columns.keys()
 
 
 @settings(max_examples=60, deadline=None)

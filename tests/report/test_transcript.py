@@ -7,6 +7,7 @@ from rich.console import Console
 
 from harness.records import Attempt, Score, Usage
 from harness.report.transcript import inert_text, transcript
+from harness.store.judgements import JudgedAttempt, Judgement
 
 ATTEMPT = Attempt(
     1,
@@ -62,3 +63,15 @@ def test_nothing_that_a_model_says_is_obeyed(hostile: str) -> None:
 @given(st.text())
 def test_any_text_is_inert(text: str) -> None:
     assert all(letter.isprintable() or letter in "\n\t" for letter in inert_text(text).plain)
+
+
+def test_judgements_stand_beside_the_answer_and_are_not_obeyed() -> None:
+    fine = Judgement(1, "kind", "sent01/3", 0, 1, "ab", "ok", 0.0, 1.0, replies=("Y\x1b[2Jes",))
+    failed = Judgement(1, "other", "sent01/3", 0, 1, "ab", "error", 0.0, 1.0, error="TimedOut: no")
+    fields = {name: getattr(ATTEMPT, name) for name in Attempt.__struct_fields__}
+    said = shown(JudgedAttempt(**fields, judgements=(fine, failed)))
+    assert "judge kind:" in said
+    assert "Y\\x1b[2Jes" in said
+    assert "judge other: error, no verdict" in said
+    assert "TimedOut: no" in said
+    assert "judge" not in shown(ATTEMPT)

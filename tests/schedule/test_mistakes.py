@@ -8,6 +8,7 @@ import pytest
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score
 from harness.schedule.mistakes import Kind, Mistakes, kinds, masked
+from harness.scoring.validators.scores import score_document
 from tests.schedule.shown import Facts, chosen, fact, selection
 
 
@@ -53,6 +54,28 @@ def test_every_failed_score_is_a_mistake() -> None:
     assert kinds(attempt("a", outcome="error", passed=None)) == []
     unread = attempt("a", outcome="unparseable", error="'x7' is no number")
     assert kinds(unread) == [Kind("unparseable", "'…' is no number")]
+
+
+def test_of_a_schemas_score_every_violated_keyword_is_a_mistake() -> None:
+    found = score_document('{"a": 5, "b": "x"}', {"additionalProperties": {"maximum": 3}})
+    schema = {"required": ["c"], "properties": {"a": {"maximum": 3}, "b": {"maxLength": 0}}}
+    many = score_document('{"a": 5, "b": "x"}', schema)
+    assert kinds(scored(found)) == [Kind("valid", "maximum")]
+    assert sorted(kinds(scored(many))) == [
+        Kind("valid", keyword) for keyword in ("maxLength", "maximum", "required")
+    ]
+
+
+@pytest.mark.parametrize(
+    "keywords", [{}, [], "maximum", {"maximum": 0}, {"maximum": "often"}, None]
+)
+def test_what_counts_no_keywords_is_told_by_its_reason(keywords: Any) -> None:
+    told = {"valid": Score(False, False, "5 is more", {"keywords": keywords})}
+    assert kinds(scored(told)) == [Kind("valid", "# is more")]
+
+
+def scored(scores: Mapping[str, Score]) -> Attempt:
+    return msgspec.structs.replace(attempt("a"), scores=scores)
 
 
 def mistakes(folder: Path, *attempts: Attempt) -> Mistakes:
@@ -104,6 +127,31 @@ def test_shots_show_the_most_frequent_mistake_of_the_instances_group(tmp_path: P
     assert [chosen(within, number) for number in range(6)] == [
         ["c"], ["c"], ["a"], ["f"], ["f"], ["e"],
     ]  # fmt: skip
+
+
+def test_the_most_frequent_keyword_is_shown_first(tmp_path: Path) -> None:
+    task = Facts(*(fact(name) for name in "abcde"))
+    violated = {
+        "b": {"type": 9},
+        "c": {"maximum": 1},
+        "d": {"maximum": 1, "type": 1},
+        "e": {"maximum": 1},
+    }
+    told = [
+        msgspec.structs.replace(
+            attempt(name), scores={"valid": Score(False, False, name, {"keywords": counts})}
+        )
+        for name, counts in violated.items()
+    ]
+    keys = {"select": "errors", "run": "r", "mistakes": mistakes(tmp_path, *told)}
+    assert chosen(selection(task, n=3, **keys)) == ["c", "b", "d"]
+
+
+def test_shots_that_go_round_groups_show_the_mistakes_of_each(tmp_path: Path) -> None:
+    task = Facts(*(fact(name, kind="x" if name < "d" else "y") for name in "abcdef"))
+    found = mistakes(tmp_path, attempt("f", "p"), attempt("e", "q"), attempt("c", "q"))
+    taught = selection(task, n=4, select="errors", run="r", mistakes=found, across="kind")
+    assert chosen(taught) == list("cfbe")
 
 
 def test_other_mistakes_are_another_fingerprint(tmp_path: Path) -> None:

@@ -77,10 +77,70 @@ def test_shots_share_the_labels_that_the_run_file_names() -> None:
     assert chosen(selection(GROUPED, n=1, within=["source"]), 4) == ["a"]
 
 
+def test_shots_go_round_the_groups_of_a_label() -> None:
+    assert chosen(selection(GROUPED, n=2, across="kind")) == ["c", "b"]
+    assert chosen(selection(GROUPED, n=4, across="kind")) == ["c", "b", "d", "e"]
+    assert chosen(selection(GROUPED, n=1, across="kind"), 1) == ["a"]
+    assert chosen(selection(GROUPED, n=2, across="kind", order="reversed")) == ["b", "c"]
+    within = selection(GROUPED, n=2, across="kind", within=["source"])
+    assert chosen(within) == ["d", "b"]
+    # In the other's place there is but one kind.
+    alone = selection(GROUPED, n=2, across="kind", within=["source"], allow_fewer=True)
+    assert chosen(alone, 2) == []
+
+
+def test_the_groups_need_not_be_those_of_the_instance() -> None:
+    bare = Facts(fact("z", sort="x"))
+    assert chosen(selection(bare, pool=GROUPED, n=2, across="kind")) == ["a", "b"]
+    partly = Facts(*GROUPED.all, fact("f"), fact("0"))
+    assert chosen(selection(partly, n=4, across="kind", allow_fewer=True), 5) == list("abce")
+
+
+def test_a_random_shot_of_each_group() -> None:
+    many = Facts(*(fact(f"{n}", kind="xyz"[n % 3], twin=f"{n // 3}") for n in range(90)))
+    found = selection(many, n=3, across="kind", select="random")
+    shown = [found.of(instance) for instance in many.all]
+    assert {tuple(shot.groups["kind"] for shot in shots) for shots in shown} == {("x", "y", "z")}
+    assert len({tuple(shot.id for shot in shots) for shots in shown}) > 80
+    # The groups are drawn from one by one, not all at the same place.
+    assert sum(len({shot.groups["twin"] for shot in shots}) == 3 for shots in shown) > 60
+
+
+def test_no_other_group_takes_the_turn_of_one_that_has_no_more() -> None:
+    keys = {"n": 4, "across": "kind", "within": ["source"]}
+    with pytest.raises(ConfigError) as refused:
+        selection(GROUPED, **keys).check(GROUPED.instances())
+    assert refused.value.message == (
+        "task.shots: 3 of the 4 shots asked for are fit for the instance 'a' (5 instances have "
+        "too few), too few of them with kind 'x'. The others would give its answer away, or have "
+        "none that passes."
+    )
+    assert refused.value.remedy == (
+        "Use a smaller n, fewer labels in within, no across, another source or allow_fewer: true."
+    )
+    fewer = selection(GROUPED, **keys, allow_fewer=True)
+    fewer.check(GROUPED.instances())
+    assert [chosen(fewer, number) for number in (0, 1, 2)] == [list("dbe"), list("aed"), []]
+
+
+def test_a_label_to_go_round_is_part_of_the_fingerprint() -> None:
+    without = selection(GROUPED, n=2).fingerprint()
+    assert selection(GROUPED, n=2, across="kind").fingerprint() != without
+    others = Facts(*GROUPED.all[:-1], fact("e", kind="x", source="1"))
+    assert selection(others, n=2).fingerprint() == without
+    found = {selection(task, n=2, across="kind").fingerprint() for task in (GROUPED, others)}
+    assert len(found) == 2
+
+
+def test_the_fingerprint_of_runs_without_it_stays() -> None:
+    assert selection(GROUPED, within=["kind"]).fingerprint().startswith("c4733abc4d249ff2")
+
+
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"within": ["knd"]}, "no label 'knd'. Did you mean 'kind'?"),
+        ({"within": ["knd"]}, "within: .*no label 'knd'. Did you mean 'kind'?"),
+        ({"across": "knd"}, "across: .*no label 'knd'. Did you mean 'kind'?"),
         ({"select": "ids", "ids": ["z"]}, "no instance 'z'.*Valid names: a, b, c, d, e"),
     ],
 )

@@ -30,7 +30,7 @@ def attempt(instance: str, details: Any, sample: int = 0, round_: int = 1) -> At
     )
 
 
-def words(observed: Any, target: Any, passed: bool | None, **others: str) -> dict[str, Any]:
+def words(observed: Any, target: Any, passed: bool | None, **others: Any) -> dict[str, Any]:
     told = {"constraint": f"with exactly {target} words", "passed": passed}
     return told | {"observed": observed, "target": target} | others
 
@@ -74,6 +74,32 @@ def test_the_last_round_counts_or_the_one_that_is_asked_for(tmp_path: Path) -> N
     assert kinds(findings(tmp_path / "all", *rounds)) == {"with exactly N words": [1, 1]}
     first = kinds(findings(tmp_path / "first", *rounds, round_=1))
     assert {kind: sorted(rows) for kind, rows in first.items()} == {"with exactly N words": [0, 1]}
+
+
+def test_a_constraint_may_have_labels_of_its_own(tmp_path: Path) -> None:
+    own = [
+        words(1, 2, False, groups={"type": "length", "g": "own"}),
+        words(3, 3, True, groups={"type": "style", LABEL: "reserved"}, kind="three"),
+        words(4, 4, True, kind="four"),
+    ]
+    table = findings(tmp_path / "a", attempt("a", {"constraints": own})).table
+    assert table.labels() == ["g", "type", LABEL]
+    by = {
+        label: {g: rows.passed.tolist() for g, rows in table.by(label)} for label in table.labels()
+    }
+    assert by == {
+        "g": {"own": [0], "x": [1, 1]},
+        "type": {"length": [0], "style": [1]},
+        LABEL: {"with exactly N words": [0], "three": [1], "four": [1]},
+    }
+
+
+@pytest.mark.parametrize("groups", [None, [], "length", {"type": 3}, {"type": None}, {"type": {}}])
+def test_what_is_no_label_with_a_group_is_left_out(tmp_path: Path, groups: Any) -> None:
+    told = {"constraints": [words(1, 2, False) | {"groups": groups}]}
+    table = findings(tmp_path / "a", attempt("a", told)).table
+    assert table.labels() == ["g", LABEL]
+    assert len(table) == 1
 
 
 def test_samples_that_tell_of_none_are_counted(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.store.attempts import AttemptWriter
 from harness.store.reader import read_instance
-from harness.store.whole import read_lines, read_places, read_whole
+from harness.store.whole import AttemptLine, read_lines, read_places, read_whole
 
 KEYS = st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.integers(1, 3))
 
@@ -96,3 +96,11 @@ def test_a_shape_reads_what_it_has_and_the_rows_asked_for(tmp_path: Path) -> Non
     assert [one.text for one in last] == ["second", "third"]
     first = list(read_lines(path, places, Text, places.last_rounds(1)))
     assert [one.text for one in first] == ["first", "third"]
+
+
+def test_a_line_tells_all_that_an_attempt_does() -> None:
+    own = {"request", "scores"}  # of the shapes made of it
+    left_out = {"v", "polish"}  # no page and no table shows them
+    told = set(AttemptLine.__struct_fields__)
+    assert told | own | left_out == set(Attempt.__struct_fields__)
+    assert not told & (own | left_out)

@@ -7,12 +7,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jsonschema_rs
-from jsonschema import Draft7Validator  # type: ignore[import-untyped,unused-ignore]
-
-from harness.tasks.concodeeval.representations.schema import Schema, pointer
+from harness.scoring.validators import Validator, validator
+from harness.tasks.concodeeval.representations.schema import Schema
 
 
 class Violation(NamedTuple):
@@ -33,20 +31,20 @@ class Verdicts:
         self.schema = dict(schema)
 
     @cached_property
-    def _strict(self) -> jsonschema_rs.Draft202012Validator:
-        return jsonschema_rs.Draft202012Validator(self.schema, validate_formats=True)
+    def _strict(self) -> Validator:
+        return validator(self.schema)
 
     @cached_property
-    def _paper(self) -> Any:
-        return Draft7Validator(self.schema)
+    def _paper(self) -> Validator:
+        return validator(self.schema, mode="paper")
 
     def accepts(self, value: object) -> bool:
         """Whether the value is valid."""
-        return self._strict.is_valid(value)
+        return not self._strict.violations(value)
 
     def paper_accepts(self, value: object) -> bool:
         """Whether the authors' code finds the value valid."""
-        return bool(self._paper.is_valid(value))
+        return not self._paper.violations(value)
 
     def violations(self, value: object) -> list[Violation]:
         """Each keyword that the value breaks.
@@ -54,10 +52,6 @@ class Verdicts:
         One that breaks twice at a place is there twice: ``required``, of two missing properties.
         """
         return [
-            Violation(
-                pointer("", *error.instance_path),
-                str(error.schema_path[-1]),
-                pointer("", *error.schema_path),
-            )
-            for error in self._strict.iter_errors(value)
+            Violation(one.path, one.keyword, one.schema_path)
+            for one in self._strict.violations(value)
         ]

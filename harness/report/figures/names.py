@@ -56,26 +56,6 @@ def in_legend(names: Iterable[str]) -> list[str]:
     return _apart(list(names), _cut)
 
 
-def common_start(names: Iterable[str]) -> str:
-    """What all names begin with, up to a dot: the variants of one run file share its name.
-
-    The dot in a number is not one: "gpt-4.1" and "gpt-4.5" share nothing that can go.
-
-    >>> common_start(["collie.four", "collie.zero"])
-    'collie.'
-    """
-    every = list(names)
-    if len(every) < 2:
-        return ""
-    start = _beginning(every)
-    for at in (found.end() for found in reversed(list(re.finditer(r"\.", start)))):
-        rests = [name[at:].strip() for name in every]
-        numbers = start[at - 2 : at - 1].isdigit() and any(rest[:1].isdigit() for rest in rests)
-        if all(rests) and not numbers:
-            return start[:at]
-    return ""
-
-
 def _beginning(every: Sequence[str]) -> str:
     """What all of some texts begin with."""
     low, high = min(every), max(every)

@@ -15,9 +15,10 @@ from harness.analysis.breakdown import Part, means, of_round, rates
 from harness.analysis.run_comparison import RunComparison
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
-from harness.report.figures.names import common_start, in_legend, said_of, shown
+from harness.report.figures.names import in_legend, said_of, shown
 from harness.report.figures.theme import SHAPES
 from harness.report.reported_run import ReportedRun
+from harness.report.run_names import common_start
 from harness.store.columns import AttemptTable
 
 _LONG = 16

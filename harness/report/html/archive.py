@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from harness.analysis.run_comparison import RunComparison
-from harness.records import OUTCOMES, Message, Outcome, Score, Usage
+from harness.records import OUTCOMES, Message, Score, Usage
 from harness.report.html.blocks import block, to_json
 from harness.report.html.selection import Selection
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.whole import read_lines
+from harness.store.whole import AttemptLine, read_lines
 
 LONGEST_TEXT = 200_000
 """Characters of one text that the page has."""
@@ -46,27 +45,11 @@ class _Request(Struct, gc=False):
     messages: list[Message] = []
 
 
-class _Line(Struct, gc=False):
+class _Line(AttemptLine, kw_only=True, gc=False):
     """What the page shows of an attempt."""
 
-    instance: str
-    sample: int
-    round: int
-    outcome: Outcome
-    groups: dict[str, str] = {}
-    request: _Request = msgspec.field(default_factory=_Request)
-    text: str | None = None
-    reasoning: str | None = None
-    finish_reason: str | None = None
-    passed: bool | None = None
-    scores: dict[str, Score] = {}
-    feedback: str | None = None
-    call_id: str | None = None
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    latency_s: float | None = None
-    cached: bool = False
-    error: str | None = None
+    request: _Request
+    scores: dict[str, Score] = field(default_factory=dict)
 
 
 class _Told(Struct, frozen=True, omit_defaults=True):

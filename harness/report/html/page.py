@@ -28,10 +28,11 @@ from harness.report.html.archive import Archive
 from harness.report.html.blocks import block, json_block, source_hash
 from harness.report.html.comparison_facts import changes, comparison_tables, unequal
 from harness.report.html.selection import Selection, select
-from harness.report.html.short_names import shared, shortened
+from harness.report.html.short_names import shortened
 from harness.report.html.table import table
 from harness.report.html.visible import all_visible, marked, visible
 from harness.report.reported_run import ReportedRun
+from harness.report.run_names import common_start
 from harness.store.replacing import replacing
 
 _ASSETS = files("harness.report.html") / "assets"
@@ -91,7 +92,7 @@ def write_page(path: Path, report: Report) -> None:
     Raises: StoreFailed where it cannot be written; DataInvalid, StoreFailed where a
         run cannot be read.
     """
-    prefix = shared([run.name for run in report.runs])
+    prefix = common_start([run.name for run in report.runs])
     runs, comparison = shortened(report.runs, report.comparison)
     report = replace(report, runs=runs, comparison=comparison)
     remedy = "Make room or mend the permissions, or name another file with -o."

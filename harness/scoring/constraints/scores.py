@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from harness.records import Score
@@ -25,12 +26,13 @@ MOST_VALUES = 8
 
 def score(verdict: Verdict) -> Score:
     """The score of a checked text: True or False, with the reason where False."""
-    failed = [reason(finding) for finding in verdict.findings if not finding.passed]
+    reasons = [None if finding.passed else reason(finding) for finding in verdict.findings]
+    failed = [why for why in reasons if why is not None]
     return Score(
         value=verdict.passed,
         passed=verdict.passed,
         reason="" if verdict.passed else _cut("; ".join(failed), LONGEST_REASON),
-        details={"constraints": [_details(finding) for finding in verdict.findings]},
+        details={"constraints": list(map(_details, verdict.findings, reasons))},
     )
 
 
@@ -68,7 +70,12 @@ def kind(base: Base, target: Target) -> str:
     >>> kind(Base("word", Count(), "=="), 6)
     'with exactly N words'
     """
-    return clause(base, _left_out(base, target)).replace(str(_NUMBER), "N")
+    return _kind(base, _left_out(base, target))
+
+
+@lru_cache(maxsize=4096)  # a data set has few kinds, and each is asked for with every answer
+def _kind(base: Base, left_out: Target) -> str:
+    return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
 _NUMBER = 9_876_543_210
@@ -90,7 +97,8 @@ def _has_place_for_each(base: Base) -> bool:
     return isinstance(measured, Position) and isinstance(measured.index, tuple)
 
 
-def _details(finding: Finding) -> dict[str, Any]:
+def _details(finding: Finding, why: str | None) -> dict[str, Any]:
+    """why: `reason` of a failed one."""
     details = {
         "constraint": _cut(clause(finding.base, finding.target), LONGEST_REASON),
         "kind": _cut(kind(finding.base, finding.target), LONGEST_REASON),
@@ -98,7 +106,7 @@ def _details(finding: Finding) -> dict[str, Any]:
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),
     }
-    return details if finding.passed else details | {"reason": reason(finding)[:LONGEST_REASON]}
+    return details if why is None else details | {"reason": why[:LONGEST_REASON]}
 
 
 def _compact(value: Observed) -> Any:

@@ -2,12 +2,13 @@
 
 `read` makes a value of JSON, YAML or XML (or raises `Unreadable`), `validator` compiles a schema,
 its `violations` say all that is wrong, `score_document` does all three, and `render` writes a
-value as a text. Hostile documents and schemas end in a bounded time and memory; nothing here
-touches a file or the network.
+value as a text; `place` says where in a text the value at a path stands. Hostile documents and
+schemas end in a bounded time and memory; nothing here touches a file or the network.
 """
 
 from harness.scoring.validators.documents import FORMATS, Format, Mode, read, render
 from harness.scoring.validators.drafts import DRAFTS, Draft
+from harness.scoring.validators.places import place, third
 from harness.scoring.validators.root_type import root_type_violated
 from harness.scoring.validators.schemas import Undecided
 from harness.scoring.validators.scores import score, score_document
@@ -25,10 +26,12 @@ __all__ = [
     "Unreadable",
     "Validator",
     "Violation",
+    "place",
     "read",
     "render",
     "root_type_violated",
     "score",
     "score_document",
+    "third",
     "validator",
 ]

@@ -11,8 +11,11 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from harness.errors import DataInvalid
 from harness.scoring.validators.drafts import Draft
+from harness.scoring.validators.schema_paths import embedded, keyword_at, within
 from harness.scoring.validators.schemas import Undecided, check_schema, measured
 from harness.scoring.validators.unreadable import MOST_CHARACTERS, MOST_NODES
 from harness.scoring.validators.violations import Violation, follow, pointer, shown
@@ -49,6 +52,7 @@ class StrictValidator:
         self.draft = draft
         self._values = check_schema(schema)
         self._ways = Ways(schema)
+        self._embedded = embedded(schema)
         self._refers = any(word in json.dumps(schema, default=str) for word in REFERENCES)
         self._engine, self._small_patterns = _compiled(schema, draft)
 
@@ -100,28 +104,39 @@ class StrictValidator:
     def _violation(self, error: Any, value: Any) -> Violation:
         import jsonschema_rs
 
-        kind, keyword, found = error.kind, str(error.kind.name), None
+        kind, keyword = error.kind, str(error.kind.name)
         kinds = jsonschema_rs.ValidationErrorKind
         if isinstance(kind, (kinds.BacktrackLimitExceeded, kinds.RegexEngineFailure)):
             raise Undecided(
                 f"A pattern of the schema takes more than {MOST_STEPS:,} steps"
                 f" at {pointer(error.instance_path) or 'the root'}."
             )
+        if keyword == "propertyNames":  # what it wraps says which keyword, and of which name
+            inner = self._violation(kind.error, value)
+            return replace(inner, found=shown(kind.error.instance))
         said = kind.as_dict()
-        path = error.schema_path
-        if keyword in ("contains", "required") and path and isinstance(path[-1], str):
-            keyword = path[-1]  # minContains, dependentRequired
+        path = within(
+            self.schema, error.schema_path, self._embedded, error.absolute_keyword_location
+        )
+        found = follow(value, error.instance_path)
+        if keyword in ("contains", "required") and path:
+            keyword = keyword_at(path) or keyword  # minContains, dependentRequired
+        elif (
+            keyword == "falseSchema"
+            and keyword_at(error.evaluation_path) == "additionalProperties"
+            and isinstance(found, dict)
+        ):  # where no other keyword allows a member, the engine speaks of the object
+            keyword, found = "additionalProperties", list(found)
         if "property" in said:
             expected = said["property"]
         elif keyword == "falseSchema":
             expected = False
         else:
             expected = follow(self.schema, path)
-        if "unexpected" in said:
-            found = shown(said["unexpected"])
-        else:
-            found = shown(follow(value, error.instance_path))
-        return Violation(pointer(error.instance_path), keyword, shown(expected), found)
+        found = said.get("unexpected", found)
+        return Violation(
+            pointer(error.instance_path), keyword, shown(expected), shown(found), pointer(path)
+        )
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:

@@ -57,12 +57,16 @@ class Violation(Struct, frozen=True):
     path: JSON pointer to the value; empty for the whole document.
     keyword: the schema's keyword; ``falseSchema`` where a schema is plain false.
     expected, found: the keyword's value and the document's, as JSON, cut where long.
+    schema_path: JSON pointer to the keyword in the schema, references followed to where they lead;
+        for ``falseSchema`` to that schema. Empty for the schema itself, and for a keyword that is
+        not within it (of a draft's own meta-schema).
     """
 
     path: str
     keyword: str
     expected: str
     found: str
+    schema_path: str = ""
 
     @property
     def message(self) -> str:

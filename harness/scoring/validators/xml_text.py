@@ -100,10 +100,15 @@ def _undeclared(element: Element, form: Form) -> str:
     return "array" if "array" in types else "text"
 
 
+def member_name(element: Element) -> str:
+    """The key that an element is the value of, where it is an object's member."""
+    return element.attributes.get("name", "key") if element.name == "key" else element.name
+
+
 def _members(element: Element, form: Form) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for child in element.children:
-        key = child.attributes.get("name", "key") if child.name == "key" else child.name
+        key = member_name(child)
         if key in members:
             raise _wrong(child, f"the member {key[:60]!r} is there twice")
         members[key] = _value(child, form.member(key))

@@ -24,22 +24,30 @@ from harness.scoring.validators.unreadable import (
 
 @dataclass(slots=True)
 class Element:
-    """One element: its character data are joined, comments and instructions left out."""
+    """One element: its character data are joined, comments and instructions left out.
+
+    start, close: in the bytes of the text without white space around it, where the element begins,
+        and its end tag (where there is one).
+    """
 
     name: str
     attributes: dict[str, str]
     line: int
+    start: int = 0
+    close: int = 0
     children: list[Element] = field(default_factory=list)
     text: str = ""
 
 
-def elements(text: str) -> Element:
+def elements(text: str, *, doctype: bool = False) -> Element:
     """The root element.
+
+    doctype: whether there may be a document type; it may declare nothing.
 
     Raises: Unreadable, with line and column where it is no XML.
     """
     check_length(text)
-    reader = _Reader()
+    reader = _Reader(doctype)
     reader.parse(text)
     return reader.root
 
@@ -88,7 +96,8 @@ class _Reader:
         self.count += 1
         if self.count > MOST_NODES:
             raise too_many_nodes()
-        element = Element(name, attributes, self.parser.CurrentLineNumber)
+        parser = self.parser
+        element = Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
         if self.open:
             self.open[-1].children.append(element)
         else:
@@ -97,7 +106,9 @@ class _Reader:
         self.parts.append([])
 
     def end(self, name: str) -> None:
-        self.open.pop().text = "".join(self.parts.pop())
+        element = self.open.pop()
+        element.text = "".join(self.parts.pop())
+        element.close = self.parser.CurrentByteIndex
 
     def data(self, text: str) -> None:
         self.parts[-1].append(text)

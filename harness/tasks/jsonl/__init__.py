@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
+from harness.prompts.template import Template
 from harness.records import Instance, Message, Score, verdict
 from harness.scoring.parsers.extraction import extraction
 from harness.scoring.parsers.pattern import PatternTooSlow
@@ -36,7 +37,6 @@ from harness.scoring.parsers.prompt_check import Shown, faults, garbled
 from harness.tasks.jsonl.checks import Checks
 from harness.tasks.jsonl.items import Item, Reader
 from harness.tasks.jsonl.presets import PRESETS
-from harness.tasks.jsonl.template import Template
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")

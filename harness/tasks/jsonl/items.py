@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from harness.errors import ConfigError, DataInvalid, nearest
+from harness.prompts.template import Template
 from harness.records import Instance, Message, encodable
 from harness.tasks.jsonl.checks import Bound, Checks
 from harness.tasks.jsonl.presets import Preset
 from harness.tasks.jsonl.rows import Row, rows
-from harness.tasks.jsonl.template import Template
 
 ROLES = ("system", "user", "assistant")
 

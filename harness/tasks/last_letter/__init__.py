@@ -14,6 +14,7 @@ True
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataMissing
+from harness.errors import ConfigError, DataMissing, Unparseable
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.tasks.last_letter.faults import example_faults, form_faults, length_faults
 from harness.tasks.last_letter.prompt import (
@@ -46,6 +47,8 @@ from harness.tasks.last_letter.structure import (
 )
 
 RECORDED = "last_letter/responses.jsonl"
+WORD = re.compile(r"[^\W\d]+")
+"""A reading, or a letter of one that is spelled out; a gap that it writes (``_``) is of it."""
 MOST_QUESTIONS = 1_000_000
 MOST_EXAMPLES = len(SHOTS) - 1
 """One is left over for where another's answer would be right."""
@@ -155,6 +158,19 @@ class LastLetterTask:
         reason = "" if right else f"read {read.letters!r}, which is wrong"
         details = {"read": read.letters, "pattern": read.pattern}
         return {"correct": Score(right, right, reason, details)}
+
+    def score_parsed(self, instance: Instance[Question], answer: str) -> Mapping[str, Score]:
+        """``correct``: whether a judge has read the right letters, in any case and spelled out.
+
+        Raises: Unparseable for what is neither a word nor letters.
+        """
+        words = WORD.findall(answer)
+        if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
+            raise Unparseable(f"{answer[:80]!r} is no answer of letters.")
+        read = "".join(words).lower()
+        right = read == instance.data.label
+        reason = "" if right else f"read {read!r}, which is wrong" if read else "read no answer"
+        return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: Instance[Question], text: str, scores: Mapping[str, Score]) -> str:
         """Whether the letters are right; never which they should be."""

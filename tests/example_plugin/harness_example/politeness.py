@@ -12,10 +12,10 @@ from harness.records import Decoding, Instance, Message, Origin, Reply, Request,
 class PolitenessJudge:
     """Yes or no.
 
-    model: the judging model's name.
+    model: the judging model's name, which the harness hands over.
     """
 
-    def __init__(self, model: str = "judge") -> None:
+    def __init__(self, *, model: str = "judge") -> None:
         self._model = model
 
     def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:

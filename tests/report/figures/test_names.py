@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from harness.report.figures.names import (
     LONGEST,
-    common_start,
     counted,
     in_legend,
     kinds_on_axis,
@@ -68,22 +67,6 @@ def test_what_is_written_instead_is_kept_apart_too() -> None:
         "run.a": "a",
         "run.b": "a (2)",
     }
-
-
-def test_variants_share_the_name_of_their_run_file() -> None:
-    assert common_start(["ni.all_texts", "ni.prompt"]) == "ni."
-    assert common_start(["a.b.one", "a.b.other"]) == "a.b."
-    assert common_start(["a.b", "a."]) == "", "nothing would be left"
-    assert common_start(["ni.all_texts"]) == ""
-    assert common_start(["ni.all", "other.all"]) == ""
-    assert common_start(["x.gpt-4.1", "x.gpt-4.5"]) == "x.", "4.1 is a number"
-
-
-@given(NAMES)
-def test_any_names_have_a_common_start(names: list[str]) -> None:
-    start = common_start(names)
-    assert all(name.startswith(start) for name in names)
-    assert not start or all(len(name) > len(start) for name in names)
 
 
 def test_kinds_of_constraints_are_told_by_what_they_ask() -> None:

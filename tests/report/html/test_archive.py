@@ -7,9 +7,10 @@ from typing import Any
 
 from harness.records import Score
 from harness.report.html import archive
-from harness.report.html.archive import LONGEST_TEXT, Archive
+from harness.report.html.archive import LONGEST_TEXT, Archive, _Packed
 from harness.report.html.selection import select
 from harness.report.reported_run import ReportedRun
+from harness.store.whole import AttemptLine
 from tests.report.html.pages import attempt, compared, reported_run, two_runs
 
 
@@ -39,6 +40,15 @@ def test_the_index_has_a_row_for_each_attempt(tmp_path: Path) -> None:
         {"name": "shape", "groups": ["round", "square"], "of": [0, 1, 0, 1, 0, 1]}
     ]
     assert [len(entry["attempts"]) for entry in chunks[0]] == [6] * 6
+
+
+def test_every_field_of_an_attempt_is_on_the_page_or_left_out_on_purpose(tmp_path: Path) -> None:
+    index, _ = packed(two_runs(tmp_path))
+    shown = {*_Packed.__struct_fields__, *index["rows"], "groups"}
+    left_out = {"cluster", "started_at", "ended_at"}
+    for name in AttemptLine.__struct_fields__:
+        short = name.partition("_")[0]  # latency_s is the latency
+        assert (short in shown) != (name in left_out), name
 
 
 def test_the_index_says_where_runs_differ(tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ def schema_nested(depth: int) -> Any:
     return schema
 
 
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DOUBLED = {"type": ["array", "string"], "allOf": [{"items": {"$ref": "#"}}] * 2}
 CATASTROPHES = ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){20}$", "^(([a-z])+.)+[A-Z]([a-z])+$"]
 IRREGULAR = [r"^((a|a)+)+\1$", r"^(?=(a+)+$)b", r"(a*)*(?!x)\1c", r"(?:(?=.*b).)*$"]
@@ -169,6 +171,28 @@ def test_catastrophic_patterns(mode: Mode, pattern: str, length: int) -> None:
         ({"format": "ipv6"}, ":" * 200_000),
         ({"format": "idn-hostname"}, "é." * 100_000),
         ({"$id": {}}, 5),
+        ({"items": {"$schema": DRAFT_7, "pattern": CATASTROPHES[1]}}, ["a" * 60 + "!"]),
+        ({"$schema": DRAFT_7, "anyOf": [{"$ref": "#"}, {"$ref": "#"}]}, 5),
+        (
+            {
+                "$schema": DRAFT_7,
+                "type": ["array", "string"],
+                "allOf": [{"items": {"$ref": "#"}}] * 2,
+            },
+            nested(40),
+        ),
+        (
+            {
+                "allOf": [
+                    {
+                        "$schema": DRAFT_2020,
+                        "unevaluatedProperties": False,
+                        "patternProperties": {CATASTROPHES[1]: False},
+                    }
+                ]
+            },
+            {"a" * 60 + "!": 1},
+        ),
         ({"$ref": "https://example.com/a.json"}, 5),
         ({"$ref": "file:///etc/passwd"}, 5),
         ([], 5),

@@ -15,6 +15,9 @@ from harness.errors import DataInvalid
 from harness.scoring.validators import read, root_type_violated, validator
 from scripts.bench_validators import compared, original
 
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
 
 def found(schema: Any, value: Any) -> list[tuple[str, str]]:
     violations = validator(schema, mode="paper").violations(value)
@@ -68,6 +71,24 @@ def test_it_divides_floats_as_the_original_does(number: Any, step: Any) -> None:
         ({"minimum": 5}, math.nan),
         ({"maximum": 5}, math.inf),
         ({"minLength": 2}, "\ud83d"),
+        ({"$schema": DRAFT_7, "properties": {"a": {"$ref": "#"}}, "required": ["b"]}, {"a": {}}),
+        ({"properties": {"a": {"$schema": DRAFT_7, "type": "null"}}}, {"a": 1}),
+        (
+            {"properties": {"a": {"$schema": DRAFT_4, "minimum": 5, "exclusiveMinimum": True}}},
+            {"a": 5},
+        ),
+        (
+            {
+                "items": {
+                    "$schema": DRAFT_4,
+                    "const": 1,
+                    "patternProperties": {"a": {"type": "null"}},
+                }
+            },
+            [{"a": 1}],
+        ),
+        ({"$ref": DRAFT_7}, {"type": 5}),
+        ({"$ref": DRAFT_4}, {"required": []}),
     ],
 )
 def test_it_agrees_where_the_engines_differ(schema: Any, value: Any) -> None:

@@ -23,9 +23,13 @@ def test_an_invalid_answer_says_why() -> None:
     assert "/a: 5 is more than 3" in score.reason
     assert 'the member "b" is missing' in score.reason
     assert score.details["keywords"] == {"maximum": 1, "required": 1}
-    assert {"path": "/a", "keyword": "maximum", "expected": "3", "found": "5"} in (
-        score.details["errors"]
-    )
+    assert {
+        "path": "/a",
+        "keyword": "maximum",
+        "expected": "3",
+        "found": "5",
+        "schema_path": "/properties/a/maximum",
+    } in score.details["errors"]
 
 
 def test_reason_and_details_are_short_whatever_the_answer() -> None:

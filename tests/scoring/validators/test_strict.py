@@ -154,36 +154,50 @@ def test_numbers_beyond_floats_are_compared_exactly() -> None:
         (
             {"properties": {"a/b": {"items": {"type": "string"}}}},
             {"a/b": ["x", 5]},
-            [Violation("/a~1b/1", "type", '"string"', "5")],
+            [Violation("/a~1b/1", "type", '"string"', "5", "/properties/a~1b/items/type")],
         ),
         (
             {"required": ["a", "b"], "additionalProperties": False, "properties": {"a": {}}},
             {"c": 1},
             [
-                Violation("", "required", '"a"', '{"c": 1}'),
-                Violation("", "required", '"b"', '{"c": 1}'),
-                Violation("", "additionalProperties", "false", '["c"]'),
+                Violation("", "required", '"a"', '{"c": 1}', "/required"),
+                Violation("", "required", '"b"', '{"c": 1}', "/required"),
+                Violation("", "additionalProperties", "false", '["c"]', "/additionalProperties"),
             ],
         ),
         (
             {"contains": {"type": "string"}, "minContains": 2, "maxItems": 1},
             ["a", 1],
             [
-                Violation("", "maxItems", "1", '["a", 1]'),
-                Violation("", "minContains", "2", '["a", 1]'),
+                Violation("", "maxItems", "1", '["a", 1]', "/maxItems"),
+                Violation("", "minContains", "2", '["a", 1]', "/minContains"),
             ],
         ),
-        ({"properties": {"a": False}}, {"a": 1}, [Violation("/a", "falseSchema", "false", "1")]),
+        (
+            {"properties": {"a": False}},
+            {"a": 1},
+            [Violation("/a", "falseSchema", "false", "1", "/properties/a")],
+        ),
+        (
+            {"additionalProperties": False},
+            {"a": 1},
+            [Violation("", "additionalProperties", "false", '["a"]', "/additionalProperties")],
+        ),
+        (
+            {"properties": {"a": {"propertyNames": {"maxLength": 1}}}},
+            {"a": {"bc": 1}},
+            [Violation("/a", "maxLength", "1", '"bc"', "/properties/a/propertyNames/maxLength")],
+        ),
         (False, 1, [Violation("", "falseSchema", "false", "1")]),
         (
             {"$ref": "#/$defs/a", "$defs": {"a": {"maximum": 3}}},
             5,
-            [Violation("", "maximum", "3", "5")],
+            [Violation("", "maximum", "3", "5", "/$defs/a/maximum")],
         ),
         (
             {"dependentRequired": {"a": ["b"]}},
             {"a": 1},
-            [Violation("", "dependentRequired", '"b"', '{"a": 1}')],
+            [Violation("", "dependentRequired", '"b"', '{"a": 1}', "/dependentRequired")],
         ),
     ],
 )

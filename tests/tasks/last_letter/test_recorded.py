@@ -112,3 +112,14 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     path.write_text('{"idx": 1}')
     with pytest.raises(DataInvalid, match="holds no recorded answers"):
         read_recorded(path)
+
+
+def test_the_recorded_readings_of_the_second_model_score_as_they_did(
+    path: Path, data_dir: Path
+) -> None:
+    task = LastLetterTask("recorded", data=DataFolder(data_dir))
+    recorded = {str(row.idx): row for row in read_recorded(path)}
+    for instance in task.instances():
+        row = recorded[instance.id]
+        score = task.score_parsed(instance, row.predict)["correct"]
+        assert (score.value, score.passed) == (row.correct, None)

@@ -1,8 +1,8 @@
 """A JSON Schema in the five representations of ConCodeEval, and back.
 
-Singh et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and English.
-Code is read back without loss; English is not read. Where each keyword stands in the text is known
-too, for the question which third of a schema the violated one is in.
+Kammakomati et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and
+English. Code is read back without loss; English is not read. Where each keyword stands in the text
+is known too, for the question which third of a schema the violated one is in.
 
 >>> schema = {"type": "string", "maxLength": 5}
 >>> read(render(schema, "xml"), "xml") == schema

@@ -1,0 +1,130 @@
+"""From ``judges:`` to judges at work: each one's plug-in, its model, and its place in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from harness.assemble.call_stack import Session, call_stack
+from harness.assemble.parts import Model
+from harness.config.run_file import JudgeSection
+from harness.errors import ConfigError
+from harness.plugins import kind
+from harness.ports import Judge, Task
+from harness.schedule.judging import Judging, SeatedJudge, judged_outcomes
+from harness.schedule.tally import Tally
+from harness.store.judgements import (
+    JudgementWriter,
+    Register,
+    RegisteredJudge,
+    read_register,
+    write_register,
+)
+from harness.store.run_folder import RunFolder
+
+BuildModel = Callable[[Any, str, Any], Model]
+"""A model of a section, the section's key, and what a simulated one replies."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeModel:
+    """A judge of a run and its model."""
+
+    section: JudgeSection
+    judge: Judge
+    model: Model
+
+    @property
+    def name(self) -> str:
+        """In the run."""
+        return self.section.as_
+
+    @property
+    def decides(self) -> bool:
+        """Whether its scores may have a say in what passed."""
+        return bool(getattr(self.judge, "verdicts", True))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its answers are made up."""
+        return "simulated" in self.model.backend.features
+
+
+def build_judge(
+    section: JudgeSection, task_name: str, task: Task[Any], model: BuildModel
+) -> JudgeModel:
+    """A judge of a run file, with its model.
+
+    Raises: ConfigError; SecretMissing; DataMissing.
+    """
+    where = f"judges.{section.as_}"
+    try:
+        judge: Judge = kind("judges").build(
+            section.name, section.options, task=task, model=section.model.name
+        )
+    except ConfigError as error:
+        about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
+        raise ConfigError(f"{about}{error.message}", error.remedy) from None
+    found = model(section.model, f"{where}.model", getattr(judge, "simulated", None))
+    if found.backend.cacheable and not section.model.name:
+        raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
+    if "simulated" in found.backend.features and not hasattr(judge, "simulated"):
+        raise ConfigError(
+            f"{where}: the judge {section.name!r} does not say what a simulated model replies.",
+            "Give it a model.",
+        )
+    return JudgeModel(section, judge, found)
+
+
+def register_judges(
+    folder: RunFolder, task: Task[Any], judges: Sequence[JudgeModel], *, later: bool = False
+) -> None:
+    """Write down which judges a run has, before any of them is asked.
+
+    later: they are no judges of the run file, and have no say in what passed.
+
+    Raises: StoreFailed.
+    """
+    before = read_register(folder.path)
+    known = dict(before.judges)
+    for judge in judges:
+        old = known.get(judge.name)
+        decides = bool(old and old.decides) if later else judge.decides
+        section = judge.section.model_dump(mode="json")
+        known[judge.name] = RegisteredJudge(section, decides, judge.simulated)
+    register = Register(judged=judged_outcomes(task), judges=known)
+    if register != before:
+        write_register(folder.path, register)
+
+
+def judging(
+    folder: RunFolder,
+    task: Task[Any],
+    judges: Sequence[JudgeModel],
+    session: Session,
+    tally: Tally,
+    stack: ExitStack,
+) -> Judging:
+    """Judges at work, each with a call stack of its own; their file is closed with the stack."""
+    seated = [
+        SeatedJudge(
+            judge.name,
+            judge.judge,
+            call_stack(judge.model, session),
+            judge.model.section.name,
+            judge.model.backend.features,
+            judge.model.cost,
+            judge.decides,
+        )
+        for judge in judges
+    ]
+    return Judging(
+        seated,
+        judged_outcomes(task),
+        attempts=folder.attempts,
+        writer=stack.enter_context(JudgementWriter(folder.path)),
+        tally=tally,
+        stop=session.stop,
+    )

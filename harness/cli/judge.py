@@ -1,0 +1,110 @@
+"""`harness judge`: a run's answers put before one more judge."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.assemble.later_judge import Judged, judge_later, prepare_judge, registered
+from harness.cli.console import messages, output
+from harness.cli.interrupt import interruptible
+from harness.cli.live import Display
+from harness.config.loading import read
+from harness.config.run_file import JudgeSection, judge_section
+from harness.config.settings import Settings
+from harness.errors import ConfigError, HarnessError
+from harness.middleware.notices import Notices
+from harness.middleware.stopping import Stop
+from harness.report.run_tables import run_tables
+from harness.report.transcript import inert_text
+from harness.schedule.tally import Tally
+from harness.store.run_folder import RunFolder, find_run
+
+BUDGET_SPENT = 3
+INTERRUPTED = 130
+FORM = "It must hold a judge: {name: …, model: {backend: …, name: …}} (docs/judges.md)."
+
+
+def judge_run(name: str, judge: str, *, budget: float | None) -> int:
+    """Judge a run by a judge of a file, or by one that it has; returns the exit code.
+
+    judge: the file, or the judge's name in the run.
+    budget: US dollars that the run may cost with it; None for the run's own.
+
+    0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    settings = Settings()
+    folder = find_run(settings.runs_dir, name)
+    job = prepare_judge(folder, _section(folder, judge), settings, usd=budget)
+    words = ["harness", "judge", name, "--judge", judge]
+    again = shlex.join(words if budget is None else [*words, "--budget", str(budget)])
+    tallies: list[Tally] = []
+
+    @contextlib.contextmanager
+    def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
+        tallies.append(tally)
+        shown = display.watch(folder.name, tally, stop, notices)
+        with interruptible(stop.request), shown:
+            yield
+
+    with Display({folder.name: folder.name}, messages) as display:
+        try:
+            judged = asyncio.run(judge_later(job, watch))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            _say(f"Stopped. To continue: {again}")
+            return INTERRUPTED
+        except HarnessError:
+            if tallies:  # work had begun
+                _say(f"To continue: {again}")
+            raise
+    output.print(run_tables(judged.metrics))
+    return _told(judged, job.judge.name, tallies[0], again)
+
+
+def _section(folder: RunFolder, judge: str) -> JudgeSection:
+    """The section that a user names. Raises: ConfigError."""
+    path = Path(judge)
+    if path.suffix not in (".yaml", ".yml"):
+        known = registered(folder, judge)
+        if known is None:
+            raise ConfigError(
+                f"The run {folder.name!r} has had no judge {judge!r}.", "Name its file (….yaml)."
+            )
+        return known
+    try:
+        return judge_section(read(path, "judge", FORM))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}.", FORM) from None
+
+
+def _told(judged: Judged, judge: str, tally: Tally, again: str) -> int:
+    """Say how it ended; the exit code."""
+    _say(f"{judge}: {judged.judged:,} answers judged in this session.")
+    if judged.gone:
+        _say(f"{judged.gone:,} were not: the data set has their instances no more.")
+    if judged.ended == "budget":
+        budget = tally.budget
+        assert budget is not None
+        _say(
+            f"The budget of ${budget.usd:,.4f} cannot pay for the next call, which may cost "
+            f"${budget.wanted:,.4f}: ${budget.spent:,.4f} are spent. Raise --budget. "
+            f"Then, to continue: {again}"
+        )
+        return BUDGET_SPENT
+    if judged.ended == "interrupted":
+        _say(f"Interrupted. To continue: {again}")
+        return INTERRUPTED
+    if judged.failed:
+        _say(f"{judged.failed:,} judgements failed, the last one thus: {tally.last_error}.")
+        _say(f"To have them made: {again}")
+        return 1
+    return 0
+
+
+def _say(text: str) -> None:
+    messages.print(inert_text(text), soft_wrap=True)

@@ -1,0 +1,57 @@
+"""`harness table`: several runs as the results table of a paper."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from harness.analysis.comparable import Variant, settings
+from harness.analysis.cross_table import cross_table
+from harness.analysis.table_figures import TableAsked
+from harness.assemble import measured
+from harness.cli.console import output
+from harness.config.settings import Settings
+from harness.errors import ConfigError, HarnessError, nearest
+from harness.plugins import kind
+from harness.ports import PaperTable
+from harness.report.cross_table import results_table
+from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
+from harness.store.columns import AttemptTable
+from harness.store.run_folder import RunFolder
+from harness.store.variants import find_runs
+
+FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+
+def show_table(names: Sequence[str], asked: TableAsked, form: str = "table") -> None:
+    """Print the table of runs, computed anew from their attempts.
+
+    names: of runs, or of run files for all of their variants.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    if form not in ("table", *FORMATS):
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    runs = [_read(folder) for folder in find_runs(Settings().runs_dir, names)]
+    tasks = {variant.metrics.task for variant, _ in runs}
+    tables = {task: table for task in tasks if (table := _table(task))}
+    found = cross_table(runs, tables, asked)
+    if form == "table":
+        output.print(results_table(found))
+    else:  # as it is: a file's lines are not to be folded
+        sys.stdout.write(FORMATS[form](found))
+
+
+def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
+    metrics, attempts = measured(folder, grouped=False)
+    fingerprint = folder.read_manifest().get("fingerprint", {})
+    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts
+
+
+def _table(task: str) -> PaperTable | None:
+    """The task's table, None where it has none; a task that is gone hides no table."""
+    try:
+        found = getattr(kind("tasks").load(task), "table", None)
+    except HarnessError:
+        return None
+    return found if isinstance(found, PaperTable) else None

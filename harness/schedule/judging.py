@@ -1,0 +1,350 @@
+"""Judges at work: an attempt's answer is put before every judge of its run.
+
+A judge is given the model's text and asks what it wants to know through a call stack of its
+own, as any model is asked. A failed call, or replies without a verdict, are outcomes of the
+judgement and never a 0. What is not an answer (refused, empty, failed, cut off and not
+graded) is put before nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace as with_changes
+
+from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
+from harness.middleware.calls import REFUSALS, Calls, ReplyUnsaved
+from harness.middleware.stopping import Stop, Stopping
+from harness.ports import Judge, Task
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Call,
+    Decoding,
+    DecodingConstraint,
+    Instance,
+    Origin,
+    Outcome,
+    Request,
+    Score,
+    Usage,
+)
+from harness.schedule.owed_judgements import OwedJudgements, Unjudged
+from harness.schedule.tally import Tally
+from harness.store.judgements import (
+    JudgeCall,
+    Judgement,
+    JudgementOutcome,
+    JudgementWriter,
+    read_judgements,
+    text_hash,
+    verdict_over,
+)
+
+OPTIONAL = ("temperature", "max_tokens")
+"""Of a judge's decoding, what is left out where its backend does not take it."""
+
+
+def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
+    """Outcomes of the attempts that are put before judges: there is an answer to read."""
+    graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
+    return ("ok", *graded, "unparseable")
+
+
+@dataclass(frozen=True, slots=True)
+class SeatedJudge:
+    """A judge of a run, with all that it needs.
+
+    name: in the run.
+    calls: its model's call stack; model: the model's name; features: its backend's.
+    cost: what a call has cost, None where that is not known.
+    decides: its scores have a say in what passed.
+    """
+
+    name: str
+    judge: Judge
+    calls: Calls
+    model: str
+    features: Collection[str]
+    cost: Callable[[Call], float | None]
+    decides: bool = True
+
+    def requests(self, instance: Instance[Any], attempt: Attempt) -> list[Request]:
+        """What it asks about an attempt.
+
+        Raises: ConfigError for what its backend does not take.
+        """
+        origin = Origin(attempt.instance, attempt.sample, attempt.round)
+        return [
+            with_changes(request, model=self.model, origin=origin, decoding=self._taken(request))
+            for request in self.judge.requests(instance, attempt.text or "")
+        ]
+
+    def _taken(self, request: Request) -> Decoding:
+        asked = request.decoding
+        wanted = set(asked.given()) - {*OPTIONAL, "constraint"}
+        if isinstance(asked.constraint, DecodingConstraint):
+            wanted.add(asked.constraint.kind)
+        if refused := sorted(wanted - set(self.features)):
+            raise ConfigError(
+                f"The judge {self.name!r} asks for {', '.join(refused)}, which the backend of its "
+                "model does not take.",
+                "Give it another model, or name its server with model.preset (docs/providers.md).",
+            )
+        left_out: dict[str, Any] = {name: None for name in OPTIONAL if name not in self.features}
+        return replace(asked, **left_out)
+
+
+class Judging:
+    """Puts attempts before the judges of a run and writes down what they say.
+
+    judges: at least one.
+    outcomes: of the attempts that are put before them.
+    attempts: the run's, which are in its folder.
+
+    late: attempts that were there before this session and that judges have still to judge.
+    failed: judgements of this session that are failed calls.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[SeatedJudge],
+        outcomes: Collection[Outcome],
+        *,
+        attempts: Path,
+        writer: JudgementWriter,
+        tally: Tally,
+        stop: Stop,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._judges = judges
+        self._outcomes = outcomes
+        self._attempts = attempts
+        self._writer = writer
+        self._tally = tally
+        self._stop = stop
+        self._clock = clock
+        self._error: BaseException | None = None
+        self._unsaved: ReplyUnsaved | None = None
+        self._owed = OwedJudgements(attempts, [judge.name for judge in judges])
+        self.late = len(self._owed)
+        self.failed = 0
+
+    def told(self) -> str:
+        """What the user is to know of failed calls."""
+        return (
+            f"{self.failed:,} judgements failed, the last one thus: {self._tally.last_error}. "
+            "To have them made, do the same again."
+        )
+
+    @property
+    def decides(self) -> bool:
+        """Whether any of them has a say in what passed."""
+        return any(judge.decides for judge in self._judges)
+
+    async def judge(
+        self, instance: Instance[Any], attempt: Attempt, names: Collection[str] | None = None
+    ) -> list[Judgement]:
+        """What the judges say of an attempt, asked at the same time; nothing is written.
+
+        names: of those that are asked; by default all.
+
+        Raises: the first error that does not belong to one call, once all have ended;
+            what the others have said is in the cache.
+        """
+        if attempt.outcome not in self._outcomes:
+            return []
+        asked = [one for one in self._judges if names is None or one.name in names]
+        ended = await asyncio.gather(
+            *(self._ask(one, instance, attempt) for one in asked), return_exceptions=True
+        )
+        for one in ended:
+            if isinstance(one, BaseException):
+                raise one
+        return [one for one in ended if isinstance(one, Judgement)]
+
+    def record(self, judgements: Iterable[Judgement]) -> None:
+        """Write judgements down. Their attempt's line is there by then.
+
+        Raises: StoreFailed, also where a reply could not be put into the cache.
+        """
+        for judgement in judgements:
+            self._writer.append(judgement)
+            self._count(judgement)
+        if self._unsaved is not None:
+            raise self._unsaved
+
+    def verdict(
+        self,
+        passed: bool | None,
+        scores: Mapping[str, Score],
+        judgements: Sequence[Judgement],
+    ) -> bool | None:
+        """Whether an answer passed by its rules and these judgements: all that there are of it."""
+        if not judgements:
+            return passed
+        said = {judgement.judge: judgement for judgement in judgements}
+        deciding = [said.get(judge.name) for judge in self._judges if judge.decides]
+        return verdict_over(passed, scores, deciding)
+
+    def recorded(self, attempt: Attempt) -> list[Judgement]:
+        """What was written down of an attempt; the file is read for it.
+
+        Raises: DataInvalid, StoreFailed.
+        """
+        if attempt.outcome not in self._outcomes:
+            return []
+        of = (attempt.sample, attempt.round, text_hash(attempt.text or ""))
+        latest = {
+            found.judge: found
+            for found in read_judgements(self._attempts.parent, attempt.instance)
+            if (found.sample, found.round, found.attempt) == of
+        }
+        return [latest[judge.name] for judge in self._judges if judge.name in latest]
+
+    def waiting(self, attempt: Attempt, judgements: Sequence[Judgement]) -> bool:
+        """Whether a judge that decides has still to judge an attempt, since its call failed."""
+        if attempt.outcome not in self._outcomes:
+            return False
+        said = {one.judge for one in judgements if one.outcome != "error"}
+        return any(judge.decides and judge.name not in said for judge in self._judges)
+
+    def feedback(self, by_rules: str, passed: bool | None, judgements: Sequence[Judgement]) -> str:
+        """What the user's next turn says, with what deciding judges found wrong.
+
+        by_rules: what the task says; it is left out where the answer passed its rules.
+        passed: by the rules.
+        """
+        deciding = {judge.name for judge in self._judges if judge.decides}
+        wrong = [
+            score.reason or f"The answer does not pass for {name.partition('.')[2]!r}."
+            for judgement in judgements
+            if judgement.judge in deciding
+            for name, score in judgement.scores.items()
+            if score.passed is False
+        ]
+        if not wrong:
+            return by_rules
+        return "\n".join(wrong if passed else [by_rules, *wrong])
+
+    async def catch_up(self, task: Task[Any], workers: int) -> None:
+        """Judge what `late` counts.
+
+        task: whose instances they are; one that is there no more is judged by nobody.
+
+        Raises: as `judge`.
+        """
+        if not self.late:
+            return
+        work = self._owed.work(task)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(workers, self.late)):
+                group.create_task(self._work(work))
+        if self._error is not None:
+            raise self._error
+
+    async def _work(self, work: Iterator[Unjudged]) -> None:
+        try:
+            while not self._stop.requested and (owed := next(work, None)) is not None:
+                self.record(await self.judge(owed.instance, owed.attempt, owed.judges))
+                self._tally.finish_sample(None)
+                await asyncio.sleep(0)  # a call that never waits must let the others have a turn
+        except Stopping:
+            return
+        except Exception as error:
+            self._error = self._error or error
+            self._stop.request()
+
+    async def _ask(self, seat: SeatedJudge, instance: Instance[Any], attempt: Attempt) -> Judgement:
+        """One judge's judgement."""
+        started = self._clock()
+        requests = seat.requests(instance, attempt)
+        if len(requests) == 1:
+            ended = [await self._call(seat, requests[0])]
+        else:
+            ended = await asyncio.gather(*(self._call(seat, one) for one in requests))
+        calls = [one for one in ended if isinstance(one, Call)]
+        errors = [one for one in ended if isinstance(one, Exception)]
+        for error in errors:
+            if isinstance(error, FatalCallError) or not isinstance(error, CallError):
+                raise error
+        scores: Mapping[str, Score] = {}
+        problem: str | None = None
+        outcome: JudgementOutcome = "ok"
+        if errors:
+            outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
+        elif any(call.reply.finish_reason in REFUSALS for call in calls):
+            outcome = "refused"
+        elif not all(call.reply.text.strip() for call in calls):
+            outcome = "empty"
+        else:
+            try:
+                scores = seat.judge.parse(instance, [call.reply for call in calls])
+            except Unparseable as error:
+                outcome, problem = "unparseable", str(error)
+        each = tuple(JudgeCall(one.reply.usage, seat.cost(one), one.cached) for one in calls)
+        return Judgement(
+            v=SCHEMA_VERSION,
+            judge=seat.name,
+            instance=attempt.instance,
+            sample=attempt.sample,
+            round=attempt.round,
+            attempt=text_hash(attempt.text or ""),
+            outcome=outcome,
+            started_at=started,
+            ended_at=self._clock(),
+            scores={f"{seat.name}.{name}": score for name, score in scores.items()},
+            replies=tuple(call.reply.text for call in calls),
+            call_ids=tuple(call.id for call in calls),
+            usage=_sum_usage(each),
+            cost_usd=_sum_costs(each),
+            cached=bool(each) and all(call.cached for call in each),
+            error=problem,
+            calls=each if len(each) > 1 else (),
+        )
+
+    async def _call(self, seat: SeatedJudge, request: Request) -> Call | Exception:
+        """A call, or why there is none: the others of its judgement go on to their end."""
+        try:
+            return await seat.calls(request)
+        except ReplyUnsaved as error:
+            self._unsaved = error  # it ends the run, once what it cost is written down
+            return error.call
+        except Exception as error:
+            return error
+
+    def _count(self, judgement: Judgement) -> None:
+        tally = self._tally
+        if judgement.outcome == "error":
+            self.failed += 1
+            tally.last_error = f"judge {judgement.judge}: {judgement.error}"
+        for _, call in judgement.each_call():
+            if call.cached:
+                tally.cached += 1
+                continue
+            tally.calls += 1
+            if call.usage is not None:
+                tally.usage += call.usage
+            if call.cost_usd is None:
+                tally.cost_known = False
+            else:
+                tally.cost_usd += call.cost_usd
+
+
+def _sum_usage(calls: Sequence[JudgeCall]) -> Usage | None:
+    total = Usage()
+    for call in calls:
+        if call.usage is None:
+            return None
+        total += call.usage
+    return total if calls else None
+
+
+def _sum_costs(calls: Sequence[JudgeCall]) -> float | None:
+    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
+    return sum(costs) if calls and len(costs) == len(calls) else None

@@ -1,0 +1,308 @@
+"""What judges say, as columns beside the attempts': found by attempt and judged text.
+
+Owns the matching, and what it costs in memory: an attempt and a judgement each are a few
+numbers. A run without judges never comes here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataInvalid, StoreFailed
+from harness.records import OUTCOMES, SCHEMA_VERSION
+from harness.store.attempts import lines
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, Values
+from harness.store.gathering import Rows, Scores, Value
+from harness.store.judgements import (
+    UNREADABLE,
+    Judgement,
+    JudgementOutcome,
+    Register,
+    not_a_judgement,
+    read_register,
+    text_hash,
+)
+from harness.store.reader import LARGEST
+from harness.store.run_folder import JUDGEMENTS
+
+GIVES_NONE = 2
+"""Of a judgement's verdict: its scores were made, and none of them gives one."""
+
+
+def with_scores(path: Path, table: AttemptTable, lines_: Ints) -> AttemptTable:
+    """The attempts with the judges' scores, passed by the rules and the judges that decide.
+
+    path: of the attempts; lines_: (n,) the number of each one's line, from 0.
+
+    Raises: DataInvalid, StoreFailed.
+    """
+    register = read_register(path.parent)
+    found = _Judgements(path.parent, register)
+    keys, neutral = _keys(path)
+    keys, neutral = keys[lines_], neutral[lines_]
+    put_before = _put_before_judges(table, register)
+    scores: dict[str, Values] = dict(table.scores)
+    says_true, says_any, unknown = (np.zeros(len(table), np.bool_) for _ in range(3))
+    says_true |= table.passed == 1
+    says_any |= (table.passed != NOT_JUDGED) | ~put_before
+    unknown |= (table.passed == NOT_JUDGED) & ~(neutral & put_before)
+    for name, judge in register.judges.items():
+        rows = np.where(put_before, found.match(name, keys), -1)
+        for score, values in found.scores(name).items():
+            scores[score] = _aligned(values, rows)
+        if not judge.decides:
+            continue
+        verdict = np.where(rows >= 0, found.verdict[rows], NOT_JUDGED) if len(found) else None
+        if verdict is None:
+            unknown |= put_before
+            continue
+        unknown |= put_before & (verdict == NOT_JUDGED)
+        given = put_before & (verdict != NOT_JUDGED) & (verdict != GIVES_NONE)
+        says_true = np.where(given, (verdict == 1) & (says_true | ~says_any), says_true)
+        says_any |= given
+    passed = np.where(says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
+    return replace(table, passed=passed, scores=scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """An attempt that judges have not judged, or could not.
+
+    offset: of its line, in bytes; judges: their names.
+    """
+
+    offset: int
+    judges: tuple[str, ...]
+
+
+def owed(
+    path: Path, table: AttemptTable, lines_: Ints, names: tuple[str, ...]
+) -> dict[str, list[Owed]]:
+    """What the judges of these names owe, by instance.
+
+    path, table, lines_: as of `with_scores`.
+
+    Raises: as `with_scores`.
+    """
+    register = read_register(path.parent)
+    found = _Judgements(path.parent, register)
+    keys = _keys(path)[0][lines_]
+    put_before = _put_before_judges(table, register)
+    missing: dict[str, Bools] = {}
+    for name in names:
+        rows = found.match(name, keys)
+        done = rows >= 0
+        if len(found):
+            done &= ~found.failed[rows]
+        missing[name] = put_before & ~done
+    any_missing = np.logical_or.reduce(list(missing.values()))
+    offsets = np.fromiter((offset for offset, _ in lines(path)), np.int64)[lines_]
+    by_instance: dict[str, list[Owed]] = {}
+    decode = msgspec.json.Decoder(_Instance).decode
+    try:
+        with path.open("rb") as file:
+            for row in np.flatnonzero(any_missing).tolist():
+                file.seek(int(offsets[row]))
+                instance = decode(file.readline()).instance
+                judges = tuple(name for name in names if missing[name][row])
+                by_instance.setdefault(instance, []).append(Owed(int(offsets[row]), judges))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return by_instance
+
+
+def read_judge_calls(folder: Path) -> Iterator[Judgement]:
+    """Every judgement of a run's folder, for the sake of its calls.
+
+    Raises: as `with_scores`.
+    """
+    path = folder / JUDGEMENTS
+    for number, line in _decoded(path, Judgement):
+        for name, call in line.each_call():
+            counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
+            if not 0 <= (call.cost_usd or 0.0) <= LARGEST or not all(
+                0 <= count < 2**31 for count in counts
+            ):
+                raise not_a_judgement(path, number, ValueError(f"usage or cost of call {name}"))
+        yield line
+
+
+class _Judgements:
+    """The judgements of a run as columns of length m, in the order of the file.
+
+    verdict: (m,) 1, 0, `NOT_JUDGED` where none could be made, `GIVES_NONE`.
+    failed: (m,) which are failed calls.
+    """
+
+    def __init__(self, folder: Path, register: Register) -> None:
+        codes = {name: code for code, name in enumerate(register.judges)}
+        rows = Rows(key="q", judge="h", verdict="b", failed="b", scoring="h")
+        self._gathered: dict[str, Scores] = {name: Scores() for name in codes}
+        path = folder / JUDGEMENTS
+        for number, line in _decoded(path, _Line):
+            if line.judge not in codes:  # of a register that was removed
+                continue
+            scores: Mapping[str, Value] = {name: s.value for name, s in line.scores.items()}
+            try:
+                rows.append(
+                    _key(line.instance, line.sample, line.round, line.attempt),
+                    codes[line.judge],
+                    _verdict(line),
+                    line.outcome == "error",
+                    self._gathered[line.judge].add(scores),
+                )
+            except (OverflowError, struct.error) as error:
+                raise not_a_judgement(path, number, error) from None
+        self._key = rows.column("key")
+        judges = rows.column("judge")
+        self._scoring = rows.column("scoring")
+        self._of: dict[str, NDArray[np.intp]] = {
+            name: np.flatnonzero(judges == code) for name, code in codes.items()
+        }
+        self.verdict: NDArray[np.int8] = rows.column("verdict")
+        self.failed: Bools = rows.column("failed") != 0
+
+    def __len__(self) -> int:
+        return len(self._key)
+
+    def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
+        """(n,) the row of what a judge said last of each attempt, -1 for nothing."""
+        own = self._of.get(judge)
+        if own is None or not len(own):
+            return np.full(len(keys), -1, np.intp)
+        order = own[np.argsort(self._key[own], kind="stable")]
+        at = np.searchsorted(self._key[order], keys, side="right") - 1
+        found = order[np.maximum(at, 0)]
+        return np.where((at >= 0) & (self._key[found] == keys), found, -1)
+
+    def scores(self, judge: str) -> dict[str, Values]:
+        """(m,) the values of each of a judge's scores; none in the rows of the others."""
+        own = self._of[judge]
+        every = np.arange(len(own), dtype=np.int32)
+        spread: dict[str, Values] = {}
+        for name, values in self._gathered[judge].columns(self._scoring[own], every).items():
+            spread[name] = _nothing(len(self), values)
+            spread[name][own] = values
+        return spread
+
+
+def _nothing(n: int, like: Values) -> Values:
+    return np.full(n, NOT_JUDGED, np.int8) if like.dtype == np.int8 else np.full(n, np.nan)
+
+
+def _aligned(values: Values, rows: NDArray[np.intp]) -> Values:
+    """(n,) the values of some rows; none for -1."""
+    aligned = _nothing(len(rows), values)
+    there = rows >= 0
+    aligned[there] = values[rows[there]]
+    return aligned
+
+
+def _put_before_judges(table: AttemptTable, register: Register) -> Bools:
+    """(n,) which attempts are put before the judges."""
+    judged = np.array([OUTCOMES.index(outcome) for outcome in register.judged], np.int8)
+    found: Bools = np.isin(table.outcome, judged)
+    return found
+
+
+class _Instance(msgspec.Struct, gc=False):
+    instance: str
+
+
+class _Value(msgspec.Struct, gc=False):
+    value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+    passed: bool | None = None
+
+
+class _Line(msgspec.Struct, gc=False):
+    """What is needed of a judgement."""
+
+    v: int
+    judge: str
+    instance: str
+    sample: int
+    round: int
+    attempt: str
+    outcome: JudgementOutcome
+    scores: dict[str, _Value] = {}
+
+
+class _Text(msgspec.Struct, gc=False):
+    """What is needed of an attempt."""
+
+    instance: str
+    sample: int
+    round: int
+    text: str | None = None
+    passed: bool | None = None
+    scores: dict[str, _Value] = {}
+
+
+def _verdict(line: _Line) -> int:
+    if line.outcome != "ok" or any(score.value is None for score in line.scores.values()):
+        return NOT_JUDGED
+    given = [score.passed for score in line.scores.values() if score.passed is not None]
+    return all(given) if given else GIVES_NONE
+
+
+def _key(instance: str, sample: int, round_: int, attempt: str) -> int:
+    """64 bits that stand for an attempt and its text.
+
+    Among a million, the odds that any two have the same are 1 in 10^7.
+    """
+    name = f"{instance}\0{sample}\0{round_}\0{attempt}"
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def _keys(path: Path) -> tuple[NDArray[np.int64], Bools]:
+    """Of each line of the attempts: its key; whether its rules give no verdict, and made all."""
+    rows = Rows(key="q", neutral="b")
+    decode = msgspec.json.Decoder(_Text).decode
+    try:
+        for number, (_, text) in enumerate(lines(path), start=1):
+            try:
+                line = decode(text)
+            except UNREADABLE as error:
+                raise DataInvalid(
+                    f"{path}, line {number}: not an attempt ({str(error)[:160]}).",
+                    "Remove the line and run again: its attempt is then owed again.",
+                ) from None
+            made = all(score.value is not None for score in line.scores.values())
+            key = _key(line.instance, line.sample, line.round, text_hash(line.text or ""))
+            rows.append(key, line.passed is None and made)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return rows.column("key"), rows.column("neutral") != 0
+
+
+L = TypeVar("L", "_Line", Judgement)
+
+
+def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, L]]:
+    decode = msgspec.json.Decoder(shape).decode
+    try:
+        for number, (_, text) in enumerate(lines(path), start=1):
+            try:
+                line = decode(text)
+            except UNREADABLE as error:
+                raise not_a_judgement(path, number, error) from None
+            if line.v != SCHEMA_VERSION:
+                raise not_a_judgement(path, number, ValueError(f"schema version {line.v}"))
+            yield number, line
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> StoreFailed:
+    return StoreFailed(
+        f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
+    )

@@ -1,0 +1,266 @@
+"""ConCodeEval, generation: a sample in JSON, YAML or XML that obeys a schema written as code.
+
+Kammakomati et al. 2024, arXiv 2407.03387. The schema is shown as JSON, YAML, XML, Python or
+English; one run has one of these, so that the variants of a file compare them instance by
+instance. What the scores are is in `ConCodeEvalGeneration.score`; the other task is
+`concodeeval_validation`.
+
+>>> task = ConCodeEvalGeneration(representation="python", data=folder)  # doctest: +SKIP
+>>> next(task.instances()).id  # doctest: +SKIP
+'number_0_10_i_0/json'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid
+from harness.ports import PaperTable, TableFigure
+from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.scoring.extraction import Extraction, NoAnswerBlock
+from harness.scoring.validators import (
+    FORMATS,
+    Format,
+    Mode,
+    Undecided,
+    Unreadable,
+    read,
+    render,
+    root_type_violated,
+    score,
+    validator,
+)
+from harness.tasks.concodeeval import data as datasets
+from harness.tasks.concodeeval.asking import NAMES, Asking
+from harness.tasks.concodeeval.data import SchemaRow, refuse_broken
+from harness.tasks.concodeeval.positions import Constraints, constraints_met
+from harness.tasks.concodeeval.representations import Representation, Wording
+from harness.tasks.concodeeval.representations import render as rendered
+
+SOURCE = "Kammakomati et al. 2024, arXiv 2407.03387, table 1"
+
+
+class Item(NamedTuple):
+    """A schema, and the format that a sample is wanted in.
+
+    text: the schema as the prompt shows it.
+    """
+
+    row: SchemaRow
+    text: str
+    constraints: Constraints
+    output: Format
+
+
+class Sample(NamedTuple):
+    """A valid one, as text and as what is read of it."""
+
+    text: str
+    value: Any
+
+
+class ConCodeEvalGeneration:
+    """ConCodeEval: a sample in JSON, YAML or XML that obeys a schema written as code.
+
+    dataset: ``builtin``, ``recorded``, a folder of ``harness build concodeeval``, or a JSONL file
+        of schemas.
+    representation: of the schema: json, yaml, xml, python or natural_language.
+    outputs: the formats that samples are asked for in.
+    prompt: chat (our wording), paper (the authors'), or a template file of one's own.
+    wording: of natural_language: corrected, or paper, which says "greater" of maxima; null for
+        paper where the prompt is that.
+    mode: strict (Draft 2020-12, formats asserted, exact numbers, XML read by its schema) or paper
+        (Draft 7, no formats, floats, xmltodict).
+    extraction: where in a reply the sample is: fence, open_fence, last_fence, whole, json,
+        tags:NAME or brackets:NAME.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"
+    table = PaperTable(
+        rows="representation",
+        columns="output",
+        figures=(
+            TableFigure("Gen Acc", of="passed"),
+            TableFigure("IS%", of="score", score="invalid_sample"),
+            TableFigure("no block", of="score", score="no_block"),
+            TableFigure("unparseable", of="score", score="unparseable"),
+            TableFigure("RTV%", of="score", score="root_type_violated"),
+        ),
+        source=SOURCE,
+    )
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        representation: Representation = "json",
+        outputs: list[Format] = list(FORMATS),  # noqa: B006 (read only)
+        prompt: str = "chat",
+        wording: Wording | None = None,
+        mode: Mode = "strict",
+        extraction: str = "fence",
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset, self.representation, self.mode = dataset, representation, mode
+        self.outputs = outputs
+        if not outputs or len(set(outputs)) < len(outputs):
+            raise ConfigError("task.outputs names formats, each once.", "Write [json, yaml, xml].")
+        self.wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
+        self._extraction = Extraction(extraction)
+        self._asking = Asking("generation", prompt, representation, data)
+        self._benchmark = datasets.read(dataset, data)
+        self._samples: dict[tuple[str, Format], Sample | None] = {}
+        refuse_broken(self._benchmark.schemas, mode)
+
+    def instances(self) -> Iterator[Instance[Item]]:
+        """Each schema in each output format; schemas that say the same are one cluster."""
+        for row in self._benchmark.schemas:
+            text = rendered(row.schema, self.representation, wording=self.wording)
+            constraints = Constraints.of(row.schema, self.representation, self.wording)
+            for output in self.outputs:
+                groups = {
+                    "output": output,
+                    "representation": self.representation,
+                    "root": row.root,
+                    **({"range": row.range} if row.range else {}),
+                }
+                item = Item(row, text, constraints, output)
+                yield Instance(f"{row.id}/{output}", item, groups, cluster=row.digest)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Data and prompt; the rest is in the run file."""
+        return {
+            "dataset": self.dataset,
+            "dataset_sha256": self._benchmark.digest,
+            "prompt_sha256": self._asking.sha256,
+        }
+
+    def messages(
+        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+    ) -> tuple[Message, ...]:
+        """The schema and what is wanted; with shots, as the paper's few-shot prompt has them."""
+        item = instance.data
+        shown = [
+            {"schema": shot.data.text, "sample": sample.text}
+            for shot in shots
+            if (sample := self._sample(shot.data))
+        ]
+        return self._asking.messages({"schema": item.text, "output": NAMES[item.output]}, shown)
+
+    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+        """``valid``, which alone decides, and what the paper counts of those that are not.
+
+        ``no_block``: the reply holds no sample; ``unparseable``: it is none of its format;
+        ``invalid_sample``: either (IS%); ``root_type_violated``: its root is of another type than
+        the schema's, integers and floats both being numbers (RTV%). The details of ``valid`` tell
+        of each keyword of the schema whether it is kept, in which third of the prompted schema it
+        stands (``schema_third``) and in which third of the sample what breaks it
+        (``output_third``).
+
+        Raises: Unparseable, with the scores but for ``valid``'s details.
+        """
+        item = instance.data
+        try:
+            sample = self._extraction.of(text)
+            value = read(sample, item.output, mode=self.mode, schema=item.row.schema)
+        except (NoAnswerBlock, Unreadable) as error:
+            error.scores = _unread(error.kind == "no answer block")
+            raise
+        wrong_root = root_type_violated(value, item.row.schema)
+        counted = {
+            "no_block": Score(False),
+            "unparseable": Score(False),
+            "invalid_sample": Score(False),
+            "root_type_violated": Score(wrong_root),
+        }
+        try:
+            violations = validator(item.row.schema, mode=self.mode).violations(value)
+        except Undecided as error:
+            return {"valid": Score(None, reason=str(error)[:300]), **counted}
+        valid = score(violations)
+        details = {
+            **valid.details,
+            "constraints": constraints_met(
+                item.constraints, violations, sample, item.output, self.mode
+            ),
+        }
+        return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
+
+    def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
+        """That of a reply without a sample."""
+        return _unread(no_block=True)
+
+    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+        """What the sample violates."""
+        if scores["valid"].passed:
+            return "That sample is valid."
+        return (
+            f"The sample does not obey the schema: {scores['valid'].reason}. "
+            "Please write it again, in the same form."
+        )
+
+    def gold(self, instance: Instance[Item]) -> str | None:
+        """A valid sample; None where the data have none, or the mode's reading takes none."""
+        sample = self._sample(instance.data)
+        return None if sample is None else self._extraction.reply(sample.text)
+
+    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+        """Whether the shot's sample is valid here too."""
+        sample = self._sample(shot.data)
+        if sample is None:
+            return False
+        return not validator(instance.data.row.schema, mode=self.mode).violations(sample.value)
+
+    def _sample(self, item: Item) -> Sample | None:
+        """A valid one: the first of the data's that reads back as what is valid."""
+        key = item.row.id, item.output
+        if key not in self._samples:
+            candidates = self._benchmark.samples.get(item.row.id, ())
+            tried = (self._tried(item, found.value) for found in candidates if found.label == "yes")
+            self._samples[key] = next((sample for sample in tried if sample), None)
+        return self._samples[key]
+
+    def _tried(self, item: Item, value: Any) -> Sample | None:
+        schema = item.row.schema
+        try:
+            text = render(value, item.output).removesuffix("\n")
+            back = read(text, item.output, mode=self.mode, schema=schema)
+        except (DataInvalid, Unreadable):
+            return None
+        # To the authors' xmltodict all of XML is an object, and never a number.
+        return None if validator(schema, mode=self.mode).violations(back) else Sample(text, back)
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """json_schema. Raises: ConfigError where samples are wanted in other formats too."""
+        if self.outputs != ["json"]:
+            raise ConfigError(
+                "decoding.constraint: a schema holds answers to JSON, and task.outputs has other "
+                "formats.",
+                "Set task.outputs to [json] and task.extraction to whole.",
+            )
+        if self._extraction.name not in ("whole", "json"):
+            raise ConfigError(
+                "decoding.constraint: an answer that is held to JSON has no block around it.",
+                "Set task.extraction to whole.",
+            )
+        return "json_schema"
+
+    def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
+        """The schema itself."""
+        return DecodingConstraint(json_schema=dict(instance.data.row.schema))
+
+
+def _unread(no_block: bool) -> dict[str, Score]:
+    return {
+        "valid": Score(False, False, "no sample" if no_block else "a sample that cannot be read"),
+        "no_block": Score(no_block),
+        "unparseable": Score(not no_block),
+        "invalid_sample": Score(True),
+        "root_type_violated": Score(False),
+    }
+
+
+plugin = ConCodeEvalGeneration

@@ -1,0 +1,366 @@
+"""A results table over made-up runs of two tasks: a paper's, with five figures."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from harness.analysis.breakdown import means, rates
+from harness.analysis.cross_table import CrossTable, Row, cross_table
+from harness.analysis.macro_f1 import macro_f1
+from harness.analysis.table_cells import Cell
+from harness.analysis.table_figures import Run, TableAsked
+from harness.analysis.table_rows import told
+from harness.errors import ConfigError, RunConflict
+from harness.ports import PaperTable, TableFigure
+from harness.records import Attempt, Score
+from tests.analysis.conftest import Make
+from tests.analysis.variants import variant
+
+FORMATS = ("json", "xml", "yaml")
+SOURCE = "A paper, table 1"
+TABLES = {
+    "generation": PaperTable(
+        "representation",
+        "output",
+        (TableFigure("Gen Acc"), TableFigure("IS%", "score", "invalid")),
+        SOURCE,
+    ),
+    "validation": PaperTable(
+        "representation",
+        "output",
+        (
+            TableFigure("Val Acc"),
+            TableFigure("Answered", "answered", "correct"),
+            TableFigure("Macro-F1", "macro_f1", "correct", "label"),
+        ),
+        SOURCE,
+    ),
+}
+
+
+def generated(
+    make: Make, representation: str = "python", outputs: tuple[str, ...] = FORMATS, n: int = 6
+) -> Iterator[Attempt]:
+    for output in outputs:
+        for number in range(n):
+            invalid = number % 3 == 0
+            yield make(
+                f"{representation}/{output}/{number}",
+                not invalid and number % 2 == 0,
+                groups={"representation": representation, "output": output},
+                cluster=f"{number % 4}",
+                scores={"invalid": Score(invalid)},
+            )
+
+
+def validated(make: Make, representation: str = "python", n: int = 12) -> Iterator[Attempt]:
+    for output in FORMATS:
+        for number in range(n):
+            answered = number % 5 != 4
+            correct = answered and number % 3 != 0
+            yield make(
+                f"{representation}/{output}/{number}",
+                correct,
+                groups={
+                    "representation": representation,
+                    "output": output,
+                    "label": "yes" if number % 2 else "no",
+                },
+                cluster=f"{number % 4}",
+                scores={"correct": Score(correct)} if answered else {},
+                outcome="ok" if answered else "unparseable",
+            )
+
+
+@pytest.fixture
+def runs(make, table_of):
+    """A function that makes a run: of a task and a model, with attempts and settings."""
+
+    def run(name: str, task: str, attempts, model: str = "m", **settings: Any) -> Run:
+        told = {key.replace("__", "."): value for key, value in settings.items()}
+        base = variant(
+            name, {"t": 0.5}, settings={"model.name": model, **told}, task=task, model=model,
+            measure=None, run=name,
+        )  # fmt: skip
+        return base, table_of(attempts)
+
+    return run
+
+
+def column(found: CrossTable, figure: str, group: str | None) -> int:
+    names = [(found.figures[one.figure].name, one.group) for one in found.columns]
+    return names.index((figure, group))
+
+
+def cell(found: CrossTable, row: Row, figure: str, group: str | None = None) -> Cell:
+    told = row.cells[column(found, figure, group)]
+    assert told is not None
+    return told
+
+
+def names(found: CrossTable) -> list[tuple[str, Mapping[str, str], str]]:
+    return [(row.model, row.settings, row.group) for row in found.rows]
+
+
+def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
+    generation = runs("gen", "generation", generated(make))
+    validation = runs("val", "validation", validated(make))
+    found = cross_table([generation, validation], TABLES, TableAsked())
+    (row,) = found.rows
+    assert (row.model, row.settings, row.group) == ("m", {}, "python")
+    assert row.runs == ["gen", "val"]
+    heads = [(found.figures[one.figure].name, one.group) for one in found.columns]
+    figures = ("Gen Acc", "IS%", "Val Acc", "Answered", "Macro-F1")
+    assert heads == [(name, group) for name in figures for group in (*FORMATS, None)]
+    labels = ("representation", "output")
+    for table, name, expected in (
+        (generation[1], "Gen Acc", rates(generation[1], *labels)),
+        (generation[1], "IS%", means(generation[1], "invalid", *labels)),
+        (validation[1], "Macro-F1", macro_f1(validation[1], "correct", "label", *labels)),
+    ):
+        assert len(table)
+        for output in FORMATS:
+            one, part = cell(found, row, name, output), expected["python", output]
+            assert (one.value, one.stderr, one.ci95) == (part.mean, part.stderr, part.ci95)
+            assert (one.n, one.not_measured) == (part.n, part.without)
+    answered = cell(found, row, "Answered")
+    assert (answered.n, answered.not_measured) == (30, 6)
+    correct = sum(n % 5 != 4 and n % 3 != 0 for n in range(12)) * 3
+    assert answered.value == pytest.approx(correct / 30)
+    assert cell(found, row, "Val Acc").value == pytest.approx(correct / 36)
+    assert found.sources == [SOURCE]
+    assert found.notes == []
+
+
+def test_runs_that_fill_other_cells_share_rows_and_need_no_settings(make, runs) -> None:
+    found = cross_table(
+        [
+            runs("p", "generation", generated(make), "b", task__representation="python"),
+            runs("j", "generation", generated(make, "json"), "b", task__representation="json"),
+            runs("a", "generation", generated(make), "a", task__representation="python"),
+        ],
+        TABLES,
+        TableAsked(),
+    )
+    assert names(found) == [("b", {}, "json"), ("b", {}, "python"), ("a", {}, "python")]
+    assert any("task.representation" in note for note in found.notes)
+    assert not any("model.name" in note for note in found.notes)
+
+
+def test_settings_in_which_runs_would_collide_name_the_rows(make, runs) -> None:
+    found = cross_table(
+        [
+            runs("g0", "generation", generated(make), task__shots=0, decoding__max_tokens=9),
+            runs("g5", "generation", generated(make), task__shots=5, decoding__max_tokens=9),
+            runs("v0", "validation", validated(make), task__shots=0, decoding__max_tokens=1),
+            runs("v5", "validation", validated(make), task__shots=5, decoding__max_tokens=1),
+        ],
+        TABLES,
+        TableAsked(),
+    )
+    assert names(found) == [
+        ("m", {"task.shots": "0"}, "python"),
+        ("m", {"task.shots": "5"}, "python"),
+    ]
+    assert [row.runs for row in found.rows] == [["g0", "v0"], ["g5", "v5"]]
+    assert all(one is not None for row in found.rows for one in row.cells)
+    assert not any("task.shots" in note for note in found.notes)
+
+
+def test_a_run_has_the_row_of_its_own_value(make, runs) -> None:
+    """Validation was run without examples alone: beside five, there is none of it."""
+    found = cross_table(
+        [
+            runs("g0", "generation", generated(make), task__shots=0),
+            runs("g5", "generation", generated(make), task__shots=5),
+            runs("v0", "validation", validated(make), task__shots=0),
+        ],
+        TABLES,
+        TableAsked(),
+    )
+    zero, five = found.rows
+    assert cell(found, zero, "Val Acc").n == 36
+    assert five.cells[column(found, "Val Acc", None)] is None
+
+
+@pytest.mark.parametrize("second", [{}, {"samples": "1"}])
+def test_runs_with_the_same_settings_are_told_apart_by_name(make, runs, second) -> None:
+    found = cross_table(
+        [
+            runs("one", "generation", generated(make), samples=1),
+            runs("two", "generation", generated(make), **{"samples": 1, **second}),
+        ],
+        TABLES,
+        TableAsked(),
+    )
+    assert [row.settings for row in found.rows] == [{"run": "one"}, {"run": "two"}]
+    assert "Runs with the same settings are told apart by their names." in found.notes
+
+
+def test_runs_of_a_format_each_share_a_row_that_has_no_whole(make, runs) -> None:
+    one, two = (
+        runs(name, "generation", generated(make, outputs=(name,)), task__outputs=[name])
+        for name in ("json", "yaml")
+    )
+    found = cross_table([one, two], TABLES, TableAsked())
+    (row,) = found.rows
+    assert row.runs == ["json", "yaml"]
+    assert {head.group for head in found.columns} == {"json", "yaml"}
+    assert any("not told over all columns" in note for note in found.notes)
+
+
+def test_without_columns(make, runs) -> None:
+    found = cross_table([runs("g", "generation", generated(make))], TABLES, TableAsked(columns=""))
+    assert [one.group for one in found.columns] == [None, None]
+    (row,) = found.rows
+    assert cell(found, row, "Gen Acc").n == 18
+
+
+def test_without_rows(make, runs) -> None:
+    found = cross_table(
+        [runs("g", "generation", generated(make))], TABLES, TableAsked(rows="", columns="")
+    )
+    assert names(found) == [("m", {}, "")]
+
+
+def test_a_single_group_needs_no_whole(make, runs) -> None:
+    found = cross_table(
+        [runs("g", "generation", generated(make, outputs=("json",)))], TABLES, TableAsked()
+    )
+    assert {one.group for one in found.columns} == {"json"}
+
+
+def test_scores_and_figures_by_name(make, runs) -> None:
+    run = runs("g", "generation", generated(make))
+    found = cross_table([run], TABLES, TableAsked(scores=["IS%", "pass_rate"]))
+    assert [figure.name for figure in found.figures] == ["IS%", "pass rate"]
+    assert found.sources == [SOURCE]
+    plain = cross_table([run], TABLES, TableAsked(scores=["invalid"]))
+    assert [figure.of for figure in plain.figures] == ["score"]
+    assert plain.sources == []
+
+
+def test_a_figure_that_two_tasks_have_is_told_with_the_task(make, runs) -> None:
+    both = [runs("a", "one", generated(make)), runs("b", "two", generated(make))]
+    found = cross_table(both, {}, TableAsked(rows="representation"))
+    assert [figure.name for figure in found.figures] == ["one pass rate", "two pass rate"]
+    assert len(found.rows) == 1
+
+
+def test_what_no_run_has_is_said(make, runs) -> None:
+    def wordless() -> Iterator[Attempt]:
+        for attempt in validated(make):
+            groups = {k: v for k, v in attempt.groups.items() if k != "label"}
+            yield make(attempt.instance, attempt.passed, groups=groups)
+
+    found = cross_table([runs("v", "validation", wordless())], TABLES, TableAsked())
+    assert [figure.name for figure in found.figures] == ["Val Acc"]
+    assert found.notes == ["No run has 'Answered', 'Macro-F1'."]
+
+
+def test_no_answer_with_a_verdict_is_a_macro_f1_of_nothing(make, runs) -> None:
+    attempts = [
+        make(
+            f"{n}",
+            False,
+            outcome="refused",
+            groups={"representation": "x", "output": "json", "label": "ab"[n % 2]},
+        )
+        for n in range(4)
+    ]
+    found = cross_table([runs("v", "validation", attempts)], TABLES, TableAsked())
+    assert cell(found, found.rows[0], "Macro-F1", "json").value == 0.0
+
+
+def test_a_class_that_never_occurs_is_said(make, runs) -> None:
+    attempts = [one for one in validated(make) if one.groups["label"] == "yes"]
+    found = cross_table([runs("v", "validation", attempts)], TABLES, TableAsked())
+    assert cell(found, found.rows[0], "Macro-F1", "json").value is None
+    assert "4 cells have no Macro-F1: one of its two classes never occurs there." in found.notes
+
+
+def test_scores_that_are_no_fractions(make, runs) -> None:
+    attempts = [
+        make(f"{n}", True, groups={"g": "x"}, scores={"words": Score(float(n))}) for n in range(4)
+    ]
+    found = cross_table(
+        [runs("r", "free", attempts)], {}, TableAsked(rows="g", scores=["words", "pass_rate"])
+    )
+    assert [figure.fraction for figure in found.figures] == [False, True]
+    assert cell(found, found.rows[0], "words").value == 1.5
+
+
+def test_rounds(make, runs) -> None:
+    attempts = [
+        make(f"{n}", round_ == 2 or n == 0, round=round_, groups={"g": "x"})
+        for n in range(4)
+        for round_ in (1, 2)
+        if n or round_ == 1
+    ]
+    run = runs("r", "free", attempts)
+    for round_, value in ((None, 1.0), (2, 1.0), (1, 0.25)):
+        found = cross_table([run], {}, TableAsked(rows="g", round=round_))
+        assert cell(found, found.rows[0], "pass rate").value == value
+    with pytest.raises(ConfigError, match="has a round 3: the last one is round 2"):
+        cross_table([run], {}, TableAsked(rows="g", round=3))
+
+
+def test_marks(make, runs) -> None:
+    one, two = runs("g", "generation", generated(make)), runs("v", "validation", validated(make))
+    simulated = variant(
+        "v", {"t": 0.5}, task="validation", run="v", simulated=True, complete=False, n_planned=200
+    )
+    found = cross_table([one, (simulated, two[1])], TABLES, TableAsked())
+    assert found.rows[0].marks == ["v: SIMULATED", "v: INCOMPLETE 100 of 200"]
+    alone = cross_table([(simulated, two[1])], TABLES, TableAsked())
+    assert alone.rows[0].marks == ["SIMULATED", "INCOMPLETE 100 of 200"]
+
+
+def test_samples_in_no_row_and_runs_without_attempts_are_told(make, runs) -> None:
+    attempts = [make("a", True, groups={"g": "x"}), make("b", True, groups={"h": "y"})]
+    found = cross_table(
+        [runs("r", "free", attempts), runs("empty", "free", [])], {}, TableAsked(rows="g")
+    )
+    assert "1 samples of 'r' have no 'g', and are in no row." in found.notes
+    assert "The run 'empty' has no attempts." in found.notes
+    with pytest.raises(ConfigError, match="None of the runs has an attempt"):
+        cross_table([runs("empty", "free", [])], {}, TableAsked(rows="g"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message", "remedy"),
+    [
+        (TableAsked(), "'free' has no table of its own", "--rows: representation, output."),
+        (TableAsked(rows="outputs"), "'r' has no label 'outputs'", "Did you mean 'output'?"),
+        (TableAsked(rows="output", columns="x"), "--columns: the run 'r' has no label", "Valid"),
+        (TableAsked(rows="output", columns="output"), "has the rows already", "''"),
+        (TableAsked(rows="output", scores=["invalit"]), "no score 'invalit'", "mean 'invalid'"),
+    ],
+)
+def test_what_cannot_be_shown(make, runs, asked: TableAsked, message: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=message) as raised:
+        cross_table([runs("r", "free", generated(make))], {}, asked)
+    assert remedy in raised.value.remedy
+
+
+def test_tables_of_different_rows(make, runs) -> None:
+    tables = TABLES | {"validation": PaperTable("label", "output", (), SOURCE)}
+    both = [runs("g", "generation", generated(make)), runs("v", "validation", validated(make))]
+    with pytest.raises(ConfigError, match="different rows: representation, label"):
+        cross_table(both, tables, TableAsked())
+
+
+def test_other_data_are_refused_where_they_would_stand_side_by_side(make, runs) -> None:
+    first, second = (runs(name, "generation", generated(make), name) for name in "ab")
+    other = variant("b", {}, task="generation", run="b", fingerprint={"dataset_sha256": "other"})
+    with pytest.raises(RunConflict, match="'a' and 'b' are runs of different data sets"):
+        cross_table([first, (other, second[1])], TABLES, TableAsked())
+    elsewhere = runs("b", "generation", generated(make, "json"))[1]
+    assert len(cross_table([first, (other, elsewhere)], TABLES, TableAsked()).rows) == 2
+
+
+def test_settings_are_told_as_yaml_has_them() -> None:
+    shots = {"task.shots.n": 1, "task.shots.within": ["a", "b"], "task.shots.form": None}
+    assert told(shots, "task.shots.") == "{n: 1, within: [a, b], form: null}"
+    assert told(True) == "true"

@@ -1,0 +1,335 @@
+"""`harness run` with judges and `harness judge`, as their users run them: processes, a server."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.mock import MockServer
+from harness.mock.wire import Ask
+from tests.cli.command import begun, harness, mistake
+from tests.cli.test_run import wait_for_lines
+
+QUESTIONS = 12
+
+
+def answer(ask: Ask, _: int) -> str:
+    """Of a judge, the letters that the text has; else a text that no other question gets."""
+    if ask.model.startswith("judge"):
+        return ask.prompt.split("letters are ")[1].split(".")[0]
+    return f"It is {ask.digest}: my letters are a-b-{ask.digest[0]}."
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def server() -> Iterator[MockServer]:
+    with MockServer(answers=answer) as running:
+        yield running
+
+
+def judge(server: MockServer, name: str = "judge", **changes: Any) -> dict[str, Any]:
+    model = {"backend": "openai", "name": name, "base_url": server.base_url}
+    return {"name": "ai_parser", "model": model, **changes}
+
+
+def run_file(folder: Path, server: MockServer, *judges: dict[str, Any], **changes: Any) -> Path:
+    content = {
+        "task": {"name": "last_letter", "n": QUESTIONS},
+        "model": {"backend": "openai", "name": "model", "base_url": server.base_url},
+        "decoding": {"max_tokens": 100},
+        "judges": list(judges),
+        **changes,
+    }
+    path = folder / "letters.yaml"
+    path.write_text(json.dumps(content))  # JSON is YAML
+    return path
+
+
+def lines(runs: Path, file: str, name: str = "letters") -> list[dict[str, Any]]:
+    path = runs / name / file
+    return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+
+
+def metrics(runs: Path, name: str = "letters") -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode((runs / name / "metrics.json").read_bytes())
+    return found
+
+
+def keys(found: list[dict[str, Any]]) -> set[tuple[str, str, int, int]]:
+    return {(j["judge"], j["instance"], j["sample"], j["round"]) for j in found}
+
+
+def test_two_judges_score_every_answer_beside_the_rules(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    second = judge(server, "judge-2", prompt="Read {text}, please.") | {"as": "second"}
+    file = run_file(tmp_path, server, judge(server), second)
+    ended = harness("run", file)
+    assert ended.returncode == 0, ended.stderr
+    said = lines(runs, "judgements.jsonl")
+    assert len(said) == len(keys(said)) == 2 * QUESTIONS
+    assert {line["outcome"] for line in lines(runs, "attempts.jsonl")} == {"unparseable"}
+    assert all(line["replies"] == ["a-b-" + line["replies"][0][-1]] for line in said)
+    found = metrics(runs)
+    assert found["overall"]["pass_rate"] == 0
+    assert {"ai_parser.correct", "second.correct"} <= found["scores"].keys()
+    assert found["scores"]["second.correct"]["n"] == QUESTIONS
+    asked = server.stats().requests
+    assert asked == 3 * QUESTIONS
+    assert harness("run", file).returncode == 0
+    assert server.stats().requests == asked, "nothing is owed"
+    shown = harness("show", "letters", "--instance", said[0]["instance"]).stdout
+    assert "second.correct: " in shown
+    assert "judge ai_parser:" in shown
+    scored = harness("score", "letters")
+    assert scored.returncode == 0, scored.stdout
+    assert len(lines(runs, "judgements.jsonl")) == 2 * QUESTIONS
+    assert harness("show", "letters").returncode == 0
+
+
+def test_other_judges_make_another_run(runs: Path, server: MockServer, tmp_path: Path) -> None:
+    assert harness("run", run_file(tmp_path, server, judge(server))).returncode == 0
+    for judges, named in {
+        (): "judges",
+        (("max_tokens", 7),): "judges.ai_parser.max_tokens",
+        (("as", "other"),): "judges.ai_parser, judges.other",
+    }.items():
+        now = [judge(server, **dict(judges))] if judges else []
+        assert named in mistake(harness("run", run_file(tmp_path, server, *now)))
+    limited = judge(server, limits={"concurrency": 2})
+    assert harness("run", run_file(tmp_path, server, limited)).returncode == 0
+
+
+def test_a_task_that_scores_no_reading_is_refused_before_any_call(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    file = run_file(tmp_path, server, judge(server), task={"name": "collie", "dataset": "builtin"})
+    said = mistake(harness("run", file))
+    assert "judges.ai_parser" in said
+    assert "cannot score an answer" in said
+    unknown = run_file(tmp_path, server, judge(server) | {"name": "ai_parse"})
+    assert "Did you mean 'ai_parser'?" in mistake(harness("run", unknown))
+    assert server.stats().requests == 0
+    assert not runs.exists()
+
+
+def test_the_dry_run_asks_no_judge(runs: Path, server: MockServer, tmp_path: Path) -> None:
+    ended = harness("run", run_file(tmp_path, server, judge(server)), "--dry-run")
+    assert ended.returncode == 0, ended.stderr
+    assert server.stats().requests == 0
+
+
+def test_failed_judgements_are_told_and_made_by_the_next_run(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    with MockServer(answers=answer, faults={"400": 0.5}) as broken:
+        file = run_file(tmp_path, server, judge(broken))
+        ended = harness("run", file)
+        failed = [one for one in lines(runs, "judgements.jsonl") if one["outcome"] == "error"]
+        assert 0 < len(failed) < QUESTIONS
+        assert f"{len(failed)} judgements failed" in ended.stderr
+        assert metrics(runs)["scores"]["ai_parser.correct"]["n"] == QUESTIONS - len(failed)
+        broken.change(faults={})
+        asked = broken.stats().requests
+        assert harness("run", file).returncode == 0
+        assert broken.stats().requests == asked + len(failed)
+    assert metrics(runs)["scores"]["ai_parser.correct"]["n"] == QUESTIONS
+    assert len(lines(runs, "judgements.jsonl")) == QUESTIONS + len(failed)
+
+
+def test_kill_9_among_judgements_pays_none_twice_and_judges_none_twice(
+    runs: Path, tmp_path: Path
+) -> None:
+    """Kills at random moments of 400 answers and 800 judgements, then to the end."""
+    chance, n = random.Random(1), 400
+    with MockServer(answers=answer, latency=0.01) as server:
+        file = run_file(
+            tmp_path, server, judge(server), judge(server, "judge-2") | {"as": "second"},
+            task={"name": "last_letter", "n": n}, limits={"concurrency": 8},
+        )  # fmt: skip
+        judgements = runs / "letters" / "judgements.jsonl"
+        recorded: set[str] = set()
+        for kill in range(5):
+            process = begun("run", file)
+            wait_for_lines(judgements, 130 * kill + chance.randrange(1, 130))
+            time.sleep(chance.random() / 20)
+            process.kill()
+            process.communicate()
+            there = [line for line in judgements.read_bytes().splitlines(keepends=True)
+                     if line.endswith(b"\n")]  # fmt: skip
+            calls = {one for line in there for one in msgspec.json.decode(line)["call_ids"]}
+            assert recorded <= calls
+            recorded = calls
+            assert harness("show", "letters").returncode == 0
+        assert harness("run", file).returncode == 0
+        asked = server.bodies()
+        again = sum(count.requests - 1 for count in asked.values())
+        said = lines(runs, "judgements.jsonl")
+        assert len(said) == len(keys(said)) == 2 * n, "none judged twice"
+        attempts = lines(runs, "attempts.jsonl")
+        assert len(attempts) == n
+        # Only what was on the way with a kill, or not committed yet, was asked for again.
+        assert again <= 5 * (8 + 8 + 8 + 25)
+        texts = {(a["instance"], a["text"]) for a in attempts}
+        assert len(texts) == n
+    assert metrics(runs)["scores"]["second.correct"]["n"] == n
+
+
+def test_the_judge_server_never_sees_a_recorded_request_again(runs: Path, tmp_path: Path) -> None:
+    """Killed while only judgements are left, the judge is asked for the missing ones alone."""
+    with MockServer(answers=answer) as server, MockServer(answers=answer, latency=0.05) as slow:
+        file = run_file(tmp_path, server, judge(slow, limits={"concurrency": 2}))
+        process = begun("run", file)
+        wait_for_lines(runs / "letters" / "judgements.jsonl", 4)
+        process.kill()
+        process.communicate()
+        before = server.stats().requests
+        done = len(lines(runs, "judgements.jsonl"))
+        assert 4 <= done < QUESTIONS
+        assert harness("run", file).returncode == 0
+        assert server.stats().requests == before == QUESTIONS
+        bodies = slow.bodies().values()
+        assert len(bodies) == QUESTIONS
+        assert sum(body.requests - 1 for body in bodies) <= 2, "those in flight alone"
+        assert len(keys(lines(runs, "judgements.jsonl"))) == QUESTIONS
+
+
+def test_the_budget_counts_the_calls_of_judges(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    section = judge(server)
+    section["model"]["price"] = {"input": 0, "output": 1000}  # $0.20 at most for 200 tokens
+    model = {"backend": "openai", "name": "model", "base_url": server.base_url,
+             "price": {"input": 0, "output": 0}}  # fmt: skip
+    file = run_file(tmp_path, server, section, model=model, budget={"usd": 0.21})
+    ended = harness("run", file)
+    assert ended.returncode == 3, ended.stderr
+    spent = sum(line["cost_usd"] for line in lines(runs, "judgements.jsonl"))
+    assert 0 < spent <= 0.21
+    assert metrics(runs)["cost_usd"] == pytest.approx(spent)
+    richer = run_file(tmp_path, server, section, model=model, budget={"usd": 5})
+    assert harness("run", richer).returncode == 0
+    assert len(keys(lines(runs, "judgements.jsonl"))) == QUESTIONS
+    del section["model"]["price"]
+    unpriced = run_file(tmp_path, server, section, model=model, budget={"usd": 5})
+    assert "judges.ai_parser.model.price" in mistake(harness("run", unpriced, "--fresh"))
+
+
+def test_no_file_holds_a_judges_secret(runs: Path, tmp_path: Path) -> None:
+    key = "sk-very-secret"
+    with MockServer(answers=answer) as server, MockServer(answers=answer, api_key=key) as locked:
+        section = judge(locked)
+        section["model"]["api_key_env"] = "JUDGE_KEY"
+        file = run_file(tmp_path, server, section)
+        ended = harness("run", file, env=os.environ | {"JUDGE_KEY": key})
+        assert ended.returncode == 0, ended.stderr
+        refused = harness(
+            "run",
+            file,
+            "--fresh",
+            "-o",
+            "task.seed=1",
+            env=os.environ | {"JUDGE_KEY": "sk-other-key"},
+        )
+        assert refused.returncode == 1
+        written = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert (runs / "letters" / "judgements.jsonl") in written
+        for path in written:
+            assert key.encode() not in path.read_bytes()
+            assert b"sk-other-key" not in path.read_bytes()
+        assert "sk-other-key" not in refused.stderr
+
+
+def test_a_finished_run_is_judged_by_another_judge_once(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    assert harness("run", run_file(tmp_path, server)).returncode == 0
+    before = (runs / "letters" / "attempts.jsonl").read_bytes()
+    rate = metrics(runs)["overall"]
+    asked = server.stats().requests
+    file = tmp_path / "judge.yaml"
+    file.write_text(json.dumps(judge(server) | {"as": "later"}))
+    ended = harness("judge", "letters", "--judge", file)
+    assert ended.returncode == 0, ended.stderr
+    assert f"later: {QUESTIONS} answers judged" in ended.stderr
+    assert metrics(runs)["scores"]["later.correct"]["n"] == QUESTIONS
+    assert server.stats().requests == asked + QUESTIONS
+    again = harness("judge", "letters", "--judge", file)
+    assert again.returncode == 0, again.stderr
+    assert harness("judge", "letters", "--judge", "later").returncode == 0, "by its name, too"
+    assert server.stats().requests == asked + QUESTIONS, "no request"
+    assert len(lines(runs, "judgements.jsonl")) == QUESTIONS
+    assert (runs / "letters" / "attempts.jsonl").read_bytes() == before
+    assert metrics(runs)["overall"] == rate
+    assert harness("run", run_file(tmp_path, server)).returncode == 0, "the run is the same"
+    assert metrics(runs)["scores"]["later.correct"]["n"] == QUESTIONS
+
+    file.write_text(json.dumps(judge(server, "judge-9", max_tokens=9) | {"as": "later"}))
+    said = mistake(harness("judge", "letters", "--judge", file))
+    assert "max_tokens, model.name" in said
+    assert "as: NAME" in said
+
+
+def test_more_samples_are_judged_by_the_later_judge_when_it_is_asked_again(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    assert harness("run", run_file(tmp_path, server)).returncode == 0
+    file = tmp_path / "judge.yaml"
+    file.write_text(json.dumps(judge(server)))
+    assert harness("judge", "letters", "--judge", file).returncode == 0
+    assert harness("run", run_file(tmp_path, server, samples=2)).returncode == 0
+    assert len(lines(runs, "judgements.jsonl")) == QUESTIONS
+    assert harness("judge", "letters", "--judge", file).returncode == 0
+    assert len(keys(lines(runs, "judgements.jsonl"))) == 2 * QUESTIONS
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("name: ai_parser", "model is missing"),
+        ("[1]", "is no judge"),
+        ("name: ai_parser\nmodel: {backend: opnai}", "Did you mean 'openai'?"),
+        ("name: ai_parser\nmodel: {backend: simulated}", "is simulated, and the run"),
+        ("name: ai_parser\nmodel: {backend: openai, name: m}\nshots: 1", "no option 'shots'"),
+    ],
+)
+def test_a_judge_that_cannot_be_is_refused(
+    content: str, said: str, runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    assert harness("run", run_file(tmp_path, server), "--limit", "1").returncode == 0
+    file = tmp_path / "judge.yaml"
+    file.write_text(content)
+    assert said in mistake(harness("judge", "letters", "--judge", file))
+    assert not (runs / "letters" / "judges.json").exists()
+    assert "has had no judge 'other'" in mistake(harness("judge", "letters", "--judge", "other"))
+
+
+def test_a_later_judge_keeps_to_a_budget_and_goes_on(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    assert harness("run", run_file(tmp_path, server)).returncode == 0
+    section = judge(server)
+    section["model"]["price"] = {"input": 0, "output": 1000}
+    file = tmp_path / "judge.yaml"
+    file.write_text(json.dumps(section))
+    ended = harness("judge", "letters", "--judge", file, "--budget", "0.21")
+    assert ended.returncode == 3, ended.stderr
+    assert "Raise --budget." in ended.stderr
+    judged = len(lines(runs, "judgements.jsonl"))
+    assert 0 < judged < QUESTIONS
+    assert harness("judge", "letters", "--judge", file, "--budget", "9").returncode == 0
+    assert len(keys(lines(runs, "judgements.jsonl"))) == QUESTIONS
+    assert all(body.requests == 1 for body in server.bodies().values())

@@ -1,0 +1,118 @@
+"""`harness table`: runs as a paper's table, and what it must refuse."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from harness.plugins import kind
+from tests.cli.command import harness, mistake
+
+RUN = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")
+
+
+def on(runs: Path, **more: str) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs)} | more
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Simulated runs: a weak and a strong one, and the variants of a file."""
+    runs = tmp_path_factory.mktemp("runs")
+    variants = "variants={zero: {}, taught: {rounds.max: 3}}"
+    for name, option in (
+        ("weak", "model.accuracy=0.2"),
+        ("strong", "model.accuracy=0.9"),
+        ("both", variants),
+    ):
+        ended = harness(*RUN, name, "-o", option, env=on(runs))
+        assert ended.returncode == 0, ended.stderr
+    return runs
+
+
+def shown(runs: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    ended = harness("table", *arguments, env=on(runs, **more))
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def test_two_runs(quick: Path) -> None:
+    printed = shown(quick, "weak", "strong", "--rows", "structure", COLUMNS="80").stdout
+    lines = printed.splitlines()
+    assert lines[2].split() == ["structure", "pass", "rate"]
+    assert [line.strip() for line in lines if "accuracy=" in line] == [
+        "model.accuracy=0.2",
+        "model.accuracy=0.9",
+    ]
+    assert sum(line.strip() == "SIMULATED" for line in lines) == 2
+    assert sum(line.startswith("  word01") for line in lines) == 2
+
+
+def test_the_figures_are_those_of_the_run(quick: Path) -> None:
+    found = json.loads(shown(quick, "weak", "--rows", "", "--format", "json").stdout)
+    metrics = json.loads((quick / "weak" / "metrics.json").read_text())["overall"]
+    (row,) = found["rows"]
+    (cell,) = row["cells"]
+    assert (cell["value"], cell["stderr"]) == (metrics["pass_rate"], metrics["stderr"])
+    assert (cell["n"], cell["ci95"]) == (metrics["n"], metrics["ci95"])
+    assert row["marks"] == ["SIMULATED"]
+
+
+def test_a_file_s_name_means_its_variants(quick: Path) -> None:
+    told = shown(quick, "both", "--rows", "structure", "--format", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(told)))
+    assert {row["settings"] for row in rows} == {"rounds.max=2", "rounds.max=3"}
+    assert {row["runs"] for row in rows} == {"both.zero", "both.taught"}
+
+
+def test_other_formats(quick: Path) -> None:
+    runs = ("weak", "strong", "--rows", "structure", "--columns", "source")
+    markdown = shown(quick, *runs, "--format", "markdown").stdout
+    assert "| simulated (SIMULATED) | 0.2 | word01 |" in markdown
+    assert r"\begin{tabular}{lllr}" in shown(quick, *runs, "--format", "latex").stdout
+    scores = ("--score", "pass_rate", "--score", "constraints", "--round", "1")
+    found = json.loads(shown(quick, *runs, *scores, "--format", "json").stdout)
+    assert [figure["name"] for figure in found["figures"]] == ["pass rate", "constraints"]
+    assert found["round"] == 1
+
+
+def test_a_paper_s_table(tmp_path: Path) -> None:
+    """Generation and validation share a row; the figures are those that the tasks declare."""
+    names = ("concodeeval_generation", "concodeeval_validation")
+    for name in names:
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(f"task: {{name: {name}}}\nmodel: {{backend: simulated, accuracy: 0.6}}\n")
+        assert harness("run", file, "--limit", "60", env=on(tmp_path)).returncode == 0
+    found = json.loads(shown(tmp_path, *names, "--format", "json").stdout)
+    tables = [kind("tasks").load(name).table for name in names]  # type: ignore[attr-defined]
+    declared = [figure.name for table in tables for figure in table.figures]
+    assert [figure["name"] for figure in found["figures"]] == declared
+    (row,) = found["rows"]
+    assert row["runs"] == list(names)
+    assert all(cell is not None for cell in row["cells"])
+    assert {column["group"] for column in found["columns"]} == {"json", "xml", "yaml", None}
+    lines = shown(tmp_path, *names, COLUMNS="60").stdout.splitlines()
+    assert all(cell_len(line) <= 60 for line in lines)
+    assert "…" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("weak", "strong"), "Name it with --rows: structure, source."),
+        (("weak", "--rows", "structur"), "Did you mean 'structure'?"),
+        (("weak", "--rows", "structure", "--columns", "x"), "--columns: the run 'weak' has no"),
+        (("weak", "--rows", "", "--score", "constraint"), "Did you mean 'constraints'?"),
+        (("weak", "--rows", "", "--round", "9"), "None of the runs has a round 9"),
+        (("weak", "--format", "html"), "There is no format 'html'"),
+        (("wek", "--rows", ""), "There is no run 'wek'"),
+        (("weak", "weak"), "'weak' is named twice"),
+    ],
+)
+def test_mistakes(quick: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert message in mistake(harness("table", *arguments, env=on(quick)))

@@ -1,0 +1,57 @@
+"""Which constraints are broken, and where they and what breaks them stand."""
+
+import pytest
+
+from harness.scoring.validators import Format, Mode, read, render, validator
+from harness.tasks.concodeeval.positions import Constraints, constraints_met, sample_third
+from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation
+from harness.tasks.concodeeval.representations import render as rendered
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "number", "minimum": 3},
+        "b": {"type": "array", "contains": {"type": "string"}, "minContains": 2},
+        "c": {"type": "string", "maxLength": 4},
+    },
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+def test_each_constraint_has_a_third_that_its_text_bears_out(
+    representation: Representation,
+) -> None:
+    found = Constraints.of(SCHEMA, representation, "corrected")
+    assert set(found.kinds) == {
+        *("/type", "/required", "/additionalProperties", "/properties/a/type"),
+        *("/properties/a/minimum", "/properties/b/type", "/properties/b/contains"),
+        *("/properties/b/contains/type", "/properties/b/minContains", "/properties/c/type"),
+        "/properties/c/maxLength",
+    }
+    assert found.thirds.keys() == found.kinds.keys()
+    text = rendered(SCHEMA, representation)
+    words = {"python": "max_length", "natural_language": "Maximum length"}
+    offset = text.index(words.get(representation, "maxLength"))
+    expected = ("first", "middle", "last")[3 * offset // len(text)]
+    assert found.thirds["/properties/c/maxLength"] == expected
+
+
+@pytest.mark.parametrize("mode", ["strict", "paper"])
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_what_is_broken_is_told_once_and_the_rest_is_kept(output: Format, mode: Mode) -> None:
+    value = {"a": 1, "b": ["x", "y"], "c": "abcdef", "d": None}
+    text = render(value, output)
+    constraints = Constraints.of(SCHEMA, "json", "corrected")
+    violations = validator(SCHEMA, mode=mode).violations(read(text, output, mode=mode))
+    told = constraints_met(constraints, violations, text, output, mode)
+    assert len(told) == len(constraints.kinds)
+    broken = {one["kind"]: one["groups"]["output_third"] for one in told if not one["passed"]}
+    assert broken == {"minimum": "first", "maxLength": "last", "additionalProperties": "whole"}
+
+
+def test_a_place_that_is_not_in_the_sample_is_unknown() -> None:
+    assert sample_third("[1, 2]", "json", "/7", "strict") == "unknown"
+    assert sample_third("[1, 2]", "json", "", "strict") == "whole"
+    assert sample_third("<a><b>1</b><b2>1</b2><c>2</c></a>", "xml", "/c", "strict") == "last"

@@ -1,0 +1,149 @@
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.build.concodeeval import build
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
+from harness.plugins import kind
+from harness.records import Reply
+from harness.schedule.assessment import assess
+from harness.schedule.mistakes import Kind, kinds
+from harness.tasks.concodeeval.data import BUILTIN
+from harness.tasks.concodeeval_validation import ConCodeEvalValidation
+
+NOWHERE = DataFolder(Path("nowhere"))
+
+
+def task(**options: Any) -> ConCodeEvalValidation:
+    built: ConCodeEvalValidation = kind("tasks").build(
+        "concodeeval_validation", options, data=NOWHERE
+    )
+    return built
+
+
+@pytest.mark.parametrize("mode", ["strict", "paper"])
+def test_gold_passes_and_the_other_answer_fails(mode: str) -> None:
+    built = task(mode=mode)
+    labels: Counter[str] = Counter()
+    for instance in built.instances():
+        gold = built.gold(instance)
+        other = {"yes": "No", "no": "Yes"}[gold]
+        assert assess(built, instance, Reply(gold, "stop")).passed is True
+        wrong = assess(built, instance, Reply(f"{other}.", "stop"))
+        assert wrong.passed is False
+        labels[gold] += 1
+        assert instance.groups["label"] == gold
+        assert ("keyword" in instance.groups) == (gold == "no")
+    rows = [json.loads(line) for line in (BUILTIN / "validation.jsonl").read_text().splitlines()]
+    label = "label" if mode == "strict" else "paper_label"
+    assert labels == {name: 3 * n for name, n in Counter(row[label] for row in rows).items()}
+
+
+def test_the_groups_of_an_invalid_sample_tell_what_it_breaks_and_where() -> None:
+    rows = [json.loads(line) for line in (BUILTIN / "validation.jsonl").read_text().splitlines()]
+    expected = {row["id"]: row for row in rows}
+    thirds = set()
+    for instance in task(representation="python").instances():
+        row = expected[instance.id.rpartition("/")[0]]
+        assert instance.groups.get("keyword") == row["keyword"]
+        if row["keyword"]:
+            assert instance.groups["schema_third"] in ("first", "middle", "last")
+            assert (instance.groups["sample_third"] == "whole") == (row["path"] == "")
+            thirds.add(instance.groups["sample_third"])
+    assert {"whole", "first", "middle", "last"} == thirds
+
+
+def test_a_wrong_answer_is_a_mistake_of_the_keyword_that_was_overlooked() -> None:
+    built = task(outputs=["json"])
+    instances = list(built.instances())
+    invalid = next(one for one in instances if one.groups.get("keyword") == "multipleOf")
+    valid = next(one for one in instances if one.data.label == "yes")
+    said_yes = built.score(invalid, "yes")["correct"]
+    assert "is no multiple of" in said_yes.reason
+    assert said_yes.details["keywords"] == {"multipleOf": 1}
+    assert built.score(valid, "no")["correct"].details["keywords"] == {"valid": 1}
+    assert Kind("correct", "multipleOf") in kinds(_attempt(said_yes))
+
+
+def _attempt(score: Any) -> Any:
+    from harness.records import Attempt
+
+    return Attempt(
+        1, "a", 0, 1, {}, "c", {}, "ok", 0.0, 0.0, passed=False, scores={"correct": score}
+    )
+
+
+def test_a_non_answer_is_unparseable_and_wrong() -> None:
+    built = task(outputs=["json"])
+    instance = next(built.instances())
+    with pytest.raises(Unparseable):
+        built.score(instance, "Perhaps.")
+    found = assess(built, instance, Reply("Perhaps.", "stop"))
+    assert (found.outcome, found.passed, found.scores) == ("unparseable", False, {})
+
+
+def test_the_prompts(data_dir: Path) -> None:
+    built = task(representation="yaml", outputs=["json"])
+    [message] = built.messages(next(built.instances()), ())
+    assert message.content == (
+        "Here is a schema, written in YAML:\n\n<schema>\nmultipleOf: 8.48\ntype: number\n</schema>"
+        "\n\nHere is a sample, written in JSON:\n\n<sample>\n110.24\n</sample>\n\nDoes the sample "
+        "obey every constraint of the schema? Answer yes or no, and nothing else."
+    )
+    recorded = json.loads((data_dir / "concodeeval/prompts.json").read_text("utf-8"))
+    built = task(representation="yaml", outputs=["json"], prompt="paper")
+    first, *others = built.instances()
+    system, user = built.messages(first, ())
+    filled = recorded["Task_2_inference.py:prompt"].format(
+        input_repr="YAML", output_repr="JSON", sample=first.data.sample, schema=first.data.text
+    )
+    assert f"\n{system.content}\n<|eot_id|>" in filled
+    assert f"<|end_header_id|>\n\n{user.content}\n<|eot_id|>" in filled
+    few = built.messages(first, others[3:5])[0].content
+    assert few.endswith(user.content)
+    answers = "".join(f"Answer:\n```\n{one.data.label}\n```\n\nQuestion:" for one in others[3:4])
+    assert answers in few
+
+
+def test_a_shot_of_the_same_schema_gives_the_answer_away() -> None:
+    built = task()
+    by_schema: dict[str, list[Any]] = {}
+    for instance in built.instances():
+        by_schema.setdefault(instance.data.row.id, []).append(instance)
+    (first, *same), other, *_ = by_schema.values()
+    assert all(built.gives_away(first, one) for one in same)
+    assert not any(built.gives_away(first, one) for one in other)
+
+
+def test_a_benchmark_of_ones_own(tmp_path: Path) -> None:
+    build(7, tmp_path / "mine")
+    built = task(dataset=str(tmp_path / "mine"), outputs=["json"])
+    instances = list(built.instances())
+    assert len(instances) == 3076
+    assert Counter(one.data.label for one in instances)["no"] == round(0.45 * 3076)
+    lines = (tmp_path / "mine/validation.jsonl").read_text().splitlines()
+    row = json.loads(lines[0])
+    row["label"] = {"yes": "no", "no": "yes"}[row["label"]]
+    (tmp_path / "mine/validation.jsonl").write_text("\n".join([json.dumps(row), *lines[1:]]))
+    with pytest.raises(DataInvalid, match="its schema says otherwise"):
+        list(task(dataset=str(tmp_path / "mine")).instances())
+    (tmp_path / "mine/validation.jsonl").unlink()
+    with pytest.raises(DataMissing, match="has no validation"):
+        task(dataset=str(tmp_path / "mine"))
+
+
+def test_schemas_without_samples_are_for_the_other_task(tmp_path: Path) -> None:
+    path = tmp_path / "schemas.jsonl"
+    path.write_text('{"id": "a", "schema": {}}\n')
+    with pytest.raises(ConfigError, match="no samples to be judged"):
+        task(dataset=str(path))
+
+
+def test_decoding_may_be_held_to_yes_and_no() -> None:
+    built = task()
+    assert built.constraint_kind == "choices"
+    assert built.constraint(next(built.instances())).choices == ("yes", "no")
