@@ -138,6 +138,14 @@ class Guarded(Protocol[D]):
         ...
 
 
+class Erring(Protocol[D]):
+    """A task that knows how its answers go wrong, so that simulated runs are like real ones."""
+
+    def wrong(self, instance: Instance[D]) -> str | None:
+        """An answer that does not pass, as a model might give it; None where none is known."""
+        ...
+
+
 class Constraining(Protocol[D]):
     """A task that knows what form its answers have: for ``decoding: {constraint: task}``."""
 

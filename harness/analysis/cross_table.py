@@ -20,7 +20,14 @@ from msgspec import Struct
 from harness.analysis.comparable import Variant, differing
 from harness.analysis.table_cells import Cell, Filled, fill
 from harness.analysis.table_figures import Chosen, Run, TableAsked, chosen
-from harness.analysis.table_rows import Filling, Place, Telling, refuse_other_data, telling
+from harness.analysis.table_rows import (
+    Filling,
+    Place,
+    Telling,
+    refuse_other_data,
+    short,
+    telling,
+)
 from harness.errors import ConfigError
 from harness.ports import PaperTable
 
@@ -242,7 +249,7 @@ def _notes(
         untold = {  # what the rows say already is no news
             key: value
             for key, value in variant.settings.items()
-            if key not in ("model.name", *tells.settings)
+            if key not in ("model.name", *map(short, tells.settings))
         }
         by_task.setdefault(variant.metrics.task, []).append(replace(variant, settings=untold))
     for variants in by_task.values():

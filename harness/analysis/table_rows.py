@@ -7,7 +7,7 @@ named by its own value of each such setting, whichever task it is of. Runs that 
 same cell and have the same settings are told apart by their names.
 
 >>> telling([zero_shot, five_shots])  # doctest: +SKIP
-Telling(settings=('task.shots',), runs=False)
+Telling(settings=('task.shots.n',), runs=False)
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 
 from harness.analysis.comparable import Variant, changed, refuse_incomparable
 from harness.errors import RunConflict
+
+SHOTS = "task.shots"
 
 Place = tuple[str, str, str, str | None]
 """Task, figure, group of the rows, group of the columns (None over all of them)."""
@@ -46,8 +48,7 @@ class Telling:
 
     def of(self, filling: Filling) -> dict[str, str]:
         """What names a run's rows beside the model."""
-        values = filling.variant.settings
-        named = {key: told(values.get(key), f"{key}.") for key in self.settings}
+        named = {key: told(_value(filling.variant, key), f"{key}.") for key in self.settings}
         return named | ({"run": filling.variant.name} if self.runs else {})
 
 
@@ -58,17 +59,43 @@ def telling(fillings: Sequence[Filling]) -> Telling:
     for one, other in combinations(fillings, 2):
         if one.model == other.model and not one.places.isdisjoint(other.places):
             differing = [
-                key for key in changed(one.variant, other.variant) if _tells(key, one, other)
+                part
+                for key in changed(one.variant, other.variant)
+                for part in _parts(key, one.variant, other.variant)
+                if told(_value(one.variant, part)) != told(_value(other.variant, part))
             ]
             keys |= set(differing)
             runs = runs or not differing
     return Telling(tuple(sorted(keys)), runs)
 
 
-def _tells(key: str, one: Filling, other: Filling) -> bool:
-    """Whether a reader can tell the runs apart by it: 1 and "1" look alike."""
-    first, second = (run.variant.settings.get(key) for run in (one, other))
-    return told(first) != told(second)
+def _parts(key: str, one: Variant, other: Variant) -> list[str]:
+    """A setting by its own keys, where both runs have some of them and these tell them apart.
+
+    Zero-shot runs have a number where the others have a section: three shots differ from none
+    in how many they are, whatever the section says besides.
+    """
+    ours, theirs = (_section(key, run) for run in (one, other))
+    parts = [part for part in ours if part in theirs and told(ours[part]) != told(theirs[part])]
+    return sorted(parts) or [key]
+
+
+def _section(key: str, run: Variant) -> dict[str, Any]:
+    found = run.settings.get(key)
+    if isinstance(found, dict):
+        return found
+    return {f"{key}.n": found} if key == SHOTS and isinstance(found, int) else {}
+
+
+def _value(run: Variant, key: str) -> Any:
+    """A setting, or one of its own keys (``task.shots.n``)."""
+    section = short(key)
+    return run.settings.get(key) if key == section else _section(section, run).get(key)
+
+
+def short(key: str) -> str:
+    """The setting that a key is of: its first two parts."""
+    return ".".join(key.split(".")[:2])
 
 
 def refuse_other_data(fillings: Sequence[Filling], rows: str) -> None:

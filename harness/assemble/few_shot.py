@@ -68,6 +68,12 @@ def _earlier(
             f"task.shots.run: the run {name!r} has no attempts yet.", "Let it make some first."
         )
     manifest = earlier.read_manifest()
+    if manifest.get("simulated") and run.model.backend != "simulated":
+        raise ConfigError(
+            f"task.shots.run: the answers of the run {name!r} are made up (SIMULATED), and so are "
+            "its errors.",
+            "Name a run of a real model.",
+        )
     before: dict[str, str] = {"task": manifest["task"], **manifest["fingerprint"]}
     now = {"task": run.task.name, **task.fingerprint()}
     for key in ("task", *sorted(key for key in now if key.startswith("dataset"))):

@@ -20,11 +20,11 @@ from harness.config.run_file import (
 )
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataInvalid
 from harness.middleware.limits.rate_limits import RateLimits, Unit
 from harness.plugins import kind
 from harness.ports import CONSTRAINTS, Backend, Task
-from harness.records import Allowance, Call, DecodingConstraint, Request
+from harness.records import Allowance, Call, DecodingConstraint, Instance, Request
 
 FREE = Price(input=0, output=0)
 
@@ -137,7 +137,8 @@ def build_model(
         section.options,
         secret=secret,
         read=lambda name: read_jsonl(data.file(name)),
-        gold=_Golds(task),
+        gold=_Answers(task, task.gold),
+        wrong=_Answers(task, getattr(task, "wrong", lambda _: None)),
         reply=reply,
         concurrency=limits.concurrency,
         timeout_s=limits.timeout_s,
@@ -172,17 +173,17 @@ def _host(backend: Backend) -> str:
     return urlsplit(backend.endpoint).hostname or ""
 
 
-class _Golds:
-    """Gold answers by instance id; the task is read when the first is asked for."""
+class _Answers:
+    """Answers by instance id; the task is read when the first is asked for."""
 
-    def __init__(self, task: Task[Any]) -> None:
-        self._task = task
-        self._golds: dict[str, str | None] | None = None
+    def __init__(self, task: Task[Any], of: Callable[[Instance[Any]], str | None]) -> None:
+        self._task, self._of = task, of
+        self._found: dict[str, str | None] | None = None
 
     def __call__(self, instance: str) -> str | None:
-        if self._golds is None:
-            self._golds = {item.id: self._task.gold(item) for item in self._task.instances()}
-        return self._golds.get(instance)
+        if self._found is None:
+            self._found = {item.id: self._of(item) for item in self._task.instances()}
+        return self._found.get(instance)
 
 
 def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
@@ -230,7 +231,10 @@ def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     constraint = run.decoding.constraint
     if constraint is None:
         return
-    wanted: str | None = constraint.kind if isinstance(constraint, DecodingConstraint) else None
+    wanted: str | None = None
+    if isinstance(constraint, DecodingConstraint):
+        wanted = constraint.kind
+        _refuse_broken(constraint)
     if constraint == "task":
         wanted = getattr(task, "constraint_kind", None)
         if wanted is None:
@@ -245,6 +249,28 @@ def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
             f"(here: {backend.endpoint or 'offline'}; it takes {taken}).",
             "Name the server with model.preset where it can: docs/providers.md says which do.",
         )
+
+
+def _refuse_broken(constraint: DecodingConstraint) -> None:
+    """Refuse what no server could take: a schema or an expression that is none."""
+    if constraint.json_schema is not None:
+        from harness.scoring.validators import validator
+
+        try:
+            validator(constraint.json_schema)
+        except DataInvalid as error:
+            raise ConfigError(
+                f"decoding.constraint.json_schema: {error.message}", error.remedy
+            ) from None
+    if constraint.regex is not None:
+        import regex
+
+        try:
+            regex.compile(constraint.regex)
+        except regex.error as error:
+            raise ConfigError(
+                f"decoding.constraint.regex is no regular expression: {error}.", "Mend it."
+            ) from None
 
 
 def refuse_unpriced(models: Sequence[Model], prices: Prices) -> None:

@@ -23,7 +23,7 @@ class SimulatedBackend:
     accuracy: probability that the first answer is the gold.
     gain: how much of the missing accuracy each round of feedback adds.
     latency_s: mean seconds an answer takes (exponentially distributed).
-    gold: gives an instance's gold answer by its id.
+    gold, wrong: give an instance's gold answer by its id, and one that does not pass.
     reply: of a judge's model, what a good one replies to a request; it takes the gold's place.
     """
 
@@ -38,6 +38,7 @@ class SimulatedBackend:
         latency_s: float = 0.0,
         *,
         gold: Callable[[str], str | None],
+        wrong: Callable[[str], str | None] = lambda _: None,
         reply: Callable[[Request], str] | None = None,
     ) -> None:
         for name, value in {"accuracy": accuracy, "gain": gain}.items():
@@ -49,6 +50,7 @@ class SimulatedBackend:
         self._gain = gain
         self._latency_s = latency_s
         self._gold = gold
+        self._wrong = wrong
         self._reply = reply
 
     async def generate(self, request: Request) -> Reply:
@@ -60,7 +62,10 @@ class SimulatedBackend:
         chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
         right = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
         gold = self._reply(request) if self._reply is not None else self._gold(origin.instance)
-        text = gold if gold is not None and chance.random() < right else WRONG_ANSWER
+        text = gold if gold is not None and chance.random() < right else None
+        if text is None:
+            wrong = None if self._reply is not None else self._wrong(origin.instance)
+            text = WRONG_ANSWER if wrong is None else wrong
         if self._latency_s:
             await asyncio.sleep(chance.expovariate(1 / self._latency_s))
         asked = sum(len(message.content) for message in request.messages)

@@ -19,7 +19,7 @@ from harness.analysis.run_comparison import (
     with_constraints,
     with_names,
 )
-from harness.assemble import measured
+from harness.assemble import measure, measured
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -55,6 +55,8 @@ def show_comparison(
 
     Raises: a `harness.errors.HarnessError`.
     """
+    if cost and form != "table":
+        raise ConfigError("--cost is of the printed table.", "Leave --format out.")
     if form not in ("table", *FORMATS):
         raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
     folders = _folders(names)
@@ -84,7 +86,7 @@ def _print_cost(folders: Sequence[RunFolder]) -> None:
         cost_table(
             [
                 (
-                    measured(folder, grouped=False)[0],
+                    measure(folder),
                     latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
                 )
                 for folder in folders

@@ -36,13 +36,13 @@ def show_asked(
 
     Raises: a `harness.errors.HarnessError`.
     """
-    if sum((instance is not None, constraints, rejected)) > 1:
-        raise ConfigError("--instance, --constraints and --rejected each show something else.")
     if by is not None and (instance is not None or not constraints):
         raise ConfigError(
             "--by parts the base constraints: it goes with --constraints.",
             f"harness show {name} --constraints --by {by}",
         )
+    if sum((instance is not None, constraints, rejected)) > 1:
+        raise ConfigError("--instance, --constraints and --rejected each show something else.")
     if instance is not None:
         show_instance(name, instance)
     elif constraints:

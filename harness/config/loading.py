@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from harness.config.matrix import keys
 from harness.config.run_file import RunFile, shown
 from harness.errors import ConfigError, nearest
+from harness.records import DecodingConstraint
 
 
 class _Refused(yaml.MarkedYAMLError):
@@ -214,7 +216,11 @@ def validate(tree: dict[str, Any], where: str) -> RunFile:
     try:
         return RunFile.model_validate(tree)
     except ValidationError as error:
-        lines = [_explain(found["loc"], found["type"], found["msg"]) for found in error.errors()]
+        lines = [
+            _explain(loc, found["type"], found["msg"])
+            for found in error.errors()
+            if (loc := _without_kinds(found["loc"])) is not None
+        ]
         raise ConfigError(f"{where}: {'; '.join(lines[:3])}.") from None
 
 
@@ -236,11 +242,27 @@ _MUST = {
 """Pydantic's kind of error -> what to say of the key. No value is quoted: it may be a secret."""
 
 
+_CONSTRAINT = ("decoding", "constraint")
+
+
+def _without_kinds(loc: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
+    """Where an error is, in the user's keys alone; None for one that another one says better.
+
+    Pydantic tries a constraint as each kind that it may be, and names the kinds.
+    """
+    if loc[:2] != _CONSTRAINT or len(loc) < 3:
+        return loc
+    return (*_CONSTRAINT, *loc[3:]) if loc[2] == DecodingConstraint.__name__ else None
+
+
 def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
     key = ".".join(shown(str(part)) for part in loc)
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = _hint(str(loc[-1]), loc[:-1]).rstrip(".")
         return f"unknown key {key!r} ({hint[:1].lower()}{hint[1:]})"
+    if loc == _CONSTRAINT and kind in _MUST:
+        kinds = ", ".join(_keys(_CONSTRAINT))
+        return f"{key} must be task, or a section with one of {kinds}"
     if kind in _MUST:
         return f"{key} {_MUST[kind]}"
     message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
@@ -261,8 +283,16 @@ def _keys(section: tuple[int | str, ...]) -> list[str]:
     """The valid keys of a section of the run file."""
     model: Any = RunFile
     for part in section:
-        model = model.model_fields[str(part)].annotation
-        model = next((kind for kind in get_args(model) if hasattr(kind, "model_fields")), model)
-    if isinstance(model, type) and issubclass(model, BaseModel):
+        if hasattr(model, "model_fields"):
+            model = model.model_fields[str(part)].annotation
+        else:
+            model = get_type_hints(model)[str(part)]
+        kinds = (kind for kind in get_args(model) if is_dataclass(kind) or _is_model(kind))
+        model = next(kinds, model)
+    if _is_model(model):
         return list(model.model_fields)
     return list(getattr(model, "__dataclass_fields__", {}))
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

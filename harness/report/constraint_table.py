@@ -27,22 +27,22 @@ def constraint_table(
     unlabelled: constraints without it.
     """
     of_kinds = label == LABEL
+    # A label that failed constraints alone have tells of their distribution, and of no rate.
+    rated = any(one.n_failed < one.n for one in kinds)
+    n_failed = sum(one.n_failed for one in kinds)
     table = empty_table()
     table.add_column(Text(whole(label)), ratio=3)
-    for heading in ("n", "failed", "met ± s.e.", "95%"):
+    for heading in (*(("n",) if rated else ()), "failed", "share", *(_RATES if rated else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     if of_kinds:
         table.add_column("failures", ratio=2)
     for one in kinds:
-        interval = UNKNOWN
-        if one.ci95 is not None:
-            interval = "-".join(figure(bound) for bound in one.ci95)
+        share = f"{one.n_failed / n_failed:.1%}" if n_failed else UNKNOWN
         table.add_row(
             Text(whole(one.kind)),
-            f"{one.n:,}",
-            f"{one.n_failed:,}",
-            with_error(one.rate, one.stderr),
-            interval,
+            *([f"{one.n:,}"] if rated else []),
+            *(f"{one.n_failed:,}", share),
+            *([with_error(one.rate, one.stderr), _interval(one)] if rated else []),
             *([Text(_failures(one), style="dim")] if of_kinds else []),
         )
     notes = [Text(_EXPLAINED + (_OF_KINDS if of_kinds else ""), style="dim")]
@@ -53,9 +53,14 @@ def constraint_table(
     return Group(table, *notes)
 
 
+def _interval(one: ConstraintKind) -> str:
+    return "-".join(figure(bound) for bound in one.ci95) if one.ci95 is not None else UNKNOWN
+
+
+_RATES = ("met ± s.e.", "95%")
 _EXPLAINED = (
     "Of each sample's last round. n: constraints that were checked, values left out of "
-    "their text, each for itself, also where another one would do (or)."
+    "their text, each for itself, also where another one would do (or). share: of all that failed."
 )
 _OF_KINDS = " failures: observed minus wanted, or the most frequent one."
 

@@ -30,7 +30,10 @@ def rejection_table(found: Rejections) -> RenderableType:
         parts.append(table)
         without = [one.name for one in found.features if not one.n_rejected]
         if without:
-            parts.append(Text.assemble("Never rejected: ", inert(", ".join(without)), style="dim"))
+            names = inert(", ".join(without))
+            names.no_wrap, names.overflow = False, "fold"
+            names.stylize("dim")
+            parts.append(Text.assemble(("Never rejected: ", "dim"), names))
         parts.append(Text("What the provider said:"))
         for message, count in list(found.messages.items())[:MOST_MESSAGES]:
             parts.append(Text(f"  {count:,} x ") + inert(message))

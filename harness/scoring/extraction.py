@@ -119,6 +119,8 @@ def _fences(text: str) -> list[tuple[int, int]]:
 def _inside(text: str, start: int, end: int) -> str:
     """A block without the line that opens it."""
     block = text[start:end]
+    if _FORMAT.fullmatch(block.strip()):  # ```yaml and nothing more: the name of a format
+        return ""
     opening = _LANGUAGE.match(block)
     if opening and (not opening[1] or block[opening.end() :].strip()):
         return block[opening.end() :]

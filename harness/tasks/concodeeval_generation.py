@@ -12,11 +12,12 @@ instance. What the scores are is in `ConCodeEvalGeneration.score`; the other tas
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.extraction import Extraction, NoAnswerBlock
@@ -35,7 +36,7 @@ from harness.scoring.validators import (
 from harness.tasks.concodeeval import data as datasets
 from harness.tasks.concodeeval.asking import NAMES, Asking
 from harness.tasks.concodeeval.data import SchemaRow, refuse_broken
-from harness.tasks.concodeeval.positions import Constraints, constraints_met
+from harness.tasks.concodeeval.positions import Answer, Constraints, constraints_met
 from harness.tasks.concodeeval.representations import Representation, Wording
 from harness.tasks.concodeeval.representations import render as rendered
 
@@ -155,9 +156,9 @@ class ConCodeEvalGeneration:
         ``no_block``: the reply holds no sample; ``unparseable``: it is none of its format;
         ``invalid_sample``: either (IS%); ``root_type_violated``: its root is of another type than
         the schema's, integers and floats both being numbers (RTV%). The details of ``valid`` tell
-        of each keyword of the schema whether it is kept, in which third of the prompted schema it
-        stands (``schema_third``) and in which third of the sample what breaks it
-        (``output_third``).
+        of each keyword that bears on the sample whether it is kept, in which third of the
+        prompted schema it stands (``schema_third``) and in which third of the sample what breaks
+        it (``output_third``).
 
         Raises: Unparseable, with the scores but for ``valid``'s details.
         """
@@ -180,12 +181,9 @@ class ConCodeEvalGeneration:
         except Undecided as error:
             return {"valid": Score(None, reason=str(error)[:300]), **counted}
         valid = score(violations)
-        details = {
-            **valid.details,
-            "constraints": constraints_met(
-                item.constraints, violations, sample, item.output, self.mode
-            ),
-        }
+        answer = Answer(item.row.schema, sample, value, item.output, self.mode)
+        met = constraints_met(item.constraints, violations, answer)
+        details = {**valid.details, "constraints": met}
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
@@ -205,6 +203,22 @@ class ConCodeEvalGeneration:
         """A valid sample; None where the data have none, or the mode's reading takes none."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.reply(sample.text)
+
+    def wrong(self, instance: Instance[Item]) -> str | None:
+        """One of the data's samples that break a constraint; of some a sentence, or broken text."""
+        item = instance.data
+        samples = [one for one in self._benchmark.samples.get(item.row.id, ()) if one.label == "no"]
+        chance = random.Random(instance.id)
+        kind = chance.choice(("sample", "sample", "sentence", "broken"))
+        if kind == "sentence" or not samples:
+            return None
+        text = "{[ <" if kind == "broken" else render(chance.choice(samples).value, item.output)
+        answer = self._extraction.reply(text.removesuffix("\n"))
+        try:
+            passes = self.score(instance, answer)["valid"].passed
+        except Unparseable:
+            passes = False
+        return None if passes else answer
 
     def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
         """Whether the shot's sample is valid here too."""

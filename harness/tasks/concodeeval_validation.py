@@ -183,6 +183,10 @@ class ConCodeEvalValidation:
         """yes or no."""
         return instance.data.label
 
+    def wrong(self, instance: Instance[Item]) -> str:
+        """The other one."""
+        return "no" if instance.data.label == "yes" else "yes"
+
     def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
         """Whether the shot is about the same schema: its answer tells of the instance's."""
         return instance.data.row.digest == shot.data.row.digest

@@ -160,8 +160,8 @@ def test_settings_in_which_runs_would_collide_name_the_rows(make, runs) -> None:
         TableAsked(),
     )
     assert names(found) == [
-        ("m", {"task.shots": "0"}, "python"),
-        ("m", {"task.shots": "5"}, "python"),
+        ("m", {"task.shots.n": "0"}, "python"),
+        ("m", {"task.shots.n": "5"}, "python"),
     ]
     assert [row.runs for row in found.rows] == [["g0", "v0"], ["g5", "v5"]]
     assert all(one is not None for row in found.rows for one in row.cells)

@@ -26,7 +26,7 @@ def shown(runs: Path, *arguments: str) -> list[str]:
 def test_constraints_by_a_label_of_the_instances(runs: Path) -> None:
     lines = shown(runs, "--constraints", "--by", "structure")
     heading = next(line for line in lines if line.startswith("structure"))
-    assert heading.split() == ["structure", "n", "failed", "met", "±", "s.e.", "95%"]
+    assert heading.split() == ["structure", "n", "failed", "share", "met", "±", "s.e.", "95%"]
     assert sum(line.startswith("sent01 ") for line in lines) == 1
     assert not any("observed minus wanted" in line for line in lines)
 

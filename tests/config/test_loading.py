@@ -399,3 +399,27 @@ def test_variants_do_not_leak_into_each_other(file: Path) -> None:
 def test_reading_does_not_validate(file: Path) -> None:
     file.write_text("anything: [1, two]\n")
     assert read(file) == {"anything": [1, "two"]}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "said"),
+    [
+        ('{regx: "a"}', "unknown key 'decoding.constraint.regx' (did you mean 'regex'?)"),
+        ("tsk", "decoding.constraint must be task, or a section with one of json_schema, regex"),
+        ("[a]", "decoding.constraint must be task, or a section"),
+        ("{choices: 5}", "decoding.constraint.choices must be a list"),
+        ("{regex: a, choices: [b]}", "constraint is one of json_schema, regex, choices, grammar"),
+    ],
+)
+def test_slips_in_a_constraint_are_told_in_the_users_words(
+    constraint: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        f"task: {{name: collie}}\nmodel: {{backend: simulated}}\ndecoding: {{constraint: {constraint}}}"
+    )
+    with pytest.raises(ConfigError) as raised:
+        load(path)
+    assert said in str(raised.value)
+    assert "DecodingConstraint" not in str(raised.value)
+    assert "literal" not in str(raised.value)

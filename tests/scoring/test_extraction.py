@@ -91,3 +91,12 @@ def test_first_fences_are_those_that_were_recorded(data_dir: Path) -> None:
         answer = extract(row["output_text"], "fence")
         assert answer.strip() == row["first_fence"].strip()
         assert read(answer, mode="paper") == row["recorded_parsed"]
+
+
+@pytest.mark.parametrize("text", ["```yaml\n```", "```json\n\n```", "```YML```", "x ```xml\n``` y"])
+def test_a_fence_with_the_name_of_a_format_alone_is_empty(text: str) -> None:
+    assert extract(text, "fence") == ""
+
+
+def test_a_fence_with_another_word_alone_holds_that() -> None:
+    assert extract("```true\n```", "fence").strip() == "true"

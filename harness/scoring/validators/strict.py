@@ -8,7 +8,7 @@ and beyond it the document is `Undecided`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -121,6 +121,8 @@ class StrictValidator:
         found = follow(value, error.instance_path)
         if keyword in ("contains", "required") and path:
             keyword = keyword_at(path) or keyword  # minContains, dependentRequired
+            if keyword == "maxContains" and self._has_none(path, found):
+                keyword, path = "contains", (*path[:-1], "contains")
         elif (
             keyword == "falseSchema"
             and keyword_at(error.evaluation_path) == "additionalProperties"
@@ -137,6 +139,17 @@ class StrictValidator:
         return Violation(
             pointer(error.instance_path), keyword, shown(expected), shown(found), pointer(path)
         )
+
+    def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
+        """Whether a list has no item as `contains` asks: the engine then names maxContains, too."""
+        around = follow(self.schema, path[:-1])
+        if not isinstance(around, dict) or "minContains" in around:
+            return False
+        try:
+            engine, _ = _compiled({"contains": around.get("contains")}, self.draft)
+        except DataInvalid:  # a reference to elsewhere in the schema
+            return isinstance(found, list) and not found
+        return not _guarded(lambda: engine.is_valid(found))
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:

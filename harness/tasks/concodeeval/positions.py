@@ -9,9 +9,10 @@ violated keyword, and the third of the sample that holds what violates it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from harness.scoring.validators import Format, Mode, Violation, place, third
 from harness.tasks.concodeeval.representations import (
@@ -22,6 +23,7 @@ from harness.tasks.concodeeval.representations import (
     render,
     spans,
 )
+from harness.tasks.concodeeval.representations.schema import pointer
 
 NOT_CONSTRAINTS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}
@@ -62,20 +64,38 @@ class Constraints:
         )
 
 
+class Answer(NamedTuple):
+    """What was answered.
+
+    sample: its text; value: what is read of that.
+    """
+
+    schema: Schema
+    sample: str
+    value: Any
+    output: Format
+    mode: Mode
+
+
 def constraints_met(
     constraints: Constraints,
     violations: Sequence[Violation],
-    sample: str,
-    output: Format,
-    mode: Mode,
+    answer: Answer,
 ) -> list[dict[str, Any]]:
-    """Each constraint with whether the sample keeps it, for `harness.store.findings`."""
+    """Each constraint that bears on the answer, with whether it is kept.
+
+    What asks for nothing there (a maximum where no number is, the schema of a member that is
+    missing) is left out: it would count as kept. In the shape of `harness.store.findings`.
+    """
     broken: dict[str, Violation] = {}
     for found in violations:
         broken.setdefault(found.schema_path, found)
+    borne = set(bearing(answer.schema, answer.value))
     told = []
     for at in [*constraints.kinds, *(at for at in broken if at not in constraints.kinds)]:
         violation = broken.get(at)
+        if violation is None and at not in borne:
+            continue
         entry: dict[str, Any] = {
             "constraint": constraints.texts.get(at, at),
             "kind": constraints.kinds[at] if violation is None else violation.keyword,
@@ -84,9 +104,49 @@ def constraints_met(
         groups = {"schema_third": constraints.thirds[at]} if at in constraints.thirds else {}
         if violation is not None:
             entry["reason"] = violation.message[:LONGEST]
-            groups["output_third"] = sample_third(sample, output, violation.path, mode)
+            groups["output_third"] = sample_third(
+                answer.sample, answer.output, violation.path, answer.mode
+            )
         told.append({**entry, "groups": groups})
     return told
+
+
+def bearing(schema: Any, value: Any, at: str = "") -> Iterator[str]:
+    """The pointers of the keywords that ask something of a value, or of what is in it.
+
+    What is inside of ``contains`` asks nothing by itself: another item may do.
+
+    >>> list(bearing({"type": "object", "maximum": 3, "properties": {"a": {"type": "null"}}}, {}))
+    ['/type']
+    """
+    if not isinstance(schema, Mapping):
+        return
+    for keyword, asked in schema.items():
+        place = pointer(at, keyword)
+        if keyword not in NOT_CONSTRAINTS and isinstance(value, _BEARS_ON.get(keyword, object)):
+            yield place
+        if keyword == "properties" and isinstance(value, dict):
+            for name, inner in asked.items():
+                if name in value:
+                    yield from bearing(inner, value[name], pointer(place, name))
+        elif keyword == "items" and isinstance(value, list):
+            for item in value:
+                yield from bearing(asked, item, place)
+        elif keyword == "additionalProperties" and isinstance(value, dict):
+            for name in value.keys() - schema.get("properties", {}).keys():
+                yield from bearing(asked, value[name], place)
+
+
+_NUMBER, _TEXT, _LIST, _OBJECT = (int, float, Decimal), (str,), (list,), (dict,)
+_BEARS_ON: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _TEXT),
+    **dict.fromkeys(("contains", "minContains", "maxContains"), _LIST),
+    **dict.fromkeys(("minItems", "maxItems", "uniqueItems"), _LIST),
+    **dict.fromkeys(("required", "additionalProperties"), _OBJECT),
+    **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), _OBJECT),
+}
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:

@@ -265,3 +265,12 @@ def test_a_schema_is_compiled_once() -> None:
     assert validator({"type": "null"}) is not validator({"type": "null"}, draft="7")
     assert validator({"type": "null"}) is not validator({"type": "null"}, mode="paper")
     assert validator({"const": Decimal("0.1")}) is validator({"const": Decimal("0.1")})
+
+
+@pytest.mark.parametrize(
+    ("value", "keyword"), [([], "contains"), ([1, 2], "contains"), (["a", "b"], "maxContains")]
+)
+def test_too_few_and_too_many_of_contains_are_told_apart(value: list[Any], keyword: str) -> None:
+    schema = {"contains": {"type": "string"}, "maxContains": 1}
+    [found] = validator(schema).violations(value)
+    assert (found.keyword, found.schema_path) == (keyword, f"/{keyword}")

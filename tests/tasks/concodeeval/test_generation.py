@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -347,3 +348,30 @@ def test_options_that_cannot_be() -> None:
         task(representation="jsno")
     with pytest.raises(DataMissing, match="no licence"):
         task(dataset="recorded")
+
+
+def test_the_wrong_answers_of_simulated_runs_are_wrong_in_many_ways(
+    built: ConCodeEvalGeneration,
+) -> None:
+    outcomes: Counter[str] = Counter()
+    for instance in built.instances():
+        wrong = built.wrong(instance)
+        if wrong is None:
+            outcomes["none"] += 1
+            continue
+        found = assess(built, instance, Reply(wrong, "stop"))
+        assert found.passed is False
+        outcomes[found.outcome] += 1
+    assert min(outcomes[kind] for kind in ("none", "ok", "unparseable")) > 10
+
+
+@pytest.mark.parametrize("mode", ["strict", "paper"])
+@pytest.mark.parametrize(
+    "schema",
+    [{"$ref": "#/definitions/none"}, {"pattern": "[a-z"}, {"type": "strin"}, {"minLength": "a"}],
+)
+def test_what_an_engine_would_find_later_is_refused_before_any_call(
+    schema: dict[str, Any], mode: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataInvalid, match="The schema 'one'"):
+        of_schema(schema, tmp_path, mode=mode)

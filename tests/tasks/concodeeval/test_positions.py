@@ -3,7 +3,13 @@
 import pytest
 
 from harness.scoring.validators import Format, Mode, read, render, validator
-from harness.tasks.concodeeval.positions import Constraints, constraints_met, sample_third
+from harness.tasks.concodeeval.positions import (
+    Answer,
+    Constraints,
+    bearing,
+    constraints_met,
+    sample_third,
+)
 from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation
 from harness.tasks.concodeeval.representations import render as rendered
 
@@ -45,8 +51,8 @@ def test_what_is_broken_is_told_once_and_the_rest_is_kept(output: Format, mode: 
     text = render(value, output)
     constraints = Constraints.of(SCHEMA, "json", "corrected")
     violations = validator(SCHEMA, mode=mode).violations(read(text, output, mode=mode))
-    told = constraints_met(constraints, violations, text, output, mode)
-    assert len(told) == len(constraints.kinds)
+    told = constraints_met(constraints, violations, Answer(SCHEMA, text, value, output, mode))
+    assert len(told) == len(constraints.kinds) - 1  # of contains, what is inside
     broken = {one["kind"]: one["groups"]["output_third"] for one in told if not one["passed"]}
     assert broken == {"minimum": "first", "maxLength": "last", "additionalProperties": "whole"}
 
@@ -55,3 +61,33 @@ def test_a_place_that_is_not_in_the_sample_is_unknown() -> None:
     assert sample_third("[1, 2]", "json", "/7", "strict") == "unknown"
     assert sample_third("[1, 2]", "json", "", "strict") == "whole"
     assert sample_third("<a><b>1</b><b2>1</b2><c>2</c></a>", "xml", "/c", "strict") == "last"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (5, {"/type"}),
+        ({}, {"/type", "/required", "/additionalProperties"}),
+        (
+            {"a": "text", "c": 5},
+            {"/type", "/required", "/additionalProperties", "/properties/a/type"}
+            | {"/properties/c/type"},
+        ),
+        (
+            {"b": [5]},
+            {"/type", "/required", "/additionalProperties", "/properties/b/type"}
+            | {"/properties/b/contains", "/properties/b/minContains"},
+        ),
+    ],
+)
+def test_constraints_that_bear_on_nothing_are_not_kept(value: object, expected: set[str]) -> None:
+    assert set(bearing(SCHEMA, value)) == expected
+
+
+def test_the_items_of_a_list_and_further_members() -> None:
+    schema = {"items": {"minimum": 3}, "additionalProperties": {"maxLength": 2}}
+    assert set(bearing(schema, [1, "x"])) == {"/items/minimum"}
+    assert set(bearing(schema, {"a": "x"})) == {
+        "/additionalProperties",
+        "/additionalProperties/maxLength",
+    }

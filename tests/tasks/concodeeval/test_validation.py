@@ -32,6 +32,7 @@ def test_gold_passes_and_the_other_answer_fails(mode: str) -> None:
     for instance in built.instances():
         gold = built.gold(instance)
         other = {"yes": "No", "no": "Yes"}[gold]
+        assert built.wrong(instance) == other.lower()
         assert assess(built, instance, Reply(gold, "stop")).passed is True
         wrong = assess(built, instance, Reply(f"{other}.", "stop"))
         assert wrong.passed is False

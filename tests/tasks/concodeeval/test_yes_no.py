@@ -29,6 +29,19 @@ from harness.tasks.concodeeval.yes_no import said
         ("<answer>no</answer>", "no"),
         ("yes\nno explanation", "yes"),
         ("No_", "no"),
+        ("Yes/No: No", "no"),
+        ("yes|no: no", "no"),
+        ("Is it valid, yes or no? No.", "no"),
+        ("minimum: yes\nformat: no\n\n**No**", "no"),
+        ("- type: yes\n- maximum: yes\nYes", "yes"),
+        ("<think>Yes? There is no minimum. No.</think>\n\nYes", "yes"),
+        ("Yes </s>", "yes"),
+        ("no<|eot_id|>", "no"),
+        ('{"answer": "no"}', "no"),
+        ("\\boxed{no}", "no"),
+        ("Yes based on the schema", "yes"),
+        ("No – 5 is too large", "no"),
+        ("**No** (5 is too large)", "no"),
     ],
 )
 def test_what_is_said(text: str, answer: str) -> None:
@@ -46,6 +59,12 @@ def test_what_is_said(text: str, answer: str) -> None:
         "It could be yes, or no.",
         "yesterday",
         "noyes",
+        'There is no "maxLength" violation; the sample is valid.',
+        'No "required" member is missing, so the sample is valid.',
+        "There are no (additional) properties.",
+        "It has no <item> beyond the schema, hence valid.",
+        "There is no $ref here.",
+        "Yes/No",
     ],
 )
 def test_what_says_neither(text: str) -> None:
