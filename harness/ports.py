@@ -6,7 +6,8 @@ run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
 ``on_allowances`` (to be told what the headers say of rate limits) to backends;
-``task`` and ``model`` (the judging one's name) to judges (see `harness.plugins`).
+``task``, ``model`` (the judging one's name) and its backend's ``features`` to judges
+(see `harness.plugins`).
 """
 
 from __future__ import annotations

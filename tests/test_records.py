@@ -15,7 +15,9 @@ from harness.records import (
     Instance,
     Message,
     Outcome,
+    Reply,
     Score,
+    TokenLogprob,
     Usage,
     verdict,
 )
@@ -122,3 +124,23 @@ def test_decoding_refuses_keys_that_it_does_not_have() -> None:
     assert adapter.validate_python({"stop": ["\n"]}) == Decoding(stop=("\n",))
     with pytest.raises(ValidationError):
         adapter.validate_python({"temprature": 0})
+
+
+@pytest.mark.parametrize("n", [0, -1, 21])
+def test_decoding_bounds_how_many_logprobs_are_asked_for(n: int) -> None:
+    with pytest.raises(ValidationError, match="logprobs must be 1 to 20"):
+        TypeAdapter(Decoding).validate_python({"logprobs": n})
+    assert TypeAdapter(Decoding).validate_python({"logprobs": 20}) == Decoding(logprobs=20)
+
+
+def test_a_reply_that_was_cached_before_there_were_logprobs_is_still_read() -> None:
+    cached = bytes.fromhex(
+        "86a474657874a161ad66696e6973685f726561736f6ea473746f70a5757361676584ac696e7075745f746f6b65"
+        "6e7301ad6f75747075745f746f6b656e7302b36361636865645f696e7075745f746f6b656e7300b0726561736f"
+        "6e696e675f746f6b656e7300a56d6f64656ca16da96c6174656e63795f73cb3fe0000000000000a9726561736f"
+        "6e696e67a172"
+    )
+    read = msgspec.msgpack.Decoder(Reply).decode
+    assert read(cached) == Reply("a", "stop", Usage(1, 2), "m", 0.5, "r")
+    told = Reply("a", "stop", logprobs=((TokenLogprob("a", -0.5), TokenLogprob("b", -1.0)), ()))
+    assert read(msgspec.msgpack.encode(told)) == told

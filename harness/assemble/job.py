@@ -200,7 +200,15 @@ def prepare(
 
 def fingerprint(job: Job) -> dict[str, str]:
     """What a run's prompts and scores depend on, beside its run file."""
-    return {**job.task.fingerprint(), **(job.shots.fingerprint() if job.shots else {})}
+    return {
+        **job.task.fingerprint(),
+        **(job.shots.fingerprint() if job.shots else {}),
+        **{
+            f"judge_{judge.name}_{key}": value
+            for judge in job.judges
+            for key, value in judge.fingerprint.items()
+        },
+    }
 
 
 def replies_path(settings: Settings) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +47,12 @@ class JudgeModel:
         return bool(getattr(self.judge, "verdicts", True))
 
     @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """What its judgements depend on beside its settings: its prompt's text."""
+        told = getattr(self.judge, "fingerprint", None)
+        return told() if told else {}
+
+    @property
     def simulated(self) -> bool:
         """Whether its answers are made up."""
         return "simulated" in self.model.backend.features
@@ -60,14 +66,25 @@ def build_judge(
     Raises: ConfigError; SecretMissing; DataMissing.
     """
     where = f"judges.{section.as_}"
+    seated: list[Any] = []  # a simulated model replies as its judge says, which is built after it
+    simulates = hasattr(kind("judges").load(section.name), "simulated")
+    found = model(
+        section.model,
+        f"{where}.model",
+        (lambda request: seated[0].simulated(request)) if simulates else None,
+    )
     try:
         judge: Judge = kind("judges").build(
-            section.name, section.options, task=task, model=section.model.name
+            section.name,
+            section.options,
+            task=task,
+            model=section.model.name,
+            features=found.backend.features,
         )
     except ConfigError as error:
         about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
         raise ConfigError(f"{about}{error.message}", error.remedy) from None
-    found = model(section.model, f"{where}.model", getattr(judge, "simulated", None))
+    seated.append(judge)
     if found.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
     if "simulated" in found.backend.features and not hasattr(judge, "simulated"):
@@ -93,7 +110,7 @@ def register_judges(
         old = known.get(judge.name)
         decides = bool(old and old.decides) if later else judge.decides
         section = judge.section.model_dump(mode="json")
-        known[judge.name] = RegisteredJudge(section, decides, judge.simulated)
+        known[judge.name] = RegisteredJudge(section, decides, judge.simulated, judge.fingerprint)
     register = Register(judged=judged_outcomes(task), judges=known)
     if register != before:
         write_register(folder.path, register)

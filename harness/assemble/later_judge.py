@@ -115,6 +115,11 @@ def prepare_judge(
         )
 
     judge = build_judge(section, run.task.name, task, model)
+    if before is not None and before.fingerprint and before.fingerprint != judge.fingerprint:
+        raise RunConflict(
+            f"The judge {judge.name!r} of the run {folder.name!r} was asked with another prompt.",
+            "Give this one another name by 'as:'.",
+        )
     if judge.simulated and not folder.read_manifest().get("simulated"):
         raise ConfigError(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",

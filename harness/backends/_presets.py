@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.backends._constraints import SCHEMA, VLLM, Dialects
 from harness.errors import ConfigError, nearest
-from harness.ports import PARAMETERS
+from harness.ports import LOGPROBS, PARAMETERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,11 @@ class Preset:
     url: its base URL; None where it is the user's own (`hint` shows its form).
     key: the environment variable of its key, None where it takes none.
     max_tokens, seed: what it calls these parameters; None where it has no such one.
-    fixed_sampling: pattern of the models that take no temperature and top_p.
+    fixed_sampling: pattern of the models that take no temperature and top_p, and tell no
+        log-probabilities.
+    logprobs: whether it tells those of the likeliest tokens, in OpenAI's way; not where its
+        reference says nothing of them, refuses them (Groq), has a way of its own (Together
+        AI) or passes requests on to others (OpenRouter, Hugging Face).
     constraints: what it can hold an answer to, and in which words.
     """
 
@@ -34,14 +38,18 @@ class Preset:
     hint: str = ""
     fixed_sampling: str = ""
     constraints: Dialects = field(default_factory=lambda: SCHEMA)
+    logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
         """What one of its models takes of a run file's decoding, and whether calls are free."""
         refused = set() if self.seed else {"seed"}
+        if not self.logprobs:
+            refused.add(LOGPROBS)
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
-            refused |= {"temperature", "top_p"}
+            refused |= {"temperature", "top_p", LOGPROBS}
         local = self.key is None and self.url is not None
-        return (PARAMETERS - refused) | self.constraints.keys() | ({"free"} if local else set())
+        taken = (PARAMETERS | {LOGPROBS}) - refused
+        return taken | self.constraints.keys() | ({"free"} if local else set())
 
 
 PRESETS = {
@@ -51,6 +59,7 @@ PRESETS = {
         "OPENAI_API_KEY",
         max_tokens="max_completion_tokens",
         fixed_sampling=r"(o1|o3|o4-mini|gpt-5)(-mini|-nano|-pro)?(-\d{4}-\d{2}-\d{2})?",
+        logprobs=True,
     ),
     "azure": Preset(
         "Azure OpenAI (v1 API)",
@@ -58,6 +67,7 @@ PRESETS = {
         "AZURE_OPENAI_API_KEY",
         max_tokens="max_completion_tokens",
         hint="https://RESOURCE.openai.azure.com/openai/v1",
+        logprobs=True,
     ),
     "google": Preset(
         "Google Gemini",
@@ -73,6 +83,7 @@ PRESETS = {
         "DEEPSEEK_API_KEY",
         seed=None,
         constraints={},
+        logprobs=True,
     ),
     "mistral": Preset(
         "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", seed="random_seed"
@@ -91,15 +102,18 @@ PRESETS = {
     ),
     "xai": Preset("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
     "huggingface": Preset("Hugging Face router", "https://router.huggingface.co/v1", "HF_TOKEN"),
-    "ollama": Preset("Ollama", "http://localhost:11434/v1", None),
+    "ollama": Preset("Ollama", "http://localhost:11434/v1", None, logprobs=True),
     "llama_cpp": Preset(
         "llama.cpp server",
         "http://localhost:8080/v1",
         None,
         constraints={**SCHEMA, "grammar": "grammar"},
+        logprobs=True,
     ),
     "lm_studio": Preset("LM Studio", "http://localhost:1234/v1", None),
-    "vllm": Preset("vLLM server", "http://localhost:8000/v1", None, constraints=VLLM),
+    "vllm": Preset(
+        "vLLM server", "http://localhost:8000/v1", None, constraints=VLLM, logprobs=True
+    ),
 }
 
 
@@ -130,8 +144,12 @@ def chosen(
     return found, url, api_key_env or own
 
 
-COMPATIBLE = Preset("any compatible server", None, None, constraints={})
-"""What is assumed of a server that is known by its URL alone."""
+COMPATIBLE = Preset("any compatible server", None, None, constraints={}, logprobs=True)
+"""What is assumed of a server that is known by its URL alone.
+
+An answer that was held to no constraint looks like one that was; one without
+log-probabilities shows that it has none. So these are asked for, and those are not.
+"""
 
 
 def table() -> str:

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace as with_changes
 
 from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, Count, counted, finish, read, said, text_of
 from harness.backends._constraints import constrained
+from harness.backends._logprobs import chat_fields, logprobs_in
 from harness.backends._presets import Preset, chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
@@ -33,6 +35,7 @@ class _Message(msgspec.Struct):
 class _Choice(msgspec.Struct):
     message: _Message
     finish_reason: Any = None
+    logprobs: Any = None
 
 
 class _InputDetails(msgspec.Struct):
@@ -123,14 +126,18 @@ class OpenAIBackend:
         """
         body = {
             "messages": request.messages,
+            **chat_fields(request.decoding.logprobs),
             **parameters(request, self._preset),
         }
         content = await self._client.post("/chat/completions", body, request.model)
         try:
             completion = read(content, _decoder, _Completion)
-            return _reply(completion.choices[0], completion)
+            reply = _reply(completion.choices[0], completion)
         except UNREADABLE as error:
             raise self._client.malformed(content, error) from None
+        if request.decoding.logprobs is None:
+            return reply
+        return with_changes(reply, logprobs=logprobs_in(completion.choices[0].logprobs))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -17,6 +17,7 @@ import msgspec
 
 from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, finish, read
+from harness.backends._logprobs import completion_fields, logprobs_in
 from harness.backends._presets import chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
@@ -27,6 +28,7 @@ from harness.records import Reply, Request
 class _Choice(msgspec.Struct):
     text: str
     finish_reason: Any = None
+    logprobs: Any = None
 
 
 class _Completion(msgspec.Struct):
@@ -88,7 +90,12 @@ class OpenAICompletionsBackend:
         Raises: a `harness.errors.CallError`.
         """
         prompt = "\n\n".join(message.content for message in request.messages)
-        body = {"prompt": prompt, **parameters(request, self._preset)}
+        wanted = request.decoding.logprobs
+        body = {
+            "prompt": prompt,
+            **completion_fields(wanted),
+            **parameters(request, self._preset),
+        }
         content = await self._client.post("/completions", body, request.model)
         try:
             completion = read(content, _decoder, _Completion)
@@ -102,6 +109,7 @@ class OpenAICompletionsBackend:
             usage_record(completion.usage),
             completion.model,
             reasoning=reasoning,
+            logprobs=None if wanted is None else logprobs_in(choice.logprobs),
         )
 
     async def aclose(self) -> None:

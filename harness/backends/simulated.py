@@ -9,6 +9,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable
+from zlib import crc32
 
 from harness.errors import ConfigError
 from harness.ports import CONSTRAINTS, PARAMETERS
@@ -58,7 +59,8 @@ class SimulatedBackend:
         origin = request.origin
         seed, rounds = str(request.seed), origin.round - 1
         if self._reply is not None:  # a judge learns nothing, and another one has other luck
-            seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}", 0
+            asked = crc32(request.messages[-1].content.encode("utf-8", "replace"))
+            seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}/{asked}", 0
         chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
         right = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
         gold = self._reply(request) if self._reply is not None else self._gold(origin.instance)
@@ -68,8 +70,8 @@ class SimulatedBackend:
             text = WRONG_ANSWER if wrong is None else wrong
         if self._latency_s:
             await asyncio.sleep(chance.expovariate(1 / self._latency_s))
-        asked = sum(len(message.content) for message in request.messages)
-        usage = Usage(input_tokens=asked // 4 + 1, output_tokens=len(text) // 4 + 1)
+        length = sum(len(message.content) for message in request.messages)
+        usage = Usage(input_tokens=length // 4 + 1, output_tokens=len(text) // 4 + 1)
         return Reply(text, "stop", usage, "simulated")
 
     async def aclose(self) -> None:

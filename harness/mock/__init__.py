@@ -10,11 +10,12 @@ here imports the rest of the harness.
 In the order of a request: `server` listens, `connection` carries, `app`
 decides, a `wire` (`openai_chat`, `openai_completions`, `anthropic_messages`)
 reads and words with its vendor (`openai`, `anthropic`), `answers` speak after
-some `reasoning`, `limits` refuse, `latency` delays, `faults` break, `stats` count, and tell the
-`peak`; `control` is the way in for whoever watches.
+some `reasoning` and tell their `logprobs`, `limits` refuse, `latency` delays,
+`faults` break, `stats` count, and tell the `peak`; `control` is the way in for
+whoever watches.
 """
 
-from harness.mock.answers import Answerer
+from harness.mock.answers import Answer, Answerer
 from harness.mock.errors import MockError
 from harness.mock.faults import Fault
 from harness.mock.limits import Limits
@@ -23,6 +24,7 @@ from harness.mock.server import MockServer
 from harness.mock.stats import BodyCount, Snapshot
 
 __all__ = [
+    "Answer",
     "Answerer",
     "BodyCount",
     "Fault",

@@ -6,20 +6,37 @@ an error: a made-up answer among recorded ones would be scored in silence.
 
 >>> recorded({"Name a colour.": "Blue."})(Ask("0a", "m", (Turn("user", "Name a colour."),)), 0)
 'Blue.'
+
+An `Answer` brings with its text how sure the model was of it, for those who ask.
+
+>>> Answer("Yes", [{"Yes": -0.1, "No": -2.4}]).text
+'Yes'
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from harness.mock.errors import MockError, NoAnswer
 from harness.mock.wire import Ask, Turn
 
-Answerer = Callable[[Ask, int], str]
-"""The text of a request's n-th choice, from 0. Raises NoAnswer where there is none."""
+
+class Answer(msgspec.Struct, frozen=True):
+    """A text, and what else could have been written.
+
+    logprobs: of each position the log-probabilities of its tokens; empty for nearly sure ones.
+    """
+
+    text: str
+    logprobs: Sequence[Mapping[str, float]] = ()
+
+
+Answerer = Callable[[Ask, int], str | Answer]
+"""A request's n-th choice, from 0. Raises NoAnswer where there is none."""
 
 _SENTENCES = (
     "The river rises in the hills and reaches the sea two days later.",
@@ -47,23 +64,28 @@ class _Message(msgspec.Struct):
     content: str
 
 
+_Distribution = Annotated[dict[str, float], msgspec.Meta(min_length=1)]
+
+
 class Recording(msgspec.Struct, forbid_unknown_fields=True):
     """A line of an answers file.
 
     prompt: the last user message, or the whole conversation as a list of
         messages; a whole conversation is the better match.
+    logprobs: as of `Answer`.
     """
 
     prompt: str | list[_Message]
     text: str
+    logprobs: list[_Distribution] = []
 
 
-def recorded(texts: Mapping[str, str | Sequence[str]]) -> Answerer:
+def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
     """Answers by the last user message.
 
-    Where a prompt has several texts, body and choice decide which one is given.
+    Where a prompt has several answers, body and choice decide which one is given.
     """
-    return _lookup({p: [t] if isinstance(t, str) else list(t) for p, t in texts.items()})
+    return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
 
 def read_recording(path: Path) -> Answerer:
@@ -71,7 +93,7 @@ def read_recording(path: Path) -> Answerer:
 
     Raises: MockError with file and line.
     """
-    texts: dict[_Key, list[str]] = {}
+    answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(Recording)
     try:
         lines = path.read_bytes().splitlines()
@@ -85,10 +107,12 @@ def read_recording(path: Path) -> Answerer:
         except msgspec.MsgspecError as error:
             raise MockError(
                 f"{path}, line {number}: {error}. "
-                'A line is {"prompt": …, "text": …}; prompt is a text or a list of messages.'
+                'A line is {"prompt": …, "text": …}; prompt is a text or a list of messages. '
+                '"logprobs" may be a list of mappings from tokens to numbers.'
             ) from None
-        texts.setdefault(_key(recording.prompt), []).append(recording.text)
-    return _lookup(texts)
+        text, told = recording.text, recording.logprobs
+        answers.setdefault(_key(recording.prompt), []).append(Answer(text, told) if told else text)
+    return _lookup(answers)
 
 
 _Key = str | tuple[Turn, ...]
@@ -100,9 +124,9 @@ def _key(prompt: str | list[_Message]) -> _Key:
     return tuple(Turn(message.role, message.content) for message in prompt)
 
 
-def _lookup(texts: Mapping[_Key, Sequence[str]]) -> Answerer:
-    def answer(ask: Ask, index: int) -> str:
-        found = texts.get(ask.turns) or texts.get(ask.prompt)
+def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
+    def answer(ask: Ask, index: int) -> str | Answer:
+        found = answers.get(ask.turns) or answers.get(ask.prompt)
         if not found:
             raise NoAnswer(f"No recorded answer for the prompt that begins {ask.prompt[:80]!r}.")
         return found[(int(ask.digest, 16) + index) % len(found)]

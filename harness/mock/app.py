@@ -13,8 +13,9 @@ from collections.abc import Collection, Sequence
 from hashlib import blake2b
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.mock.answers import Answerer, invented
+from harness.mock.answers import Answer, Answerer, invented
 from harness.mock.anthropic import Anthropic
 from harness.mock.anthropic_messages import AnthropicMessages
 from harness.mock.connection import Connection, Receive, Scope, Send
@@ -24,6 +25,7 @@ from harness.mock.errors import NoAnswer
 from harness.mock.faults import Fault, FaultMix
 from harness.mock.latency import Latency
 from harness.mock.limits import RateLimits
+from harness.mock.logprobs import positions
 from harness.mock.openai import OpenAI
 from harness.mock.openai_chat import OpenAIChat
 from harness.mock.openai_completions import OpenAICompletions
@@ -157,7 +159,7 @@ class Provider:
 
     def _choices(self, wire: Wire, ask: Ask, fault: Fault | None) -> list[Choice]:
         try:
-            texts = [self._answerer(ask, index) for index in range(ask.n)]
+            answers = [self._answerer(ask, index) for index in range(ask.n)]
         except NoAnswer as missing:
             # Not a 404: clients read that as a missing model and give up altogether.
             raise wire.vendor.invalid(str(missing), "no_recorded_answer") from None
@@ -165,12 +167,16 @@ class Provider:
             return [_INSTEAD[fault]] * ask.n
         if fault is Fault.REASONING_ONLY:
             return [endless(ask)] * ask.n
-        if self._reasoning is None or not ask.reasons:
-            return [cut(text, ask.max_tokens, ask.stop) for text in texts]
-        return [
-            cut(text, ask.max_tokens, ask.stop, thought(ask, index))
-            for index, text in enumerate(texts)
-        ]
+        return [self._choice(ask, index, answer) for index, answer in enumerate(answers)]
+
+    def _choice(self, ask: Ask, index: int, answer: str | Answer) -> Choice:
+        said = answer if isinstance(answer, Answer) else Answer(answer)
+        reasoning = "" if self._reasoning is None or not ask.reasons else thought(ask, index)
+        choice = cut(said.text, ask.max_tokens, ask.stop, reasoning)
+        if ask.logprobs is None:
+            return choice
+        told = positions(choice.text, said.logprobs, ask.logprobs)
+        return replace(choice, positions=told[: ask.max_tokens])
 
     def _limit(self, wire: Wire, ask: Ask, choices: Sequence[Choice], fault: Fault | None) -> None:
         if fault is not None and fault.status is not None:

@@ -1,7 +1,7 @@
 """OpenAI chat completions, worded as OpenAI words them.
 
 Refuses streaming: an evaluation reads whole answers. ``stop``, ``n`` and the
-maximum of tokens are obeyed, and ``reasoning_effort: none``. Other parameters
+maximum of tokens are obeyed, ``reasoning_effort: none`` and ``logprobs``. Other parameters
 that shape the text (temperature, seed, response_format, …) change the body's
 digest and so the answer, but are not obeyed.
 """
@@ -14,6 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from harness.mock.logprobs import MOST_CHAT, ChatLogprobs, of_chat
 from harness.mock.openai import OpenAI, Usage, stops, usage
 from harness.mock.reasoning import Reasoning, inline
 from harness.mock.wire import Ask, Choice, Headers, Turn
@@ -39,6 +40,8 @@ class _Request(Struct):
     max_completion_tokens: _Positive | None = None
     stop: str | list[str] | None = None
     reasoning_effort: str | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=MOST_CHAT)] | None = None
     stream: bool | None = None
 
 
@@ -56,7 +59,7 @@ class _AnswerChoice(Struct):
     index: int
     message: _AnswerMessage
     finish_reason: str
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
 
 
 class _Completion(Struct):
@@ -85,6 +88,10 @@ class OpenAIChat:
         request = self.vendor.decode(self._decoder, body)
         if request.stream:
             raise self.vendor.invalid("The mock provider does not stream.", "unsupported_value")
+        if request.top_logprobs is not None and not request.logprobs:
+            raise self.vendor.invalid(
+                "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
+            )
         return Ask(
             digest=digest,
             model=request.model,
@@ -93,6 +100,7 @@ class OpenAIChat:
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stop=stops(request.stop),
             reasons=request.reasoning_effort != "none",
+            logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         )
 
     def answer(self, ask: Ask, choices: Sequence[Choice], created: int) -> bytes:
@@ -110,13 +118,13 @@ class OpenAIChat:
     def _choice(self, index: int, choice: Choice) -> _AnswerChoice:
         if choice.finish == "refusal":
             message = _AnswerMessage(content=None, refusal=choice.text)
-            return _AnswerChoice(index, message, "stop")
+            return _AnswerChoice(index, message, "stop", of_chat(choice))
         message = _AnswerMessage(choice.text)
         if choice.reasoning and self._reasoning is Reasoning.THINK:
             message.content = inline(choice)
         elif choice.reasoning and self._reasoning is Reasoning.FIELD:
             message.reasoning_content = message.reasoning = choice.reasoning
-        return _AnswerChoice(index, message, choice.finish)
+        return _AnswerChoice(index, message, choice.finish, of_chat(choice))
 
 
 def _text(content: str | list[_Part] | None) -> str:

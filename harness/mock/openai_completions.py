@@ -1,7 +1,7 @@
 """OpenAI's legacy text completions: a prompt in, its continuation out.
 
 Refuses streaming, and what would make the answer another thing than the
-continuation alone: echo, suffix, logprobs. One prompt a request, as text.
+continuation alone: echo, suffix. One prompt a request, as text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from harness.mock.logprobs import MOST_COMPLETION, CompletionLogprobs, of_completion
 from harness.mock.openai import OpenAI, Usage, stops, usage
 from harness.mock.reasoning import Reasoning, inline
 from harness.mock.wire import Ask, Choice, Headers, Turn
@@ -27,7 +28,7 @@ class _Request(Struct):
     stop: str | list[str] | None = None
     echo: bool | None = None
     suffix: str | None = None
-    logprobs: int | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=MOST_COMPLETION)] | None = None
     stream: bool | None = None
 
 
@@ -35,7 +36,7 @@ class _AnswerChoice(Struct):
     index: int
     text: str
     finish_reason: str
-    logprobs: None = None
+    logprobs: CompletionLogprobs | None = None
 
 
 class _Completion(Struct):
@@ -61,7 +62,7 @@ class OpenAICompletions:
     def read(self, body: bytes, digest: str, headers: Headers) -> Ask:
         """What a body asks for. Raises: Problem (400)."""
         request = self.vendor.decode(self._decoder, body)
-        for name in ("echo", "suffix", "logprobs", "stream"):
+        for name in ("echo", "suffix", "stream"):
             if getattr(request, name) not in (None, False, ""):
                 raise self.vendor.invalid(
                     f"The mock provider does not support '{name}'.", "unsupported_parameter"
@@ -79,6 +80,7 @@ class OpenAICompletions:
             n=request.n or 1,
             max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
             stop=stops(request.stop),
+            logprobs=request.logprobs,
         )
 
     def answer(self, ask: Ask, choices: Sequence[Choice], created: int) -> bytes:
@@ -88,13 +90,13 @@ class OpenAICompletions:
                 id=f"cmpl-{ask.digest}",
                 created=created,
                 model=ask.model,
-                choices=[self._choice(i, choice) for i, choice in enumerate(choices)],
+                choices=[self._choice(i, ask, choice) for i, choice in enumerate(choices)],
                 usage=usage(ask, choices),
             )
         )
 
-    def _choice(self, index: int, choice: Choice) -> _AnswerChoice:
+    def _choice(self, index: int, ask: Ask, choice: Choice) -> _AnswerChoice:
         text = inline(choice) if self._reasoning is Reasoning.THINK else choice.text
         # A text completion has no way to refuse but to say so.
         finish = "stop" if choice.finish == "refusal" else choice.finish
-        return _AnswerChoice(index, text, finish)
+        return _AnswerChoice(index, text, finish, of_completion(ask, choice))

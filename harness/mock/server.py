@@ -22,7 +22,7 @@ from types import TracebackType
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from harness.mock.answers import Answerer, invented, read_recording, recorded
+from harness.mock.answers import Answer, Answerer, invented, read_recording, recorded
 from harness.mock.app import Provider
 from harness.mock.connection import MockProtocol
 from harness.mock.control import Weather, change
@@ -38,7 +38,7 @@ _BACKLOG = 4096
 # requests: a fault that nobody ordered.
 _KEEP_ALIVE_S = 3600
 
-Answers = Answerer | Mapping[str, str | Sequence[str]] | Path
+Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 class MockServer:
@@ -52,7 +52,8 @@ class MockServer:
     faults: probability by name (see `faults.Fault`).
     seed: of faults and latencies.
     answers: texts by last user message, an answers file, or a function; by
-        default sentences that depend on the body.
+        default sentences that depend on the body. An `Answer` is a text with the
+        log-probabilities that are told to those who ask for them.
     api_key: the one key that is let in; None lets all in.
     models: the models that there are; none given means any.
     requests_per_minute, tokens_per_minute, input_tokens_per_minute,

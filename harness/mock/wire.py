@@ -39,6 +39,8 @@ class Ask(Struct, frozen=True):
     stop: texts before which an answer ends.
     reasons: whether the model may reason before it answers.
     shows_reasoning: whether the text of that is wanted.
+    logprobs: how many of each position's likeliest tokens are told; None for no
+        log-probabilities at all.
     """
 
     digest: str
@@ -49,6 +51,7 @@ class Ask(Struct, frozen=True):
     stop: tuple[str, ...] = ()
     reasons: bool = True
     shows_reasoning: bool = True
+    logprobs: int | None = None
 
     @property
     def prompt(self) -> str:
@@ -61,12 +64,25 @@ class Ask(Struct, frozen=True):
         return 3 + sum(4 + tokens(turn.text) for turn in self.turns)
 
 
+class Position(Struct, frozen=True):
+    """What could have been written at one place of an answer.
+
+    token, logprob: what was written there.
+    likeliest: tokens and their log-probabilities, most likely first.
+    """
+
+    token: str
+    logprob: float
+    likeliest: tuple[tuple[str, float], ...]
+
+
 class Choice(Struct, frozen=True):
     """One answer.
 
     stop: the text that ended it, which is not part of it.
     reasoning: what was thought before it; reasoning_tokens: what that cost,
         which is more than the text has where the text is a summary.
+    positions: of the text, not of the reasoning; None where nobody asked for them.
     """
 
     text: str
@@ -74,6 +90,7 @@ class Choice(Struct, frozen=True):
     stop: str | None = None
     reasoning: str = ""
     reasoning_tokens: int = 0
+    positions: tuple[Position, ...] | None = None
 
     @property
     def tokens(self) -> int:

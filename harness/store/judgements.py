@@ -118,11 +118,13 @@ class RegisteredJudge(Struct, frozen=True):
     section: its settings, resolved, as an element of ``judges:``.
     decides: its scores have a say in what passed.
     simulated: its answers are made up.
+    fingerprint: what its judgements depend on beside the section: its prompt's text.
     """
 
     section: Mapping[str, Any]
     decides: bool = False
     simulated: bool = False
+    fingerprint: Mapping[str, str] = {}
 
 
 class Register(Struct, frozen=True):

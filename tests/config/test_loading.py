@@ -416,7 +416,8 @@ def test_slips_in_a_constraint_are_told_in_the_users_words(
 ) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(
-        f"task: {{name: collie}}\nmodel: {{backend: simulated}}\ndecoding: {{constraint: {constraint}}}"
+        "task: {name: collie}\nmodel: {backend: simulated}\n"
+        f"decoding: {{constraint: {constraint}}}"
     )
     with pytest.raises(ConfigError) as raised:
         load(path)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock.answers import invented, read_recording, recorded
+from harness.mock.answers import Answer, invented, read_recording, recorded
 from harness.mock.errors import MockError, NoAnswer
 from harness.mock.wire import Ask, Turn, cut, tokens
 
@@ -47,8 +47,27 @@ def test_whole_conversation_is_the_better_match(tmp_path: Path) -> None:
     assert answer(ask("A number?", "One.", "Again."), 0) == "Blue."
 
 
+def test_a_recorded_answer_may_tell_how_sure_the_model_was(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"prompt": "Is it?", "text": "Yes", "logprobs": [{"Yes": -0.1, "No": -2}]}')
+    assert read_recording(path)(ask("Is it?"), 0) == Answer("Yes", [{"Yes": -0.1, "No": -2.0}])
+    sure, unsure = Answer("Yes", [{"Yes": 0.0}]), Answer("Yes", [{"Yes": -0.7, "No": -0.7}])
+    assert recorded({"Is it?": sure})(ask("Is it?"), 0) == sure
+    both = recorded({"Is it?": [sure, unsure]})
+    assert [both(ask("Is it?"), i) in (sure, unsure) for i in range(2)] == [True, True]
+    assert both(ask("Is it?"), 0) != both(ask("Is it?"), 1)
+
+
 @pytest.mark.parametrize(
-    "line", ['{"prompt": "a"}', '{"prompt": "a", "text": "b", "x": 1}', "nonsense", "[]"]
+    "line",
+    [
+        '{"prompt": "a"}',
+        '{"prompt": "a", "text": "b", "x": 1}',
+        '{"prompt": "a", "text": "b", "logprobs": [{}]}',
+        '{"prompt": "a", "text": "b", "logprobs": [{"a": "b"}]}',
+        "nonsense",
+        "[]",
+    ],
 )
 def test_malformed_line_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "answers.jsonl"

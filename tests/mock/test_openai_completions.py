@@ -52,7 +52,7 @@ async def test_stop_strings_are_obeyed(stop: object) -> None:
     [
         ({"echo": True}, "'echo'"),
         ({"suffix": "."}, "'suffix'"),
-        ({"logprobs": 2}, "'logprobs'"),
+        ({"logprobs": 6}, r"\$\.logprobs"),
         ({"max_tokens": 0}, "length 0 completion"),
         ({"prompt": ["a", "b"]}, r"\$\.prompt"),
     ],

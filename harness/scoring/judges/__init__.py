@@ -1,1 +1,1 @@
-"""Models that judge: none is built in yet; third parties come in by ``harness.judges``."""
+"""Models that judge answers; a module with a leading underscore is what several of them share."""

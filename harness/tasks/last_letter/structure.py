@@ -10,7 +10,8 @@ expression's last part. So none of them can drift from the others, which is what
 'Answer: T[\\\\w \\\\\\\\",\\\\\\\\.]{30,250}. The answer is ([A-Za-z]{4})'
 >>> FREE.described
 'Answer: <think step by step>. The answer is <the 4 letters>'
->>> parser("strict").read(FREE.write('The last letter of … Concatenating them is "nrdn"', "nrdn")).letters
+>>> answer = FREE.write('The last letter of … Concatenating them is "nrdn"', "nrdn")
+>>> parser("strict").read(answer).letters
 'nrdn'
 """
 

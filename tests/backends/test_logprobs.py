@@ -1,0 +1,189 @@
+"""Log-probabilities: asked for in each server's words, read in each form, never a lost answer."""
+
+import json
+from math import log
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from harness.backends._logprobs import LEAST, logprobs_in
+from harness.backends._presets import COMPATIBLE, PRESETS
+from harness.backends.openai import OpenAIBackend
+from harness.backends.openai_completions import OpenAICompletionsBackend
+from harness.backends.replay import ReplayBackend
+from harness.backends.simulated import SimulatedBackend
+from harness.middleware.key import call_key
+from harness.mock import Answer, MockServer
+from harness.records import (
+    Decoding,
+    Logprobs,
+    Message,
+    Origin,
+    Reply,
+    Request,
+    TokenLogprob,
+)
+from tests.backends.answering import answering
+
+OPTIONS: dict[str, Any] = {"secret": lambda _: "", "concurrency": 1, "timeout_s": 10}
+PLAIN = Request("m", (Message("user", "Is it?"),), Decoding(max_tokens=5), 0, Origin("a", 0, 1))
+ASKING = replace(PLAIN, decoding=Decoding(max_tokens=5, logprobs=3))
+UNSURE = Answer("No", [{"Yes": log(0.7), "No": log(0.2), "Maybe": log(0.1)}, {".": 0.0}])
+TOLD: Logprobs = (
+    (
+        TokenLogprob("Yes", log(0.7)),
+        TokenLogprob("No", log(0.2)),
+        TokenLogprob("Maybe", log(0.1)),
+    ),
+    (TokenLogprob(".", 0.0),),
+)
+BACKENDS = [OpenAIBackend, OpenAICompletionsBackend]
+
+
+async def ask(kind: Any, url: str, request: Request) -> Reply:
+    backend = kind(None, url, **OPTIONS)
+    try:
+        reply: Reply = await backend.generate(request)
+        return reply
+    finally:
+        await backend.aclose()
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+async def test_they_come_with_the_answer_where_they_are_asked_for(kind: Any) -> None:
+    with MockServer(answers={"Is it?": UNSURE}) as server:
+        reply = await ask(kind, server.base_url, ASKING)
+        assert (reply.text, reply.logprobs) == ("No", TOLD)
+        assert (await ask(kind, server.base_url, PLAIN)).logprobs is None
+
+
+async def test_the_request_says_so_in_each_forms_words() -> None:
+    chat = json.dumps({"choices": [{"message": {"content": "No"}}]})
+    with answering(chat) as (url, received):
+        assert (await ask(OpenAIBackend, url, ASKING)).logprobs is None
+        await ask(OpenAIBackend, url, PLAIN)
+    asked, plain = (json.loads(one.partition(b"\r\n\r\n")[2]) for one in received)
+    assert (asked["logprobs"], asked["top_logprobs"]) == (True, 3)
+    assert "logprobs" not in plain
+    text = json.dumps({"choices": [{"text": "No"}]})
+    with answering(text) as (url, received):
+        assert (await ask(OpenAICompletionsBackend, url, ASKING)).logprobs is None
+    assert json.loads(received[0].partition(b"\r\n\r\n")[2])["logprobs"] == 3
+
+
+async def test_nobody_keeps_what_nobody_asked_for() -> None:
+    told = {"content": [{"token": "No", "logprob": -0.1, "top_logprobs": []}]}
+    body = json.dumps({"choices": [{"message": {"content": "No"}, "logprobs": told}]})
+    with answering(body) as (url, _):
+        assert (await ask(OpenAIBackend, url, PLAIN)).logprobs is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "odd",
+        5,
+        True,
+        [],
+        {"content": "odd"},
+        {"content": None},
+        {"tokens": ["No"], "token_logprobs": [-0.1], "top_logprobs": None},
+    ],
+)
+async def test_what_is_odd_never_loses_the_answer(told: Any) -> None:
+    body = json.dumps({"choices": [{"message": {"content": "No"}, "logprobs": told}]})
+    with answering(body) as (url, _):
+        reply = await ask(OpenAIBackend, url, ASKING)
+    assert (reply.text, reply.logprobs) == ("No", None)
+
+
+def test_odd_positions_and_tokens_are_left_out() -> None:
+    tokens: list[Any] = [
+        {"token": "b", "logprob": -2},
+        {"token": "a", "logprob": -1.5, "bytes": [97]},
+        {"token": "c"},
+        {"token": "d", "logprob": "-1"},
+        {"token": "e", "logprob": True},
+        {"token": 5, "logprob": -1.0},
+        {"token": "f", "logprob": float("nan")},
+        {"token": "g", "logprob": float("-inf")},
+        {"token": "h", "logprob": 1e-9},
+        {"token": "i", "logprob": -(10**400)},
+        "j",
+    ]
+    told = {"content": [{"token": "a", "top_logprobs": tokens}, "odd", {"token": "a"}, None]}
+    assert logprobs_in(told) == (
+        (
+            TokenLogprob("h", 0.0),
+            TokenLogprob("a", -1.5),
+            TokenLogprob("b", -2.0),
+            TokenLogprob("g", LEAST),
+            TokenLogprob("i", LEAST),
+        ),
+        (),
+        (),
+        (),
+    )
+
+
+def test_twenty_positions_are_kept_and_the_likeliest_come_first() -> None:
+    position = {f"t{i}": -30.0 + i for i in range(30)}
+    found = logprobs_in({"top_logprobs": [position] * 50})
+    assert found is not None
+    assert len(found) == 20
+    # The asked-for twenty, and the one that was written.
+    assert [one.token for one in found[0]] == [f"t{i}" for i in range(29, 8, -1)]
+
+
+def test_half_an_emoji_in_a_token_does_not_stop_the_cache() -> None:
+    from harness.backends import _bodies
+    from harness.backends.openai import _Completion, _decoder
+
+    body = (
+        b'{"choices": [{"message": {"content": "ok"}, "logprobs": {"content": '
+        b'[{"token": "x", "top_logprobs": [{"token": "\\ud83d", "logprob": -0.5}]}]}}]}'
+    )
+    choice = _bodies.read(body, _decoder, _Completion).choices[0]
+    found = logprobs_in(choice.logprobs)
+    assert msgspec.msgpack.encode(Reply("ok", "stop", logprobs=found))
+    assert found == ((TokenLogprob("\ufffd", -0.5),),)
+
+
+@pytest.mark.parametrize(
+    ("preset", "model", "tells"),
+    [
+        ("openai", "gpt-4o", True),
+        ("openai", "o3", False),
+        ("openai", "gpt-5-mini", False),
+        ("azure", "mine", True),
+        ("deepseek", "deepseek-chat", True),
+        ("ollama", "llama3.2", True),
+        ("llama_cpp", "any", True),
+        ("vllm", "any", True),
+        ("groq", "llama-3.3-70b-versatile", False),
+        ("together", "any", False),
+        ("openrouter", "any", False),
+        ("mistral", "any", False),
+    ],
+)
+def test_who_tells_them(preset: str, model: str, tells: bool) -> None:
+    assert ("logprobs" in PRESETS[preset].features(model)) is tells
+
+
+def test_a_server_known_by_its_url_is_asked_and_made_up_answers_have_none() -> None:
+    assert "logprobs" in COMPATIBLE.features("any")
+    assert "logprobs" not in SimulatedBackend.features
+    assert "logprobs" not in ReplayBackend("x", read=lambda _: []).features
+
+
+def test_they_are_part_of_the_call_and_change_no_other_key() -> None:
+    assert Decoding().given() == {}
+    assert Decoding(logprobs=5).given() == {"logprobs": 5}
+    # As it was before there were any.
+    assert call_key("openai", "http://x/v1", PLAIN) == KEY_BEFORE
+    assert call_key("openai", "http://x/v1", ASKING) != KEY_BEFORE
+
+
+KEY_BEFORE = "e5e150d5252a368c2a30c23dd180ab9a"

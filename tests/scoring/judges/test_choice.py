@@ -1,0 +1,128 @@
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, Unparseable
+from harness.plugins import kind
+from harness.records import Decoding, Instance, Reply
+from harness.scoring.judges.choice import Choice, chosen_in
+from tests.conftest import Sums
+from tests.scoring.judges.judged import Poems
+
+POEM = Instance("a", 1, {"form": "haiku"})
+HELPFUL = {"question": "Does it help?", "choices": {"not at all": 0, "partly": 0.5, "fully": 1}}
+POLITE = {"question": "Is it polite?", "choices": {"rude": 0, "polite": 1}, "passes_from": 1}
+RUBRIC = {"helpful": HELPFUL, "polite": POLITE}
+
+
+def built(task: Any = None, **options: Any) -> Choice:
+    judge: Choice = kind("judges").build(
+        "choice", {"criteria": RUBRIC, **options}, task=task or Sums(), model="j"
+    )
+    return judge
+
+
+def replies(*texts: str) -> list[Reply]:
+    return [Reply(text, "stop") for text in texts]
+
+
+def test_each_question_is_asked_by_itself_with_its_choices() -> None:
+    first, second = built().requests(POEM, "Snow fell.")
+    said, other = first.messages[0].content, second.messages[0].content
+    assert said.startswith("This is the answer of a model:\n\n<judged_text>\nSnow fell.\n")
+    assert "Does it help?\n\nThe choices are:\n- not at all\n- partly\n- fully\n" in said
+    assert "Is it polite?" not in said
+    assert "- rude\n- polite\n" in other
+    assert first.decoding == Decoding(temperature=0.0, max_tokens=1000)
+    (asked, _) = built(Poems()).requests(POEM, "Snow fell.")
+    assert "A model was asked this:\n\n<task>\nWrite poem 1.\n</task>" in asked.messages[0].content
+
+
+def test_each_question_has_a_score() -> None:
+    scores = built().parse(POEM, replies("It does.\nVerdict: partly", "Verdict: Rude."))
+    assert (scores["helpful"].value, scores["helpful"].passed) == (0.5, None)
+    assert scores["helpful"].details == {"choices": ["partly"]}
+    assert (scores["polite"].value, scores["polite"].passed) == (0.0, False)
+    assert scores["polite"].reason == "Is it polite? rude"
+
+
+def test_samplings_are_averaged() -> None:
+    judge = built(samples=2)
+    assert [request.sample for request in judge.requests(POEM, "Snow.")] == [0, 1, 0, 1]
+    said = ["Verdict: fully", "Verdict: partly", "polite", "Verdict: well"]
+    scores = judge.parse(POEM, replies(*said))
+    assert scores["helpful"].value == 0.75
+    assert (scores["polite"].value, scores["polite"].passed) == (1.0, True)
+    assert scores["polite"].details == {"choices": ["polite", None]}
+
+
+def test_a_question_without_a_choice_is_no_zero() -> None:
+    scores = built().parse(POEM, replies("Verdict: maybe", "Verdict: polite"))
+    assert (scores["helpful"].value, scores["helpful"].passed) == (None, None)
+    with pytest.raises(Unparseable):
+        built().parse(POEM, replies("Verdict: maybe", "It is polite."))
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("Verdict: not at all", "not at all"),
+        ("**Verdict:** Not at all.", "not at all"),
+        ("Not  at\tall", "not at all"),
+        ("fully\nVerdict: partly\n\n", "partly"),
+        ("Verdict: partly\nThat is all.", None),
+        ("Verdict: partly or fully", None),
+        ("The verdict: partly", None),
+        ("", None),
+        ("fully " * 1000, None),
+    ],
+)
+def test_the_last_line_names_the_choice(text: str, choice: str | None) -> None:
+    choices: dict[str, float] = {"not at all": 0, "partly": 0.5, "fully": 1}
+    assert chosen_in(Reply(text, "stop"), choices) == choice
+
+
+def test_a_reply_that_was_cut_off_names_none() -> None:
+    assert chosen_in(Reply("Verdict: fully", "length"), {"fully": 1, "partly": 0}) is None
+
+
+def test_it_decides_where_a_question_has_a_mark() -> None:
+    assert built().verdicts is True
+    assert built(criteria={"helpful": HELPFUL}).verdicts is False
+
+
+def test_other_groups_are_not_judged() -> None:
+    judge = built(where={"form": "ode"})
+    assert judge.requests(POEM, "Snow.") == []
+    assert judge.parse(POEM, []) == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"criteria": {}},
+        {"criteria": {"a.b": HELPFUL}},
+        {"criteria": {"a": {"question": "?"}}},
+        {"criteria": {"a": {"question": "?", "choices": {"one": 1}}}},
+        {"criteria": {"a": {"question": "?", "choices": {"+1": 1, "1": 0}}}},
+        {"criteria": {"a": {"question": "?", "choices": {"+": 1, "-": 0}}}},
+        {"criteria": {"a": {**HELPFUL, "pass": 1}}},
+        {"samples": 0},
+        {"prompt": "nothing"},
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        built(**options)
+
+
+def test_it_can_be_simulated() -> None:
+    judge = built()
+    requests = judge.requests(POEM, "Is it polite? Does it help?")
+    scores = judge.parse(POEM, replies(*map(judge.simulated, requests)))
+    assert (scores["helpful"].value, scores["polite"].value) == (1.0, 1.0)
+
+
+def test_the_options_can_be_written_down() -> None:
+    written = kind("judges").options("choice", {"criteria": RUBRIC}).model_dump(mode="json")
+    assert kind("judges").options("choice", written).model_dump(mode="json") == written

@@ -1,0 +1,174 @@
+import json
+from collections.abc import Sequence
+from math import log
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.errors import ConfigError, Unparseable
+from harness.plugins import kind
+from harness.records import Decoding, Instance, Reply, TokenLogprob, verdict
+from harness.scoring.judges.yes_no import YesNo
+from tests.conftest import Sums
+from tests.scoring.judges.judged import CRITERIA, Poems
+
+POEM = Instance("p", 0)
+
+
+def built(task: Any = None, features: Sequence[str] | None = None, **options: Any) -> YesNo:
+    judge: YesNo = kind("judges").build(
+        "yes_no", options, task=task or Poems(), model="j", features=features
+    )
+    return judge
+
+
+def told(yes: float, no: float = 0.0) -> Reply:
+    """A reply by the probabilities of its first token."""
+    shares = {"yes": yes, "no": no, "perhaps": 1 - yes - no}
+    first = tuple(TokenLogprob(token, log(p)) for token, p in shares.items() if p > 1e-12)
+    return Reply("yes", "stop", logprobs=(first,))
+
+
+NEITHER = told(0.0)
+
+
+def test_each_criterion_is_asked_by_itself() -> None:
+    requests = built().requests(POEM, "Snow fell.")
+    assert len(requests) == len(CRITERIA)
+    for request, criterion in zip(requests, CRITERIA, strict=True):
+        (message,) = request.messages
+        assert [one.text in message.content for one in CRITERIA].count(True) == 1
+        assert f"<criterion>\n{criterion.text}\n</criterion>" in message.content
+        assert "<task>\nWrite poem 0.\n</task>" in message.content
+        assert "<judged_text>\nSnow fell.\n</judged_text>" in message.content
+        assert request.decoding == Decoding(temperature=0.0, max_tokens=5, logprobs=5)
+        assert (request.model, request.sample) == ("j", 0)
+
+
+def test_all_satisfied() -> None:
+    scores = built().parse(POEM, [told(0.9, 0.1), told(0.5, 0.5), told(0.6, 0.2)])
+    strict, soft = scores["strict"], scores["soft"]
+    assert (strict.value, strict.passed, strict.reason) == (True, True, "")
+    assert (soft.value, soft.passed) == (1.0, None)
+    first, second, third = strict.details["constraints"]
+    assert [one["probability"] for one in (first, second, third)] == pytest.approx([0.9, 0.5, 0.75])
+    assert first["tokens"] == [["yes", log(0.9)], ["no", log(0.1)]]
+    assert (first["constraint"], first["kind"], first["passed"], first["position"]) == (
+        "It has three lines.",
+        "Length",
+        True,
+        0,
+    )
+    assert second["groups"] == {"category": "Include / Avoid", "by": "hand"}
+    assert "kind" not in third
+
+
+def test_any_no_is_a_no_even_beside_an_abstention() -> None:
+    scores = built().parse(POEM, [told(0.1, 0.4), NEITHER, told(0.9)])
+    assert (scores["strict"].value, scores["strict"].passed) == (False, False)
+    assert scores["strict"].reason == "Not satisfied: It has three lines."
+    assert scores["soft"].value == 0.5
+    assert scores["soft"].details == {"decided": 2, "abstained": 1}
+    assert verdict(scores) is False
+
+
+def test_an_abstention_is_no_no() -> None:
+    scores = built().parse(POEM, [told(0.9), NEITHER, told(0.9)])
+    assert (scores["strict"].value, scores["strict"].passed) == (None, None)
+    assert "neither yes nor no of: It has snow in it." in scores["strict"].reason
+    assert scores["soft"].value == 1.0
+    abstained = scores["strict"].details["constraints"][1]
+    assert (abstained["passed"], abstained["probability"]) == (None, None)
+    assert abstained["tokens"] == [["perhaps", 0.0]]
+    assert verdict(scores) is None
+
+
+def test_nothing_but_abstentions_has_no_share() -> None:
+    scores = built().parse(POEM, [NEITHER] * 3)
+    assert scores["strict"].value is None
+    assert scores["soft"].value is None
+
+
+def test_replies_without_log_probabilities_are_unparseable_and_the_remedy_is_told() -> None:
+    with pytest.raises(Unparseable, match="votes: 5"):
+        built().parse(POEM, [Reply("yes", "stop")] * 3)
+    scores = built().parse(POEM, [told(0.9), Reply("no", "stop"), told(0.9)])
+    assert scores["strict"].value is None  # one reply alone that has none abstains
+
+
+def test_the_details_are_what_findings_read() -> None:
+    from harness.store.findings import _Details
+
+    scores = built().parse(POEM, [told(0.1, 0.4), NEITHER, told(0.9)])
+    line = msgspec.json.encode(scores["strict"].details)
+    found = msgspec.json.decode(line, type=_Details).constraints
+    assert [one.passed for one in found] == [False, None, True]
+    assert [one.kind for one in found] == ["Length", "Include / Avoid", ""]
+    assert json.loads(line)["constraints"][0]["tokens"][0] == ["yes", log(0.1)]
+
+
+def test_votes_are_calls_of_their_own() -> None:
+    requests = built(votes=3).requests(POEM, "Snow.")
+    assert [request.sample for request in requests] == [0, 1, 2] * 3
+    assert all(request.decoding == Decoding(temperature=0.7, max_tokens=5) for request in requests)
+    assert requests[0].messages == requests[2].messages != requests[3].messages
+    (first, *_) = built(votes=1, temperature=1.0, max_tokens=50).requests(POEM, "Snow.")
+    assert first.decoding == Decoding(temperature=1.0, max_tokens=50)
+
+
+def test_votes_are_counted() -> None:
+    said = [*("Yes.", "no", "yes"), *("No", "no", "Perhaps"), *("I cannot", "Well", "…")]
+    scores = built(votes=3).parse(POEM, [Reply(text, "stop") for text in said])
+    first, second, third = scores["strict"].details["constraints"]
+    assert (first["probability"], first["passed"]) == (pytest.approx(2 / 3), True)
+    assert first["votes"] == [True, False, True]
+    assert (second["probability"], second["passed"]) == (0.0, False)
+    assert (third["probability"], third["passed"]) == (None, None)
+    assert scores["soft"].value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("features", "votes", "n"),
+    [(None, None, 1), (["logprobs"], None, 1), ([], None, 5), (["logprobs"], 3, 3), ([], 3, 3)],
+)
+def test_votes_take_the_place_of_log_probabilities(
+    features: list[str] | None, votes: int | None, n: int
+) -> None:
+    one = Instance("p", 1)
+    requests = built(features=features, votes=votes).requests(one, "Snow.")
+    assert len(requests) == n
+    assert all((request.decoding.logprobs is None) == (n > 1) for request in requests)
+
+
+def test_an_instance_without_criteria_is_not_satisfied_by_nothing() -> None:
+    class Nothing(Poems):
+        def criteria(self, instance: Instance[int]) -> list[Any]:
+            return []
+
+    judge = built(Nothing())
+    assert judge.requests(POEM, "Snow.") == []
+    with pytest.raises(Unparseable, match="no criteria"):
+        judge.parse(POEM, [])
+
+
+def test_a_task_without_criteria_is_refused() -> None:
+    with pytest.raises(ConfigError, match="what an answer has to satisfy"):
+        built(Sums())
+
+
+@pytest.mark.parametrize(
+    "options", [{"votes": 0}, {"max_tokens": 0}, {"temperature": -1}, {"prompt": "yes"}, {"n": 3}]
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        built(**options)
+
+
+def test_it_decides_and_can_be_simulated() -> None:
+    judge = built(votes=1)
+    assert getattr(judge, "verdicts", True)
+    (request, *_) = judge.requests(POEM, "Snow.")
+    scores = judge.parse(Instance("p", 1), [Reply(judge.simulated(request), "stop")])
+    assert scores["strict"].passed is True
+    assert list(judge.fingerprint()) == ["prompt_sha256"]
