@@ -15,6 +15,7 @@ from harness.cli.build import build
 from harness.cli.cache import cache
 from harness.cli.completion import run_files, run_names
 from harness.cli.data import data
+from harness.cli.describe import describe
 from harness.cli.mock import mock
 
 app = typer.Typer(
@@ -219,6 +220,51 @@ def table(
     from harness.cli.table import show_table
 
     show_table(runs, TableAsked(rows=rows, columns=columns, scores=score or [], round=round_), form)
+
+
+@app.command("matrix")
+def matrix(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Two runs or more; a run file's name means all of its variants.",
+            autocompletion=run_names,
+        ),
+    ],
+    score: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="By default what the task is measured by, else pass_rate."
+        ),
+    ] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="How its groups rank the runs; of the instances, or of the constraints that a "
+            "judge has judged, such as category.",
+        ),
+    ] = "",
+    external: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Published scores (CSV or JSONL: model, score), ranked as well."
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+) -> None:
+    """Test every pair of runs, and show how alike groups and published scores rank them."""
+    from harness.cli.matrix import MatrixAsked, show_matrix
+
+    show_matrix(runs, MatrixAsked(score, by, external, round_, cluster), form)
 
 
 @app.command("report")
@@ -439,6 +485,7 @@ def import_(
 app.add_typer(build, name="build")
 app.add_typer(cache, name="cache")
 app.command("mock")(mock)
+data.command("describe")(describe)
 app.add_typer(data, name="data")
 
 

@@ -1,0 +1,52 @@
+"""`harness data describe`: what a task's data set asks of answers, counted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def describe(
+    task: Annotated[str, typer.Argument(help="A task that judges are asked about: wildifeval.")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the task."),
+    ] = None,
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="The criteria by its groups.")
+    ] = "category",
+    form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+) -> None:
+    """Count what a data set asks of answers: categories, how many, first words, what together."""
+    import sys
+
+    from harness.analysis.criteria import describe as counted
+    from harness.cli.console import output
+    from harness.config.settings import Settings
+    from harness.datasets.folder import DataFolder
+    from harness.errors import ConfigError, nearest
+    from harness.plugins import kind
+    from harness.report.criteria_table import as_json, as_markdown, criteria_table
+
+    forms = {"markdown": as_markdown, "json": as_json}
+    if form not in ("table", *forms):
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *forms]))
+    options: dict[str, str] = {}
+    for one in option or []:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ConfigError(f"-o {one}: must be KEY=VALUE.")
+        options[name.removeprefix("task.")] = value
+    built = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
+    if not hasattr(built, "criteria"):
+        raise ConfigError(
+            f"The task {task!r} does not say what an answer has to satisfy: there is nothing to "
+            "count.",
+            "Tasks that do have criteria, such as wildifeval.",
+        )
+    found = counted(((one.id, one.groups, built.criteria(one)) for one in built.instances()), by)
+    if form == "table":
+        output.print(criteria_table(task, found))
+    else:
+        sys.stdout.write(forms[form](task, found))

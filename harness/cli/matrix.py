@@ -1,0 +1,119 @@
+"""`harness matrix`: every pair of several runs, and how groups and published scores rank them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.analysis.comparable import Variant, settings
+from harness.analysis.induced_rankings import (
+    InducedRankings,
+    JudgedTables,
+    induced_rankings,
+    refuse_unknown_label,
+)
+from harness.analysis.pair_matrix import pair_matrix
+from harness.analysis.question import PASS_RATE
+from harness.assemble import measured
+from harness.cli.console import output
+from harness.config.settings import Settings
+from harness.errors import ConfigError, nearest
+from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
+from harness.report.matrix_table import matrix_table
+from harness.store.columns import AttemptTable
+from harness.store.judged_constraints import judges_of_constraints, read_judged
+from harness.store.model_scores import read_model_scores
+from harness.store.run_folder import RunFolder
+from harness.store.variants import find_runs
+
+FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+
+class MatrixAsked(NamedTuple):
+    """What is asked of the runs; empty for the default.
+
+    score: by default what the runs are measured by, else the pass rate.
+    by: a label of the instances, or of the constraints that a judge has judged.
+    external: a file of published scores.
+    """
+
+    score: str = ""
+    by: str = ""
+    external: Path | None = None
+    round: int | None = None
+    cluster: str = ""
+
+
+def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -> None:
+    """Print the matrix of runs, computed anew from their attempts.
+
+    names: of runs, or of run files for all of their variants; one suffices for its groups.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    if form not in ("table", *FORMATS):
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    external = read_model_scores(asked.external) if asked.external else None
+    folders = find_runs(Settings().runs_dir, names)
+    if len(folders) < 2 and not asked.by:
+        raise ConfigError(
+            "There is one run to compare.",
+            "Name two runs or more ('harness ls' lists them), or groups to part it by (--by).",
+        )
+    runs = [_read(folder) for folder in folders]
+    measures = {variant.metrics.measure for variant, _ in runs}
+    measure = measures.pop() if len(measures) == 1 else None
+    score = asked.score or measure or PASS_RATE
+    matrix = pair_matrix(runs, score, round_=asked.round, cluster=asked.cluster)
+    rankings: InducedRankings | None = None
+    if asked.by or external is not None:
+        tables = [table for _, table in runs]
+        judge: JudgedTables | None = None
+        if asked.by and not all(asked.by in table.labels() for table in tables):
+            judge = _judged(folders, tables, asked, score)
+        rankings = induced_rankings(
+            runs,
+            score,
+            asked.by,
+            judged=judge,
+            external=external,
+            round_=asked.round,
+        )
+    if form == "table":
+        output.print(matrix_table(matrix, rankings))
+    else:  # as it is: a file's lines are not to be folded
+        sys.stdout.write(FORMATS[form](matrix, rankings))
+
+
+def _judged(
+    folders: Sequence[RunFolder], tables: Sequence[AttemptTable], asked: MatrixAsked, score: str
+) -> JudgedTables:
+    """What a judge says of each run's constraints, which are to have the label.
+
+    Raises: ConfigError where no judge tells of constraints, or several do and --score names none.
+    """
+    names = [folder.name for folder in folders]
+    known = [judges_of_constraints(folder.attempts) for folder in folders]
+    common = [judge for judge in known[0] if all(judge in told for told in known)]
+    if not common:
+        refuse_unknown_label(asked.by, tables, names)
+    judge = score.partition(".")[0]
+    if judge not in common:
+        if len(common) > 1:
+            raise ConfigError(
+                f"--by {asked.by}: several judges tell of constraints: {', '.join(common)}.",
+                f"Name one with its score, as in --score {common[0]}.strict.",
+            )
+        judge = common[0]
+    found = [read_judged(folder.attempts, judge, round_=asked.round) for folder in folders]
+    own = [one.table for one in found]
+    refuse_unknown_label(asked.by, own, names, [one for table in tables for one in table.labels()])
+    return JudgedTables(judge, own, [one.without.total() for one in found])
+
+
+def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
+    metrics, attempts = measured(folder, grouped=False)
+    fingerprint = folder.read_manifest().get("fingerprint", {})
+    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts

@@ -1,0 +1,214 @@
+"""WildIFEval: what users really ask of a text, constraint by constraint.
+
+Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573): first
+messages of real conversations, each with the constraints that it asks to be met. No rule says
+whether an answer meets them; judges do, one question per constraint (the judge ``yes_no``):
+
+    task: {name: wildifeval, dataset: builtin}
+    judges: [{name: yes_no, model: {backend: openai, name: gpt-4o}}]
+
+Without a judge no answer is judged, and none fails. docs/wildifeval.md has all of it.
+
+>>> task = WildIFEvalTask(data=folder)  # doctest: +SKIP
+>>> task.criteria(next(task.instances()))[0].text  # doctest: +SKIP
+'The poem should be exactly four lines long.'
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.ports import PaperTable, TableFigure
+from harness.records import Criterion, Instance, Message, Score
+from harness.tasks.wildifeval.categories import LABEL
+from harness.tasks.wildifeval.items import BUILTIN, Item, read_items
+from harness.tasks.wildifeval.public import Joined, is_public, join
+
+FOLDER = "wildifeval"
+PAPER_EXAMPLES = f"{FOLDER}/paper_examples.jsonl"
+PUBLIC = f"{FOLDER}/wild-if-eval"
+CHATS = f"{FOLDER}/lmsys-chat-1m"
+CATEGORIES = f"{FOLDER}/constraint_categories.csv"
+DOMAINS = f"{FOLDER}/domains.csv"
+"""Where the public files are looked for, below the data folder."""
+
+NAMED = 5
+"""Of missing conversations, how many a message names; the fingerprint has a hash of all."""
+
+TABLE = PaperTable(
+    rows="",
+    columns="n_constraints",
+    figures=(
+        TableFigure("strict"),
+        TableFigure("soft", of="score", score="yes_no.soft"),
+    ),
+    source="Lior et al. 2025 (arXiv 2503.06573), figures 5, 6 and 10",
+)
+"""Strict is the pass rate, in which an answer that is refused or empty has failed."""
+
+
+class WildIFEvalTask:
+    """Constraints of real users, judged one by one (Lior et al. 2025).
+
+    dataset: ``builtin`` (ours), ``paper_examples`` (20 of the paper), ``public`` (joined to your
+        own copy of LMSYS-Chat-1M), or a path: JSONL, or files of the public form.
+    chats: the copy of the chats, a file or a folder; by default looked for in the data folder.
+    categories: a CSV file of constraints and their categories, for the public form.
+    domains: a CSV file of tasks and their domains, for the public form.
+    missing_chats: whether conversations that the copy lacks are refused (refuse) or left out and
+        counted in the manifest (leave_out).
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"  # the paper judges what 1,000 tokens hold
+    table = TABLE
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        chats: str | None = None,
+        categories: str | None = None,
+        domains: str | None = None,
+        missing_chats: Literal["refuse", "leave_out"] = "refuse",
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset = dataset
+        self._missing_chats = missing_chats
+        names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
+        self.path = _place(names.get(dataset, dataset), data)
+        self._chats: Path | None = None
+        self._categories = self._domains = None
+        if is_public(self.path):
+            self._chats = _chats(chats, data)
+            self._categories = _optional(categories, CATEGORIES, data)
+            self._domains = _optional(domains, DOMAINS, data)
+            return
+        for name, given in {"chats": chats, "categories": categories, "domains": domains}.items():
+            if given is not None:
+                raise ConfigError(
+                    f"task.{name} is for data of the public form, and {self.path.name} has the "
+                    "tasks' texts already.",
+                    "Leave it out.",
+                )
+
+    def instances(self) -> Iterator[Instance[Item]]:
+        """The tasks in the order of the file.
+
+        Raises: DataInvalid; DataMissing.
+        """
+        for item in self._joined.items if self._chats else read_items(self.path):
+            groups = {"n_constraints": str(len(item.constraints))}
+            if item.domain:
+                groups["domain"] = item.domain
+            yield Instance(id=item.id, data=item, groups=groups)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """The data's hash; of joined data that of the joined tasks, and what is missing there."""
+        if self._chats is None:
+            return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
+        missing = self._joined.missing
+        told = hashlib.sha256(msgspec.json.encode(self._joined.items)).hexdigest()
+        found = {"dataset": self.dataset, "dataset_sha256": told}
+        if missing:
+            found["missing_chats"] = _counted(missing)
+            found["missing_chats_sha256"] = hashlib.sha256(
+                "\n".join(sorted(missing)).encode()
+            ).hexdigest()
+        return found
+
+    def messages(
+        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+    ) -> tuple[Message, ...]:
+        """The user's message as it was written: the paper's models are asked zero-shot."""
+        if shots:
+            raise ConfigError(
+                "The task 'wildifeval' has no right answers to show.", "Leave task.shots out."
+            )
+        return (Message("user", instance.data.task),)
+
+    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+        """Nothing: no rule gives a verdict, so that it is the judges' alone."""
+        return {}
+
+    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+        """That something is not met; which, the judges say."""
+        return "Your answer does not meet all that was asked for yet. Please answer again."
+
+    def gold(self, instance: Instance[Item]) -> str | None:
+        """None: nobody has written one."""
+        return None
+
+    def asked(self, instance: Instance[Item]) -> str:
+        """What a judge is told that was asked for."""
+        return instance.data.task
+
+    def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
+        """The constraints, with their categories as groups."""
+        return [
+            Criterion(one.text, {LABEL: one.category} if one.category else {})
+            for one in instance.data.constraints
+        ]
+
+    @cached_property
+    def _joined(self) -> Joined:
+        assert self._chats is not None
+        found = join(self.path, self._chats, self._categories, self._domains)
+        missing = found.missing
+        if missing and self._missing_chats == "refuse":
+            raise DataInvalid(
+                f"{self._chats} lacks {_counted(missing)} of "
+                f"{len(missing) + len(found.items):,} conversations.",
+                "Complete the copy, or set task.missing_chats to leave_out: they are then counted "
+                "in the manifest.",
+            )
+        if not found.items:
+            raise DataInvalid(f"{self._chats} has none of the conversations of {self.path}.")
+        return found
+
+
+def _counted(missing: Sequence[str]) -> str:
+    """How many, and the first of them."""
+    more = ", …" if len(missing) > NAMED else ""
+    return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
+
+
+def _place(name: str, data: DataFolder) -> Path:
+    try:
+        return data.place(name)
+    except DataMissing as error:
+        remedy = (
+            None
+            if name not in (PAPER_EXAMPLES, PUBLIC)
+            else (f"Put it below {data.root / FOLDER}: docs/wildifeval.md says where from.")
+        )
+        raise DataMissing(error.message, remedy or error.remedy) from None
+
+
+def _chats(name: str | None, data: DataFolder) -> Path:
+    try:
+        return data.place(name or CHATS)
+    except DataMissing as error:
+        raise DataMissing(
+            f"The data set has no texts of its own, and the chats are not there: {error.message}",
+            "Ask for LMSYS-Chat-1M at its source and name your copy with task.chats "
+            "(docs/wildifeval.md).",
+        ) from None
+
+
+def _optional(name: str | None, usual: str, data: DataFolder) -> Path | None:
+    """The file that is named; else that of the data folder, where it is there."""
+    if name is not None:
+        return data.file(name)
+    path = data.root / usual
+    return path if path.is_file() else None
+
+
+plugin = WildIFEvalTask

@@ -1,0 +1,52 @@
+"""The eight kinds of constraints of WildIFEval, and how the published files write them.
+
+Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573), section 3.1;
+in the order in which the paper's classifier numbers them (appendix A).
+
+>>> named("include/avoid")
+'Include / Avoid'
+>>> named("Other: *Visual Aesthetic*")
+'Other'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+LABEL = "category"
+"""The label of a criterion that the category is a group of."""
+
+OTHER = "Other"
+"""What the classifier finds in none of the eight. The paper leaves it out of its figures."""
+
+CATEGORIES: Mapping[str, str] = {
+    "Style and Tone": "how it is written: register, formality, mood, whose style",
+    "Include / Avoid": "what must be in the response, and what must not",
+    "Format and Structure": "how the response is arranged: lists, tables, sections, layouts",
+    "Length": "how long it is, in words, sentences, lines or by 'short'",
+    "Persona and Role": "who speaks: a character, an expert, a point of view",
+    "Focus / Emphasis": "what is to be given most room",
+    "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
+    "Editing": "what becomes of a given text, and what of it must stay",
+}
+"""Category to what its constraints are about, in our words."""
+
+
+def named(category: str) -> str:
+    """A category as the paper writes it; one of another taxonomy as it is.
+
+    The authors' file has a title of its own after ``Other:``, for each such constraint.
+    """
+    text = category.strip()
+    known = _KNOWN.get(_letters(text))
+    if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
+        return OTHER
+    return known or text
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text.lower() if character.isalpha())
+
+
+_KNOWN = {_letters(name): name for name in (*CATEGORIES, OTHER)}

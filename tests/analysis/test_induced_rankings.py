@@ -1,0 +1,144 @@
+"""Rankings by groups and by published scores, against SciPy and by hand."""
+
+import pytest
+from scipy import stats
+
+from harness.analysis.induced_rankings import (
+    InducedRankings,
+    JudgedTables,
+    Tau,
+    induced_rankings,
+    refuse_unknown_label,
+)
+from harness.analysis.pair_matrix import Run
+from harness.errors import ConfigError
+from tests.analysis.conftest import Make, TableOf
+from tests.analysis.variants import variant
+
+PASSED = {  # of 10 in each group
+    "a": {"Law": 2, "Arts": 8, "10": 1},
+    "b": {"Law": 5, "Arts": 6, "10": 2},
+    "c": {"Law": 6, "Arts": 4, "10": 3},
+    "d": {"Law": 9, "Arts": 2, "10": 4},
+    "e": {"Law": 9, "Arts": 1, "10": 5},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(make: Make, table_of: TableOf) -> list[Run]:
+    return [
+        (
+            variant(name, {}, model=f"model-{name}"),
+            table_of(
+                make(f"{group}/{n}", n < passed, groups={"domain": group})
+                for group, passed in groups.items()
+                for n in range(10)
+            ),
+        )
+        for name, groups in PASSED.items()
+    ]
+
+
+def tau(found: InducedRankings, first: str, second: str) -> Tau:
+    names = [one.name for one in found.scorings]
+    places = sorted((names.index(first), names.index(second)))
+    return next(one for one in found.taus if [one.first, one.second] == places)
+
+
+def test_each_group_ranks_the_runs(runs: list[Run]) -> None:
+    found = induced_rankings(runs, label="domain")
+    assert [one.name for one in found.scorings] == ["pass_rate", "Arts", "Law", "10"]
+    law = found.scorings[2]
+    assert [one and one.mean for one in law.values] == [0.2, 0.5, 0.6, 0.9, 0.9]
+    columns = {
+        group: [passed[group] for passed in PASSED.values()] for group in ("Arts", "Law", "10")
+    }
+    for first, second in [("Arts", "Law"), ("Arts", "10"), ("Law", "10")]:
+        expected = stats.kendalltau(columns[first], columns[second])
+        one = tau(found, first, second)
+        assert one.tau_b == pytest.approx(expected.statistic)
+        assert one.p_value == pytest.approx(expected.pvalue)
+        assert one.n_runs == 5
+    # By hand: no ties in Arts and 10, and all 10 pairs discordant: p = 2 / 5!.
+    assert tau(found, "Arts", "10").tau_b == pytest.approx(-1)
+    assert tau(found, "Arts", "10").p_value == pytest.approx(2 / 120)
+    # One tied pair of Law: 9 concordant of sqrt(9 * 10).
+    assert tau(found, "Law", "10").tau_b == pytest.approx(9 / 90**0.5)
+
+
+def test_published_scores_by_model_or_run(runs: list[Run]) -> None:
+    published = {
+        "ifeval": {"model-a": 1.0, "model-b": 2.0, "c": 3.0, "model-d": 4.0, "who": 5.0},
+        "mmlu": {"model-a": 1.0},
+    }
+    found = induced_rankings(runs, external=published)
+    assert [(one.kind, one.name) for one in found.scorings] == [
+        ("all", "pass_rate"), ("external", "ifeval"), ("external", "mmlu"),
+    ]  # fmt: skip
+    assert found.unmatched == ["who"]
+    one = tau(found, "pass_rate", "ifeval")
+    overall = [sum(PASSED[name].values()) for name in "abcd"]
+    assert one.n_runs == 4
+    assert one.tau_b == pytest.approx(stats.kendalltau(overall, [1, 2, 3, 4]).statistic)
+    alone = tau(found, "pass_rate", "mmlu")
+    assert (alone.tau_b, alone.p_value, alone.n_runs) == (None, None, 1)
+
+
+def test_constraints_of_a_judge_are_clustered_by_task(
+    make: Make, table_of: TableOf, runs: list[Run]
+) -> None:
+    met = {"a": [1, 0, 0, None], "b": [1, 1, 0, 0]}
+    tables = [
+        table_of(
+            make(
+                f"task{n // 2}/{n}",
+                None if one is None else bool(one),
+                cluster=f"task{n // 2}",
+                groups={"category": "Length"},
+                outcome="ok",
+            )
+            for n, one in enumerate(values)
+        )
+        for values in met.values()
+    ]
+    judged = JudgedTables("yes_no", tables, [0, 3])
+    found = induced_rankings(runs[:2], label="category", judged=judged)
+    assert (found.of, found.judge, found.without) == ("constraints", "yes_no", [0, 3])
+    first, second = found.scorings[1].values
+    assert first is not None
+    assert second is not None
+    assert (first.n, first.missing, first.mean) == (3, 1, pytest.approx(1 / 3))
+    # By hand: residual totals of the two tasks are +1 and -1, so 2 / 1 * (1 + 1) / 4^2.
+    assert (second.mean, second.n_clusters) == (0.5, 2)
+    assert second.stderr == pytest.approx((2 * 2 / 16) ** 0.5)
+
+
+def test_a_group_that_a_run_lacks_is_null(make: Make, table_of: TableOf) -> None:
+    made: list[Run] = [
+        (variant(name, {}), table_of([make("i", True, groups={"domain": group})]))
+        for name, group in (("a", "Law"), ("b", "Arts"))
+    ]
+    found = induced_rankings(made, label="domain")
+    assert [[value is None for value in one.values] for one in found.scorings[1:]] == [
+        [True, False], [False, True],
+    ]  # fmt: skip
+    assert tau(found, "Law", "Arts").n_runs == 0
+
+
+def test_numbers_are_in_their_order_and_too_many_groups_refused(
+    make: Make, table_of: TableOf
+) -> None:
+    def run(n: int) -> list[Run]:
+        rows = [make(f"i{k}", True, groups={"k": str(k)}) for k in range(1, n + 1)]
+        return [(variant(name, {}), table_of(rows)) for name in "ab"]
+
+    names = [one.name for one in induced_rankings(run(11), label="k").scorings]
+    assert names[1:] == [str(k) for k in range(1, 12)]
+    with pytest.raises(ConfigError, match="has 61 groups"):
+        induced_rankings(run(61), label="k")
+
+
+def test_an_unknown_label_is_named(runs: list[Run]) -> None:
+    with pytest.raises(ConfigError, match="--by: the run 'a' has no label 'domian'") as raised:
+        refuse_unknown_label("domian", [runs[0][1]], ["a"])
+    assert "Did you mean 'domain'?" in str(raised.value.remedy)

@@ -1,0 +1,154 @@
+"""What judges say of constraints, as rows: whose word counts, and of which answer."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import DataInvalid
+from harness.records import Score
+from harness.store.columns import NOT_JUDGED
+from harness.store.judged_constraints import (
+    JudgedConstraints,
+    judges_of_constraints,
+    read_judged,
+)
+from harness.store.judgements import Judgement
+from tests.store.test_judgements import judged, judgement
+from tests.store.test_reader import attempt
+
+Told = Mapping[str, bool | None]
+
+
+def said(told: Told, *, judge: str = "j", **changes: Any) -> Judgement:
+    """A judgement of an answer's constraints; ``kind`` is the first word of each."""
+    constraints = [
+        {
+            "constraint": text,
+            "passed": passed,
+            "probability": 0.5,
+            "groups": {"category": text.split()[0], "odd": 3},
+        }
+        for text, passed in told.items()
+    ]
+    score = Score(all(told.values()), True, "", {"constraints": constraints})
+    found = judgement(changes.pop("instance", "a"), None, judge=judge, **changes)
+    # Two scores that tell of the same constraints: they are there once.
+    scores = {f"{judge}.strict": score, f"{judge}.again": score}
+    return Judgement(
+        **{**{f: getattr(found, f) for f in found.__struct_fields__}, "scores": scores}
+    )
+
+
+def passed(found: JudgedConstraints, label: str = "category") -> dict[str, list[int]]:
+    return {group: rows.passed.tolist() for group, rows in found.table.by(label)}
+
+
+def test_each_constraint_is_a_row_with_its_groups_and_the_instances(tmp_path: Path) -> None:
+    attempts = [
+        attempt("a", groups={"domain": "Law"}),
+        attempt("b", groups={"domain": "Arts"}, cluster="prompt of a"),
+    ]
+    path = judged(
+        tmp_path,
+        attempts,
+        said({"Length one": True, "Format two": False, "Length three": None}),
+        said({"Length four": False}, instance="b"),
+        deciding={"j": True},
+    )
+    found = read_judged(path, "j")
+    by_category = {group: sorted(values) for group, values in passed(found).items()}
+    assert by_category == {"Format": [0], "Length": [NOT_JUDGED, 0, 1]}
+    by_domain = {group: sorted(values) for group, values in passed(found, "domain").items()}
+    assert by_domain == {"Arts": [0], "Law": [NOT_JUDGED, 0, 1]}
+    assert len(set(found.table.cluster.tolist())) == 1
+    assert found.without.total() == 0
+    assert "odd" not in found.table.labels()
+
+
+def test_the_last_word_on_the_text_that_counts(tmp_path: Path) -> None:
+    attempts = [attempt("a", text="old"), attempt("a", text="new")]
+    path = judged(
+        tmp_path,
+        attempts,
+        said({"Length": True}, text="new"),
+        said({"Length": False}, text="new"),
+        said({"Length": True}, text="old"),
+        said({"Length": True}, text="new", judge="other"),
+        deciding={"j": True, "other": False},
+    )
+    with (tmp_path / "judgements.jsonl").open("ab") as file:
+        file.write(b'{"v":1,"judge":"j","inst')  # torn: a judge was killed here
+    assert passed(read_judged(path, "j")) == {"Length": [0]}
+    assert passed(read_judged(path, "other")) == {"Length": [1]}
+
+
+def test_rounds_and_samples(tmp_path: Path) -> None:
+    attempts = [attempt("a", 0, 1), attempt("a", 0, 2), attempt("a", 1, 1)]
+    path = judged(
+        tmp_path,
+        attempts,
+        said({"Length": False}, round_=1),
+        said({"Length": True}, round_=2),
+        said({"Length": False}, sample=1),
+        deciding={"j": True},
+    )
+    assert passed(read_judged(path, "j")) == {"Length": [1, 0]}
+    assert passed(read_judged(path, "j", round_=1)) == {"Length": [0, 0]}
+
+
+def test_samples_without_a_word_are_counted_by_their_outcome(tmp_path: Path) -> None:
+    attempts = [
+        attempt("a"),
+        attempt("b", outcome="refused", text="", passed=False),
+        attempt("c"),
+        attempt("d"),
+    ]
+    path = judged(
+        tmp_path,
+        attempts,
+        said({"Length": True}),
+        said({"Length": True}, instance="b", text=""),  # it is put before nobody
+        judgement("c", outcome="unparseable"),
+        deciding={"j": True},
+    )
+    found = read_judged(path, "j")
+    assert passed(found) == {"Length": [1]}
+    assert found.without == {"refused": 1, "ok": 2}
+
+
+def test_which_judges_tell_of_constraints(tmp_path: Path) -> None:
+    path = judged(
+        tmp_path,
+        [attempt("a")],
+        judgement("a", judge="plain"),
+        said({"Length": True}, judge="late"),
+        said({"Length": True}, judge="gone"),
+        said({"Length": True}),
+        deciding={"plain": True, "j": True, "late": False},
+    )
+    assert judges_of_constraints(path) == ["j", "late"]
+    assert len(read_judged(path, "plain").table) == 0
+
+
+def test_details_of_another_shape_tell_nothing(tmp_path: Path) -> None:
+    odd = Score(True, True, "", {"constraints": [{"text": 3}]})
+    path = judged(tmp_path, [attempt("a")], judgement("a", odd), deciding={"j": True})
+    assert judges_of_constraints(path) == []
+    assert read_judged(path, "j").without == {"ok": 1}
+
+
+def test_a_line_that_is_no_judgement_is_named(tmp_path: Path) -> None:
+    path = judged(tmp_path, [attempt("a")], said({"Length": True}), deciding={"j": True})
+    with (tmp_path / "judgements.jsonl").open("ab") as file:
+        file.write(b'{"v":1}\n')
+    with pytest.raises(DataInvalid, match="line 2: not a judgement"):
+        read_judged(path, "j")
+
+
+def test_a_run_without_judgements(tmp_path: Path) -> None:
+    path = judged(tmp_path, [attempt("a")], deciding={})
+    (tmp_path / "judgements.jsonl").unlink()
+    assert judges_of_constraints(path) == []
+    assert read_judged(path, "j").without == {"ok": 1}
