@@ -17,6 +17,7 @@ from harness.analysis.comparison import Comparison
 from harness.analysis.run_comparison import RunComparison
 from harness.report.ablation_figures import whole
 from harness.report.comparison_figures import HEADINGS, captions, cells, details
+from harness.report.latex import escaped_latex
 from harness.report.markdown import escaped, markdown_lines
 
 _FIGURES = tuple(name for name in Comparison.__struct_fields__ if name not in ("ci95",))
@@ -54,7 +55,7 @@ def as_latex(found: RunComparison) -> str:
     lines = [
         r"\begin{tabular}{l" + "r" * len(HEADINGS) + "}",
         r"\toprule",
-        " & ".join(map(_latex, ["run", *HEADINGS])) + r" \\",
+        " & ".join(map(escaped_latex, ["run", *HEADINGS])) + r" \\",
     ]
     before = None
     for run, label, group, marks, one in _rows(found):
@@ -63,7 +64,7 @@ def as_latex(found: RunComparison) -> str:
             before = run, label
         name = group if label else " ".join([run, *(f"({mark})" for mark in marks)])
         indent = r"\quad " if label else ""
-        lines.append(indent + " & ".join(map(_latex, [name, *cells(one)])) + r" \\")
+        lines.append(indent + " & ".join(map(escaped_latex, [name, *cells(one)])) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -100,18 +101,3 @@ def _markdown(found: RunComparison) -> Iterator[str]:
             yield from markdown_lines(["constraint", *HEADINGS], kinds)
     yield ""
     yield from map(escaped, captions(found))
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in whole(text))

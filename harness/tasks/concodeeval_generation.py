@@ -33,12 +33,11 @@ from harness.scoring.validators import (
     score,
     validator,
 )
-from harness.tasks.concodeeval import data as datasets
-from harness.tasks.concodeeval.asking import NAMES, Asking
-from harness.tasks.concodeeval.data import SchemaRow, refuse_broken
+from harness.tasks.concodeeval.asking import NAMES
+from harness.tasks.concodeeval.data import SchemaRow
 from harness.tasks.concodeeval.positions import Answer, Constraints, constraints_met
 from harness.tasks.concodeeval.representations import Representation, Wording
-from harness.tasks.concodeeval.representations import render as rendered
+from harness.tasks.concodeeval.setting import Setting
 
 SOURCE = "Kammakomati et al. 2024, arXiv 2407.03387, table 1"
 
@@ -104,39 +103,31 @@ class ConCodeEvalGeneration:
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self.representation, self.mode = dataset, representation, mode
-        self.outputs = outputs
-        if not outputs or len(set(outputs)) < len(outputs):
-            raise ConfigError("task.outputs names formats, each once.", "Write [json, yaml, xml].")
-        self.wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
+        self.mode = mode
+        self._setting = Setting(
+            "generation",
+            dataset=dataset,
+            representation=representation,
+            outputs=outputs,
+            prompt=prompt,
+            wording=wording,
+            mode=mode,
+            data=data,
+        )
         self._extraction = Extraction(extraction)
-        self._asking = Asking("generation", prompt, representation, data)
-        self._benchmark = datasets.read(dataset, data)
         self._samples: dict[tuple[str, Format], Sample | None] = {}
-        refuse_broken(self._benchmark.schemas, mode)
 
     def instances(self) -> Iterator[Instance[Item]]:
         """Each schema in each output format; schemas that say the same are one cluster."""
-        for row in self._benchmark.schemas:
-            text = rendered(row.schema, self.representation, wording=self.wording)
-            constraints = Constraints.of(row.schema, self.representation, self.wording)
-            for output in self.outputs:
-                groups = {
-                    "output": output,
-                    "representation": self.representation,
-                    "root": row.root,
-                    **({"range": row.range} if row.range else {}),
-                }
-                item = Item(row, text, constraints, output)
-                yield Instance(f"{row.id}/{output}", item, groups, cluster=row.digest)
+        for shown in self._setting.schemas():
+            row = shown.row
+            for output in self._setting.outputs:
+                groups = self._setting.groups(row, output)
+                yield Instance(f"{row.id}/{output}", Item(*shown, output), groups, row.digest)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Data and prompt; the rest is in the run file."""
-        return {
-            "dataset": self.dataset,
-            "dataset_sha256": self._benchmark.digest,
-            "prompt_sha256": self._asking.sha256,
-        }
+        return self._setting.fingerprint()
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
@@ -148,7 +139,9 @@ class ConCodeEvalGeneration:
             for shot in shots
             if (sample := self._sample(shot.data))
         ]
-        return self._asking.messages({"schema": item.text, "output": NAMES[item.output]}, shown)
+        return self._setting.asking.messages(
+            {"schema": item.text, "output": NAMES[item.output]}, shown
+        )
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
         """``valid``, which alone decides, and what the paper counts of those that are not.
@@ -207,7 +200,9 @@ class ConCodeEvalGeneration:
     def wrong(self, instance: Instance[Item]) -> str | None:
         """One of the data's samples that break a constraint; of some a sentence, or broken text."""
         item = instance.data
-        samples = [one for one in self._benchmark.samples.get(item.row.id, ()) if one.label == "no"]
+        samples = [
+            one for one in self._setting.benchmark.samples.get(item.row.id, ()) if one.label == "no"
+        ]
         chance = random.Random(instance.id)
         kind = chance.choice(("sample", "sample", "sentence", "broken"))
         if kind == "sentence" or not samples:
@@ -231,7 +226,7 @@ class ConCodeEvalGeneration:
         """A valid one: the first of the data's that reads back as what is valid."""
         key = item.row.id, item.output
         if key not in self._samples:
-            candidates = self._benchmark.samples.get(item.row.id, ())
+            candidates = self._setting.benchmark.samples.get(item.row.id, ())
             tried = (self._tried(item, found.value) for found in candidates if found.label == "yes")
             self._samples[key] = next((sample for sample in tried if sample), None)
         return self._samples[key]
@@ -249,7 +244,7 @@ class ConCodeEvalGeneration:
     @property
     def constraint_kind(self) -> ConstraintKind:
         """json_schema. Raises: ConfigError where samples are wanted in other formats too."""
-        if self.outputs != ["json"]:
+        if list(self._setting.outputs) != ["json"]:
             raise ConfigError(
                 "decoding.constraint: a schema holds answers to JSON, and task.outputs has other "
                 "formats.",

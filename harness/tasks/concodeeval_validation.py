@@ -18,13 +18,12 @@ from harness.errors import ConfigError, DataInvalid
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.validators import FORMATS, Format, Mode, Violation, render, validator
-from harness.tasks.concodeeval import data as datasets
-from harness.tasks.concodeeval.asking import NAMES, Asking
-from harness.tasks.concodeeval.data import Label, SchemaRow, refuse_broken
+from harness.tasks.concodeeval.asking import NAMES
+from harness.tasks.concodeeval.data import Label, SchemaRow
 from harness.tasks.concodeeval.data import Sample as SampleRow
 from harness.tasks.concodeeval.positions import Constraints, sample_third
 from harness.tasks.concodeeval.representations import Representation, Wording
-from harness.tasks.concodeeval.representations import render as rendered
+from harness.tasks.concodeeval.setting import Setting
 from harness.tasks.concodeeval.yes_no import said
 
 
@@ -80,19 +79,22 @@ class ConCodeEvalValidation:
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self.representation, self.mode = dataset, representation, mode
-        self.outputs = outputs
-        if not outputs or len(set(outputs)) < len(outputs):
-            raise ConfigError("task.outputs names formats, each once.", "Write [json, yaml, xml].")
-        self.wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
-        self._asking = Asking("validation", prompt, representation, data)
-        self._benchmark = datasets.read(dataset, data)
-        if not any(self._benchmark.samples.values()):
+        self.mode = mode
+        self._setting = Setting(
+            "validation",
+            dataset=dataset,
+            representation=representation,
+            outputs=outputs,
+            prompt=prompt,
+            wording=wording,
+            mode=mode,
+            data=data,
+        )
+        if not any(self._setting.benchmark.samples.values()):
             raise ConfigError(
                 f"The data set {dataset!r} has schemas and no samples to be judged.",
                 "Take builtin, or make one: harness build concodeeval.",
             )
-        refuse_broken(self._benchmark.schemas, mode)
 
     def instances(self) -> Iterator[Instance[Item]]:
         """Each sample in each output format; those of schemas that say the same are one cluster.
@@ -103,29 +105,16 @@ class ConCodeEvalValidation:
         Raises: DataInvalid for a sample that has no text in a format, or another label than its
             schema gives it.
         """
-        for row in self._benchmark.schemas:
-            text = rendered(row.schema, self.representation, wording=self.wording)
-            constraints = Constraints.of(row.schema, self.representation, self.wording)
-            for found in self._benchmark.samples[row.id]:
-                label, violation = self._judged(row, found)
-                for output in self.outputs:
+        for shown in self._setting.schemas():
+            for found in self._setting.benchmark.samples[shown.row.id]:
+                label, violation = self._judged(shown.row, found)
+                for output in self._setting.outputs:
                     sample = render(found.value, output)
-                    groups: dict[str, str] = {
-                        "label": label,
-                        "output": output,
-                        "representation": self.representation,
-                        "root": row.root,
-                        **({"range": row.range} if row.range else {}),
-                    }
+                    groups = {"label": label, **self._setting.groups(shown.row, output)}
                     if violation is not None:
-                        groups["keyword"] = violation.keyword
-                        # In the value's text alone: paper labels do not depend on the format.
-                        at = sample_third(sample, output, violation.path, "strict")
-                        groups["sample_third"] = at
-                        if violation.schema_path in constraints.thirds:
-                            groups["schema_third"] = constraints.thirds[violation.schema_path]
-                    item = Item(row, text, sample, output, label, violation)
-                    yield Instance(f"{found.id}/{output}", item, groups, cluster=row.digest)
+                        groups |= _places(violation, sample, output, shown.constraints)
+                    item = Item(shown.row, shown.text, sample, output, label, violation)
+                    yield Instance(f"{found.id}/{output}", item, groups, shown.row.digest)
 
     def _judged(self, row: SchemaRow, found: SampleRow) -> tuple[Label, Violation | None]:
         label = found.label if self.mode == "strict" else found.paper_label
@@ -140,11 +129,7 @@ class ConCodeEvalValidation:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Data and prompt; the rest is in the run file."""
-        return {
-            "dataset": self.dataset,
-            "dataset_sha256": self._benchmark.digest,
-            "prompt_sha256": self._asking.sha256,
-        }
+        return self._setting.fingerprint()
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
@@ -156,7 +141,7 @@ class ConCodeEvalValidation:
             for shot in shots
         ]
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
-        return self._asking.messages(fields, shown)
+        return self._setting.asking.messages(fields, shown)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
         """``correct``: whether the answer is right.
@@ -194,6 +179,20 @@ class ConCodeEvalValidation:
     def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
         """yes or no."""
         return DecodingConstraint(choices=("yes", "no"))
+
+
+def _places(
+    violation: Violation, sample: str, output: Format, constraints: Constraints
+) -> dict[str, str]:
+    """The violated keyword, and the thirds of schema and sample where it is violated."""
+    # In the value's text, which has one reading: paper labels do not depend on the format.
+    found = {
+        "keyword": violation.keyword,
+        "sample_third": sample_third(sample, output, violation.path, "strict"),
+    }
+    if violation.schema_path in constraints.thirds:
+        found["schema_third"] = constraints.thirds[violation.schema_path]
+    return found
 
 
 plugin = ConCodeEvalValidation

@@ -138,8 +138,16 @@ def test_rejected_schemas_are_told_by_keyword_and_are_no_failed_samples(
             *("-o", f"model.base_url={server.base_url}"),
             env=environment,
         )
-    shown = harness("compare", "vllm_concodeeval_constrained", "--cost", env=environment)
-    assert "out/call" in shown.stdout, shown.stderr
+    shown = harness(
+        "compare", "vllm_concodeeval_constrained", "--cost", env=environment | {"COLUMNS": "160"}
+    )
+    took = shown.stdout.partition("out a call")[2]
+    row = next(
+        line for line in took.splitlines() if line.startswith("vllm_concodeeval_constrained.f")
+    )
+    calls, failed, tokens_in, tokens_out, *_ = (part.strip(",") for part in row.split()[1:])
+    assert int(calls) > 0 < int(failed)
+    assert int(tokens_in.replace(",", "")) > int(calls) < int(tokens_out.replace(",", ""))
     shown = harness(
         "show", "vllm_concodeeval_constrained.constrained", "--rejected", env=environment
     )
