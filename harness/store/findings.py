@@ -121,8 +121,10 @@ class _Score(msgspec.Struct, gc=False):
 class _Line(msgspec.Struct, gc=False):
     instance: str
     sample: int
+    round: int
     cluster: str
     groups: dict[str, str]
+    text: str | None = None  # by it judges' scores are found
     scores: dict[str, _Score] = {}
 
 

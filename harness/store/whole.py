@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 import numpy as np
@@ -23,6 +23,10 @@ from harness.records import Attempt, Outcome, Usage
 from harness.store.attempts import lines
 from harness.store.columns import AttemptTable
 from harness.store.reader import read_attempts_and_offsets
+from harness.store.run_folder import JUDGES
+
+if TYPE_CHECKING:
+    from harness.store.judged_lines import JudgedLines
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -109,7 +113,8 @@ def read_lines(
 ) -> Iterator[S]:
     """What a shape tells of the attempts.
 
-    shape: a struct whose fields are some of an attempt's.
+    shape: a struct whose fields are some of an attempt's; scores and verdict are those of the
+        judges, too, where the run has judges and the shape has the text that they judged.
     rows: of places, in the order wanted; by default all, `Places.in_order`.
 
     Raises: as `read_places`.
@@ -118,22 +123,34 @@ def read_lines(
         return
     decode = msgspec.json.Decoder(shape).decode
     rows = places.in_order() if rows is None else rows
+    judged = _judged(path, shape)
     try:
         with path.open("rb") as file:  # mapped, all that was read would count as memory
-            for offset in places.offset[rows].tolist():
+            for row, offset in zip(rows.tolist(), places.offset[rows].tolist(), strict=True):
                 file.seek(offset)
                 try:
-                    yield decode(file.readline())
+                    line = decode(file.readline())
                 except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                     raise DataInvalid(
                         f"{path}, line {_number(path, offset)}: not an attempt "
                         f"({str(error)[:160]}).",
                         "Remove the line and run again: its attempt is then owed again.",
                     ) from None
+                yield judged.put(line, int(places.attempts.passed[row])) if judged else line
     except OSError as error:
         raise StoreFailed(
             f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
         ) from None
+
+
+def _judged(path: Path, shape: type[msgspec.Struct]) -> JudgedLines | None:
+    """What judges say, where the run has any and the shape tells of scores."""
+    if not path.with_name(JUDGES).exists():
+        return None
+    from harness.store.judged_lines import NEEDED, JudgedLines
+
+    names = {field.name for field in msgspec.structs.fields(shape)}
+    return JudgedLines(path.parent, shape) if names >= NEEDED else None
 
 
 def _number(path: Path, offset: int) -> int:

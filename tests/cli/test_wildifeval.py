@@ -61,6 +61,13 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def examples(monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Path:
+    """The data folder, which the command has too."""
+    monkeypatch.setenv("HARNESS_DATA_DIR", str(data_dir))
+    return data_dir
+
+
+@pytest.fixture
 def server() -> Iterator[MockServer]:
     with MockServer(answers=answer) as running:
         yield running
@@ -106,12 +113,12 @@ def expected(model: str, data: Path) -> tuple[dict[str, bool | None], dict[str, 
 
 
 def test_the_papers_examples_from_end_to_end(
-    runs: Path, server: MockServer, tmp_path: Path, data_dir: Path
+    runs: Path, server: MockServer, tmp_path: Path, examples: Path
 ) -> None:
     for model in RATES:
         ended = harness("run", run_file(tmp_path, server, model))
         assert ended.returncode == 0, ended.stderr
-        strict, soft = expected(model, data_dir)
+        strict, soft = expected(model, examples)
         said = lines(runs / model, "judgements.jsonl")
         assert {one["instance"]: one["scores"]["yes_no.strict"]["value"] for one in said} == strict
         found = {one["instance"]: one["scores"]["yes_no.soft"]["value"] for one in said}
@@ -121,8 +128,8 @@ def test_the_papers_examples_from_end_to_end(
         assert metrics["overall"]["pass_rate"] == pytest.approx(sum(judged) / len(judged))
         assert set(metrics["groups"]) == {"n_constraints", "domain"}
     assert server.stats().requests == 2 * (20 + 82)
-    check_matrices(data_dir)
-    check_categories(data_dir)
+    check_matrices(examples)
+    check_categories(examples)
 
 
 def matrix(*arguments: str) -> dict[str, Any]:
@@ -177,7 +184,7 @@ def check_categories(data: Path) -> None:
 
 
 def test_kill_9_among_judgements_judges_nothing_twice(
-    runs: Path, tmp_path: Path, data_dir: Path
+    runs: Path, tmp_path: Path, examples: Path
 ) -> None:
     with MockServer(answers=answer, latency=0.02) as server:
         file = run_file(tmp_path, server, "small", limits={"concurrency": 4})
@@ -190,7 +197,7 @@ def test_kill_9_among_judgements_judges_nothing_twice(
         assert harness("run", file).returncode == 0
         said = lines(runs / "small", "judgements.jsonl")
         assert len(said) == len({one["instance"] for one in said}) == 20
-        strict, _ = expected("small", data_dir)
+        strict, _ = expected("small", examples)
         assert {one["instance"]: one["scores"]["yes_no.strict"]["value"] for one in said} == strict
         recorded = {name for one in said for name in one["call_ids"]}
         assert len(recorded) == 82
