@@ -17,6 +17,7 @@ from harness.cli.completion import run_files, run_names
 from harness.cli.data import data
 from harness.cli.describe import describe
 from harness.cli.mock import mock
+from harness.cli.validate_command import JudgeCommand, judge_words
 
 app = typer.Typer(
     name="harness",
@@ -117,11 +118,17 @@ def show(
             "--rejected", help="Show which schemas (decoding.constraint) the provider rejected."
         ),
     ] = False,
+    rules: Annotated[
+        bool,
+        typer.Option("--rules", help="Show how often judges and rules say the same, by rule."),
+    ] = False,
 ) -> None:
     """Show a run's metrics, its base constraints, or every attempt of one instance."""
     from harness.cli.show import show_asked
 
-    show_asked(run, instance=instance, constraints=constraints, by=by, rejected=rejected)
+    show_asked(
+        run, instance=instance, constraints=constraints, by=by, rejected=rejected, rules=rules
+    )
 
 
 @app.command("compare")
@@ -364,10 +371,10 @@ def score(
     raise typer.Exit(score_run(run, show_all=show_all))
 
 
-@app.command("judge")
+@app.command("judge", cls=JudgeCommand)
 def judge(
     run: Annotated[
-        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=judge_words)
     ],
     judge: Annotated[
         str,
@@ -388,6 +395,8 @@ def judge(
     Writes judgements.jsonl beside the attempts: its scores stand beside the run's, and what passed
     stays as it was. Ends with 0 where all is done, 1 where calls failed, 3 where the budget is
     spent, 130 where it was interrupted.
+
+    How far a judge is to be believed says 'harness judge validate': see its --help.
     """
     from harness.cli.judge import judge_run
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from harness.analysis.forensics import kinds
 from harness.analysis.rejections import rejections
+from harness.analysis.rule_agreement import rule_agreement
 from harness.assemble import measure
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.constraint_table import constraint_table
 from harness.report.rejection_table import rejection_table
+from harness.report.rule_agreement_table import rule_agreement_table
 from harness.report.run_tables import heading, run_tables
 from harness.report.transcript import transcript
 from harness.store.asked_constraints import read_asked
@@ -28,11 +30,13 @@ def show_asked(
     constraints: bool,
     by: str | None,
     rejected: bool,
+    rules: bool,
 ) -> None:
     """Print what is asked of a run: an instance's attempts, its constraints or its metrics.
 
     by: a label to part the constraints by.
     rejected: what the provider rejected of what decoding was to be held to.
+    rules: how judges agree with rules.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -41,14 +45,18 @@ def show_asked(
             "--by parts the base constraints: it goes with --constraints.",
             f"harness show {name} --constraints --by {by}",
         )
-    if sum((instance is not None, constraints, rejected)) > 1:
-        raise ConfigError("--instance, --constraints and --rejected each show something else.")
+    if sum((instance is not None, constraints, rejected, rules)) > 1:
+        raise ConfigError(
+            "--instance, --constraints, --rejected and --rules each show something else."
+        )
     if instance is not None:
         show_instance(name, instance)
     elif constraints:
         show_constraints(name, LABEL if by is None else by)
     elif rejected:
         show_rejected(name)
+    elif rules:
+        show_rules(name)
     else:
         show_run(name)
 
@@ -93,6 +101,22 @@ def show_rejected(name: str) -> None:
         )
     output.print(heading(measure(folder)))
     output.print(rejection_table(found))
+
+
+def show_rules(name: str) -> None:
+    """Print how often the run's judges and the rules say the same of a constraint.
+
+    Raises: DataMissing where no judge has a rule's verdict beside its own.
+    """
+    folder = find_run(Settings().runs_dir, name)
+    found = rule_agreement(folder.attempts)
+    if not found:
+        raise DataMissing(
+            f"No judge of the run {folder.name!r} has told of a constraint that a rule can decide.",
+            "The judge yes_no does, of a task with criteria: docs/wildifeval.md.",
+        )
+    output.print(heading(measure(folder)))
+    output.print(rule_agreement_table(found))
 
 
 def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:

@@ -9,9 +9,10 @@ graded) is put before nobody.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from harness.records import (
     Instance,
     Origin,
     Outcome,
+    Reply,
     Request,
     Score,
     Usage,
@@ -45,6 +47,8 @@ from harness.store.judgements import (
     text_hash,
     verdict_over,
 )
+
+Scores = Mapping[str, Score]
 
 OPTIONAL = ("temperature", "max_tokens")
 """Of a judge's decoding, what is left out where its backend does not take it."""
@@ -64,6 +68,7 @@ class SeatedJudge:
     calls: its model's call stack; model: the model's name; features: its backend's.
     cost: what a call has cost, None where that is not known.
     decides: its scores have a say in what passed.
+    takes_text: its ``parse`` has a parameter ``text``, for the judged one.
     """
 
     name: str
@@ -73,6 +78,11 @@ class SeatedJudge:
     features: Collection[str]
     cost: Callable[[Call], float | None]
     decides: bool = True
+    takes_text: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        takes = "text" in inspect.signature(self.judge.parse).parameters
+        object.__setattr__(self, "takes_text", takes)
 
     def requests(self, instance: Instance[Any], attempt: Attempt) -> list[Request]:
         """What it asks about an attempt.
@@ -84,6 +94,11 @@ class SeatedJudge:
             with_changes(request, model=self.model, origin=origin, decoding=self._taken(request))
             for request in self.judge.requests(instance, attempt.text or "")
         ]
+
+    def parse(self, attempt: Attempt, instance: Instance[Any], replies: Sequence[Reply]) -> Scores:
+        """What the replies about an attempt say. Raises: as the judge's ``parse``."""
+        text = {"text": attempt.text or ""} if self.takes_text else {}
+        return self.judge.parse(instance, replies, **text)
 
     def _taken(self, request: Request) -> Decoding:
         asked = request.decoding
@@ -284,7 +299,7 @@ class Judging:
             outcome = "empty"
         else:
             try:
-                scores = seat.judge.parse(instance, [call.reply for call in calls])
+                scores = seat.parse(attempt, instance, [call.reply for call in calls])
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
         each = tuple(JudgeCall(one.reply.usage, seat.cost(one), one.cached) for one in calls)

@@ -23,6 +23,7 @@ import msgspec
 from harness.store.columns import AttemptTable, name_digest
 from harness.store.gathering import Attempts
 from harness.store.reader import LARGEST
+from harness.store.run_folder import JUDGES
 from harness.store.whole import Places, read_lines
 
 LABEL = "constraint"
@@ -88,11 +89,13 @@ def read_findings(path: Path, places: Places, round_: int | None = None) -> Find
     """
     gathered, misses, of = Attempts(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
+    judged = path.with_name(JUDGES).exists()
     for line in read_lines(path, places, _Line, places.last_rounds(round_)):
         constraints = list(_constraints(line))
         without += not constraints
         for name, place, found in constraints:
-            kind = _kind(found)
+            # Rules and judges may speak of the same constraint: each is told by itself.
+            kind = f"{name}: {_kind(found)}" if judged else _kind(found)
             if kind not in misses and len(misses) >= MOST_KINDS:
                 kind = OTHERS
             _count(found, misses.setdefault(kind, Misses()))

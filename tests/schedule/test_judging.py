@@ -406,3 +406,28 @@ async def test_a_run_that_gets_more_rounds_sends_back_what_a_judge_found(tmp_pat
     await setting.run(model, one=judge)
     assert [r.origin.instance for r in model.requests] == ["sum/0"]
     assert model.requests[0].messages[-1].content == "The judge says no."
+
+
+class Reading(YesOrNo):
+    """Has the text given to what reads its replies."""
+
+    def parse(
+        self, instance: Instance[Any], replies: Sequence[Reply], *, text: str = ""
+    ) -> Mapping[str, Score]:
+        return {"good": Score(float(text), None)}
+
+
+@pytest.mark.parametrize("judge", [Reading(), YesOrNo()])
+async def test_the_text_is_given_to_a_parse_that_takes_it(judge: YesOrNo, tmp_path: Path) -> None:
+    """Judges of third parties that do not are called as ever."""
+    setting, backend, stop = Setting(tmp_path), yes(), Stop()
+    seat = SeatedJudge("one", judge, calls(backend, stop), "m", backend.features, lambda _: 0.0)
+    with JudgementWriter(tmp_path) as said:
+        judging = Judging(
+            [seat], ("ok",), attempts=setting.path, writer=said, tally=Tally(0), stop=stop
+        )
+        await setting.run()
+        attempt = list(setting.attempts().values())[-1]
+        (found,) = await judging.judge(Instance(attempt.instance, 1), attempt)
+    expected = float(attempt.text or "") if isinstance(judge, Reading) else True
+    assert found.scores["one.good"].value == expected

@@ -3,7 +3,9 @@
 For tasks that offer criteria (`harness.ports.Judged`), such as WildIFEval's. Where the judging
 model tells log-probabilities, the probability of yes is read off its first tokens, greedily
 decoded; where it does not, it is asked several times, and yes has the share of its votes. From
-0.5 on a criterion is satisfied. A model that says neither abstains: that is no no.
+0.5 on a criterion is satisfied. A model that says neither abstains: that is no no. Where a rule
+can decide a criterion (`harness.scoring.rules`), its verdict stands beside the judge's or in its
+place.
 
     judges: [{name: yes_no, model: {backend: openai, preset: vllm, name: my-judge}}]
     judges: [{name: yes_no, votes: 5, model: {backend: anthropic, name: my-judge}}]
@@ -12,7 +14,7 @@ decoded; where it does not, it is asked several times, and yes has the share of 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
@@ -28,6 +30,10 @@ from harness.records import (
 from harness.scoring.judges._asking import Asking, by_question, samplings, tagged
 from harness.scoring.judges._votes import VOTES, share_of_yes, vote
 from harness.scoring.judges._yes_probability import SATISFIED, TOKENS, yes_probability
+from harness.scoring.rules import Rule, recognise, rules_version
+
+BY_RULE = "rule"
+"""``decided_by`` of a criterion that the judge was not asked about; also the label of the rule."""
 
 
 class YesNo:
@@ -38,6 +44,8 @@ class YesNo:
         judging model tells them, and five votes are counted where it does not.
     temperature: of votes.
     max_tokens: of a reply.
+    rules: of a criterion that a rule can decide, the rule's verdict stands beside the judge's
+        (beside), or the judge is not asked and the rule decides (skip).
 
     features: of the judging model's backend; None where nobody knows them.
     """
@@ -48,6 +56,7 @@ class YesNo:
         votes: int | None = None,
         temperature: float = 0.7,
         max_tokens: int = 5,
+        rules: Literal["beside", "skip"] = "beside",
         *,
         task: Task[Any],
         model: str,
@@ -65,6 +74,7 @@ class YesNo:
         self._task = cast("Judged[Any]", task)
         self._asking = Asking(prompt, {"criterion"}, task)
         self._model = model
+        self._skips = rules == "skip"
         if votes is None and features is not None and LOGPROBS not in features:
             votes = VOTES
         self._votes = votes
@@ -75,13 +85,16 @@ class YesNo:
         )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What it asks with."""
-        return {"prompt_sha256": self._asking.sha256}
+        """What it asks with, and by which rules it does not."""
+        rules = {"rules": rules_version()} if self._skips else {}
+        return {"prompt_sha256": self._asking.sha256, **rules}
 
     def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """One for each criterion; of votes, each has a sample number of its own."""
+        """One for each criterion that is asked; of votes, each has a sample number of its own."""
         found: list[Request] = []
         for criterion in self._task.criteria(instance):
+            if self._skipped(recognise(criterion.text)):
+                continue
             messages = self._asking.about(
                 instance, text, criterion=tagged(criterion.text, "criterion")
             )
@@ -89,16 +102,21 @@ class YesNo:
             found += samplings(instance, self._model, messages, self._decoding, times)
         return found
 
-    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """``strict``: whether all are satisfied; ``soft``: the share of those it decided on.
+    def parse(
+        self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
+    ) -> Mapping[str, Score]:
+        """``strict``: whether all are satisfied; ``soft``: the share of those decided on.
 
-        Raises: Unparseable where no reply has log-probabilities that were asked for.
+        text: the judged one, for the rules; without it they say nothing.
+
+        Raises: Unparseable where no reply has log-probabilities that were asked for; where
+            rules are to decide and have no text.
         """
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is None:
-            if all(reply.logprobs is None for reply in replies):
+            if replies and all(reply.logprobs is None for reply in replies):
                 raise Unparseable(
                     "The judging model told no log-probabilities.",
                     f"Let it vote: set the judge's votes: {VOTES}.",
@@ -106,7 +124,21 @@ class YesNo:
             decided = [_by_tokens(reply) for reply in replies]
         else:
             decided = [_by_votes(several) for several in by_question(replies, self._votes)]
-        return _scores(criteria, decided)
+        rules = [recognise(criterion.text) for criterion in criteria]
+        asked = [place for place, rule in enumerate(rules) if not self._skipped(rule)]
+        if len(asked) < len(criteria) and text is None:
+            raise Unparseable("Rules are to decide, and were not given the judged text.")
+        said = dict(zip(asked, decided, strict=True))
+        return _scores(
+            [
+                _constraint(criterion, said.get(place), rule, text)
+                for place, (criterion, rule) in enumerate(zip(criteria, rules, strict=True))
+            ]
+        )
+
+    def _skipped(self, rule: Rule | None) -> bool:
+        """Whether the judge is not asked of a criterion that has this rule."""
+        return self._skips and rule is not None
 
     def simulated(self, request: Request) -> str:
         """Yes."""
@@ -135,12 +167,7 @@ def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
     return {"probability": share_of_yes(votes), "votes": votes}
 
 
-def _scores(
-    criteria: Sequence[Criterion], decided: Sequence[Mapping[str, Any]]
-) -> Mapping[str, Score]:
-    constraints = [
-        _constraint(criterion, found) for criterion, found in zip(criteria, decided, strict=True)
-    ]
+def _scores(constraints: Sequence[Mapping[str, Any]]) -> Mapping[str, Score]:
     unsatisfied = [one["constraint"] for one in constraints if one["passed"] is False]
     undecided = [one["constraint"] for one in constraints if one["passed"] is None]
     strict = False if unsatisfied else None if undecided else True
@@ -157,16 +184,34 @@ def _scores(
     }
 
 
-def _constraint(criterion: Criterion, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A criterion in the form that `harness.store.findings` reads."""
-    probability = found["probability"]
+def _constraint(
+    criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
+) -> dict[str, Any]:
+    """A criterion in the form that `harness.store.findings` reads.
+
+    found: what the judge says; None where it was not asked.
+    rule: what decides it, if anything does: the group ``rule`` has its name. Its verdict is
+        ``rule`` where it stands beside the judge's, and ``passed`` where the judge was not asked:
+        nobody is to take it for the judge's own.
+    """
+    groups, told = dict(criterion.groups), dict(found or {})
+    if rule is not None and text is not None:
+        verdict = rule.check(text)
+        groups[BY_RULE] = rule.name
+        if found is None:
+            told |= {"probability": float(verdict.passed), "decided_by": BY_RULE}
+        else:
+            told["rule"] = verdict.passed
+        if verdict.reason:
+            told["rule_reason"] = verdict.reason
+    probability = told["probability"]
     kind = criterion.groups.get("category")
     return {
         "constraint": criterion.text,
         **({"kind": kind} if kind else {}),
         "passed": None if probability is None else probability >= SATISFIED,
-        "groups": dict(criterion.groups),
-        **found,
+        "groups": groups,
+        **told,
     }
 
 

@@ -1,13 +1,15 @@
 """WildIFEval: what users really ask of a text, constraint by constraint.
 
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573): first
-messages of real conversations, each with the constraints that it asks to be met. No rule says
-whether an answer meets them; judges do, one question per constraint (the judge ``yes_no``):
+messages of real conversations, each with the constraints that it asks to be met. Judges say
+whether an answer meets them, one question per constraint (the judge ``yes_no``):
 
     task: {name: wildifeval, dataset: builtin}
     judges: [{name: yes_no, model: {backend: openai, name: gpt-4o}}]
 
-Without a judge no answer is judged, and none fails. docs/wildifeval.md has all of it.
+Constraints that a rule can decide (`harness.scoring.rules`) are checked by it as well. Without a
+judge no answer is judged, and none fails but with ``rules: decide``. docs/wildifeval.md has all of
+it.
 
 >>> task = WildIFEvalTask(data=folder)  # doctest: +SKIP
 >>> task.criteria(next(task.instances()))[0].text  # doctest: +SKIP
@@ -20,7 +22,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,8 +30,9 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
+from harness.scoring.rules import recognise, rules_version
 from harness.tasks.wildifeval.categories import LABEL
-from harness.tasks.wildifeval.items import BUILTIN, Item, read_items
+from harness.tasks.wildifeval.items import BUILTIN, Constraint, Item, read_items
 from harness.tasks.wildifeval.public import Joined, is_public, join
 
 FOLDER = "wildifeval"
@@ -39,6 +42,9 @@ CHATS = f"{FOLDER}/lmsys-chat-1m"
 CATEGORIES = f"{FOLDER}/constraint_categories.csv"
 DOMAINS = f"{FOLDER}/domains.csv"
 """Where the public files are looked for, below the data folder."""
+
+RULES = "rules"
+"""The score over the constraints that a rule decides, and the label of which rule."""
 
 NAMED = 5
 """Of missing conversations, how many a message names; the fingerprint has a hash of all."""
@@ -65,6 +71,8 @@ class WildIFEvalTask:
     domains: a CSV file of tasks and their domains, for the public form.
     missing_chats: whether conversations that the copy lacks are refused (refuse) or left out and
         counted in the manifest (leave_out).
+    rules: what becomes of constraints that a rule can decide: nothing (off); a score that stands
+        beside the verdict (beside); a score that is part of the verdict (decide).
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"  # the paper judges what 1,000 tokens hold
@@ -77,11 +85,13 @@ class WildIFEvalTask:
         categories: str | None = None,
         domains: str | None = None,
         missing_chats: Literal["refuse", "leave_out"] = "refuse",
+        rules: Literal["off", "beside", "decide"] = "beside",
         *,
         data: DataFolder,
     ) -> None:
         self.dataset = dataset
         self._missing_chats = missing_chats
+        self._rules = rules
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
         self.path = _place(names.get(dataset, dataset), data)
         self._chats: Path | None = None
@@ -111,12 +121,16 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The data's hash; of joined data that of the joined tasks, and what is missing there."""
+        """The data's hash and the version of the rules.
+
+        Of joined data the hash is that of the joined tasks, and what is missing there is told.
+        """
+        rules = {} if self._rules == "off" else {RULES: rules_version()}
         if self._chats is None:
-            return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
+            return {"dataset": self.dataset, "dataset_sha256": sha256(self.path), **rules}
         missing = self._joined.missing
         told = hashlib.sha256(msgspec.json.encode(self._joined.items)).hexdigest()
-        found = {"dataset": self.dataset, "dataset_sha256": told}
+        found = {"dataset": self.dataset, "dataset_sha256": told, **rules}
         if missing:
             found["missing_chats"] = _counted(missing)
             found["missing_chats_sha256"] = hashlib.sha256(
@@ -135,12 +149,33 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """Nothing: no rule gives a verdict, so that it is the judges' alone."""
-        return {}
+        """``rules``: the share that is met of the constraints that a rule decides.
+
+        Nothing where there are none of these: the verdict is the judges' alone.
+        """
+        if self._rules == "off":
+            return {}
+        checked = [
+            found for one in instance.data.constraints if (found := _checked(one, text)) is not None
+        ]
+        if not checked:
+            return {}
+        missed = [one for one in checked if not one["passed"]]
+        reason = "; ".join(f"{one['constraint']} ({one['reason']})" for one in missed)
+        return {
+            RULES: Score(
+                1 - len(missed) / len(checked),
+                None if self._rules == "beside" else not missed,
+                f"Not satisfied: {reason}" if missed else "",
+                {"constraints": checked},
+            )
+        }
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """That something is not met; which, the judges say."""
-        return "Your answer does not meet all that was asked for yet. Please answer again."
+        """That something is not met; which, the judges say, and rules where they decide."""
+        said = "Your answer does not meet all that was asked for yet. Please answer again."
+        found = scores.get(RULES)
+        return f"{found.reason}\n{said}" if found and found.passed is False else said
 
     def gold(self, instance: Instance[Item]) -> str | None:
         """None: nobody has written one."""
@@ -172,6 +207,22 @@ class WildIFEvalTask:
         if not found.items:
             raise DataInvalid(f"{self._chats} has none of the conversations of {self.path}.")
         return found
+
+
+def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
+    """A rule's verdict in the form that `harness.store.findings` reads; None without a rule."""
+    rule = recognise(constraint.text)
+    if rule is None:
+        return None
+    found = rule.check(text)
+    category = constraint.category
+    return {
+        "constraint": constraint.text,
+        **({"kind": category} if category else {}),
+        "passed": found.passed,
+        "reason": found.reason,
+        "groups": {**({LABEL: category} if category else {}), "rule": rule.name},
+    }
 
 
 def _counted(missing: Sequence[str]) -> str:

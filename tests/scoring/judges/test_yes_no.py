@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
-from harness.records import Decoding, Instance, Reply, TokenLogprob, verdict
+from harness.records import Criterion, Decoding, Instance, Reply, TokenLogprob, verdict
 from harness.scoring.judges.yes_no import YesNo
 from tests.conftest import Sums
 from tests.scoring.judges.judged import CRITERIA, Poems
@@ -152,13 +152,94 @@ def test_an_instance_without_criteria_is_not_satisfied_by_nothing() -> None:
         judge.parse(POEM, [])
 
 
+class Ruled(Poems):
+    """The first and the last criterion can be decided by a rule."""
+
+    def criteria(self, instance: Instance[int]) -> list[Criterion]:
+        return [
+            Criterion("Use at most 2 words.", {"category": "Length"}),
+            Criterion("Be kind."),
+            Criterion("Do not use commas."),
+        ]
+
+
+def test_a_rules_verdict_stands_beside_the_judges() -> None:
+    judge = built(Ruled())
+    assert len(judge.requests(POEM, "One, two, three")) == 3
+    replies = [told(0.9), told(0.9), told(0.1, 0.9)]
+    scores = judge.parse(POEM, replies, text="One, two three")
+    first, second, third = scores["strict"].details["constraints"]
+    assert (first["passed"], first["rule"], first["groups"]) == (
+        True,
+        False,
+        {"category": "Length", "rule": "word_count"},
+    )
+    assert first["rule_reason"] == "3 words, not at most 2"
+    assert "rule" not in second
+    assert (third["passed"], third["rule"], third["groups"]) == (
+        False,
+        False,
+        {"rule": "no_commas"},
+    )
+    assert all("decided_by" not in one for one in (first, second, third))
+    assert scores["soft"].value == pytest.approx(2 / 3)
+    (first, *_) = judge.parse(POEM, replies)["strict"].details["constraints"]
+    assert "rule" not in first
+    assert first["groups"] == {"category": "Length"}
+
+
+@pytest.mark.parametrize("votes", [None, 3])
+def test_what_a_rule_decides_can_be_left_out(votes: int | None) -> None:
+    judge = built(Ruled(), rules="skip", votes=votes)
+    requests = judge.requests(POEM, "One, two")
+    assert len(requests) == (votes or 1)
+    assert all("<criterion>\nBe kind.\n</criterion>" in r.messages[0].content for r in requests)
+    scores = judge.parse(POEM, [told(0.8, 0.2)] * (votes or 1), text="One, two")
+    first, second, third = scores["strict"].details["constraints"]
+    assert (first["passed"], first["probability"], first["decided_by"]) == (True, 1.0, "rule")
+    assert "rule" not in first
+    assert first["groups"] == {"category": "Length", "rule": "word_count"}
+    assert second["passed"] is True
+    assert "decided_by" not in second
+    assert (third["passed"], third["probability"], third["decided_by"]) == (False, 0.0, "rule")
+    assert scores["strict"].reason == "Not satisfied: Do not use commas."
+    assert scores["soft"].value == pytest.approx(2 / 3)
+    assert judge.fingerprint().keys() == {"prompt_sha256", "rules"}
+
+
+def test_nothing_is_asked_where_rules_decide_all() -> None:
+    class All(Ruled):
+        def criteria(self, instance: Instance[int]) -> list[Criterion]:
+            return [one for one in super().criteria(instance) if one.text != "Be kind."]
+
+    judge = built(All(), rules="skip")
+    assert judge.requests(POEM, "One") == []
+    assert judge.parse(POEM, [], text="One")["strict"].value is True
+    with pytest.raises(Unparseable, match="were not given the judged text"):
+        judge.parse(POEM, [])
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_replies_that_do_not_fit_the_questions_are_no_verdict(n: int) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        built(Ruled(), rules="skip").parse(POEM, [told(0.9)] * n, text="One")
+
+
 def test_a_task_without_criteria_is_refused() -> None:
     with pytest.raises(ConfigError, match="what an answer has to satisfy"):
         built(Sums())
 
 
 @pytest.mark.parametrize(
-    "options", [{"votes": 0}, {"max_tokens": 0}, {"temperature": -1}, {"prompt": "yes"}, {"n": 3}]
+    "options",
+    [
+        {"votes": 0},
+        {"max_tokens": 0},
+        {"temperature": -1},
+        {"prompt": "yes"},
+        {"n": 3},
+        {"rules": "no"},
+    ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):

@@ -9,7 +9,9 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.plugins import kind
 from harness.records import Criterion, verdict
+from harness.scoring.rules import rules_version
 from harness.tasks.wildifeval import WildIFEvalTask, plugin
 from harness.tasks.wildifeval.categories import CATEGORIES, OTHER, named
 from harness.tasks.wildifeval.items import BUILTIN, Constraint, read_items
@@ -47,15 +49,76 @@ def test_a_model_gets_the_users_words_and_a_judge_the_constraints() -> None:
     assert task.on_truncated == "grade"
 
 
-def test_no_rule_says_anything() -> None:
+def test_no_answer_is_known_to_be_right() -> None:
     task = plugin(data=NOWHERE)
     instance = next(task.instances())
-    assert task.score(instance, "anything") == {}
-    assert verdict(task.score(instance, "anything")) is None
     assert task.gold(instance) is None
     assert "again" in task.feedback(instance, "anything", {})
     with pytest.raises(ConfigError, match="no right answers to show"):
         task.messages(instance, [instance])
+
+
+RULED: list[Any] = [
+    {"text": "Use at most 2 words.", "category": "Length"},
+    "Do not use commas.",
+    "Be kind.",
+]
+
+
+def ruled(folder: Path, **options: Any) -> tuple[WildIFEvalTask, Any]:
+    path = written(folder / "own.jsonl", {"task": "t", "constraints": RULED})
+    task = kind("tasks").build("wildifeval", {"dataset": str(path), **options}, data=NOWHERE)
+    return task, next(task.instances())
+
+
+def test_what_a_rule_decides_is_a_score_beside_the_verdict(tmp_path: Path) -> None:
+    task, instance = ruled(tmp_path)
+    scores = task.score(instance, "one two three")
+    assert (scores["rules"].value, scores["rules"].passed) == (0.5, None)
+    assert scores["rules"].reason == (
+        "Not satisfied: Use at most 2 words. (3 words, not at most 2)"
+    )
+    assert scores["rules"].details["constraints"] == [
+        {
+            "constraint": "Use at most 2 words.",
+            "kind": "Length",
+            "passed": False,
+            "reason": "3 words, not at most 2",
+            "groups": {"category": "Length", "rule": "word_count"},
+        },
+        {
+            "constraint": "Do not use commas.",
+            "passed": True,
+            "reason": "",
+            "groups": {"rule": "no_commas"},
+        },
+    ]
+    assert verdict(scores) is None
+    assert task.feedback(instance, "", scores) == task.feedback(instance, "", {})
+
+
+def test_a_rule_decides_where_it_is_to(tmp_path: Path) -> None:
+    task, instance = ruled(tmp_path, rules="decide")
+    assert task.score(instance, "one two")["rules"].passed is True
+    scores = task.score(instance, "one two three")
+    assert scores["rules"].passed is verdict(scores) is False
+    assert "3 words, not at most 2" in task.feedback(instance, "", scores)
+
+
+def test_rules_are_part_of_what_the_scores_depend_on(tmp_path: Path) -> None:
+    task, instance = ruled(tmp_path)
+    assert task.fingerprint()["rules"] == rules_version()
+    task, instance = ruled(tmp_path, rules="off")
+    assert "rules" not in task.fingerprint()
+    assert task.score(instance, "one two three") == {}
+    with pytest.raises(ConfigError, match="rules"):
+        ruled(tmp_path, rules="maybe")
+
+
+def test_without_a_constraint_for_a_rule_there_is_no_score(tmp_path: Path) -> None:
+    path = written(tmp_path / "own.jsonl", {"task": "t", "constraints": ["Be kind."]})
+    task = WildIFEvalTask(str(path), rules="decide", data=NOWHERE)
+    assert task.score(next(task.instances()), "anything") == {}
 
 
 def test_the_papers_examples(data_dir: Path) -> None:

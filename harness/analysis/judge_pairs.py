@@ -1,0 +1,276 @@
+"""A judge's verdicts and a reference's, matched criterion by criterion.
+
+Owns what is matched and what is left out. Criteria are matched by their texts (and, where a text
+stands twice, by which of them it is). An abstention of the judge is kept, as no verdict and never
+as a no; so is a judgement whose reply could not be read, for then the judge has abstained on all
+that the reference tells of. What one side alone tells of is counted, and left out, and so is what
+a rule decided in the judge's place: that is no verdict of its own, and against rules it would
+always be right.
+
+>>> pair_verdicts({"run": answers}, RULES).judge  # doctest: +SKIP
+array([1, 0, -1], dtype=int8)
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from harness.errors import ConfigError
+from harness.store.columns import NOT_JUDGED, name_digest
+from harness.store.judge_labels import Label
+from harness.store.judge_verdicts import Answer, Said, Verdict
+
+RULES = "rules"
+"""Stands for the rules' verdicts as the reference."""
+JUDGE = "judge"
+"""Stands for another judge, the second of those who said something."""
+
+SILENT = frozenset({"unparseable", "refused", "empty"})
+"""Outcomes of a judgement that was made and holds no verdict; a failed call is none."""
+
+Key = tuple[str, int]
+"""A criterion, and which of those with its text."""
+Side = Mapping[Key, bool | None]
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """What is in no figure.
+
+    only_judge: criteria of which the reference tells nothing.
+    only_reference: criteria of which the judge tells nothing: it has not judged the answer, its
+        call failed, or the answer was put before nobody.
+    by_rule: criteria that a rule decided, so that the judge was not asked.
+    unmatched: labels of an instance, sample or criterion that the run does not have.
+    superseded: labels of a text that the run does not have any more.
+    other_runs: labels of runs that were not named.
+    """
+
+    only_judge: int = 0
+    only_reference: int = 0
+    by_rule: int = 0
+    unmatched: int = 0
+    superseded: int = 0
+    other_runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictPairs:
+    """Criteria of which both sides tell, as columns of length n.
+
+    judge, reference: (n,) 1, 0, or `NOT_JUDGED` for an abstention.
+    probability: (n,) of yes, by the judge; not a number where it is not known.
+    cluster: (n,) number of the statistical unit, the same in all runs.
+    run: (n,) place of the run.
+    answer: (n,) number of the answer.
+    grouping: (n,) which of ``groupings`` the criterion has.
+    """
+
+    judge: NDArray[np.int8]
+    reference: NDArray[np.int8]
+    probability: NDArray[np.float64]
+    cluster: NDArray[np.intp]
+    run: NDArray[np.int32]
+    answer: NDArray[np.int64]
+    grouping: NDArray[np.int32]
+    groupings: Sequence[Mapping[str, str]]
+    left_out: LeftOut
+
+    def __len__(self) -> int:
+        return len(self.judge)
+
+    @property
+    def decided(self) -> NDArray[np.bool_]:
+        """(n,) where neither side abstained."""
+        decided: NDArray[np.bool_] = (self.judge != NOT_JUDGED) & (self.reference != NOT_JUDGED)
+        return decided
+
+    def labels(self) -> list[str]:
+        """What the criteria can be grouped by."""
+        return list(dict.fromkeys(label for groups in self.groupings for label in groups))
+
+    def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
+        """Group to (n,) which criteria are in it, sorted by group."""
+        own = [groups.get(label) for groups in self.groupings]
+        return {
+            name: np.array([one == name for one in own], np.bool_)[self.grouping]
+            for name in sorted({one for one in own if one is not None})
+        }
+
+
+def pair_verdicts(
+    runs: Mapping[str, Iterable[Answer]], reference: str | Sequence[Label]
+) -> VerdictPairs:
+    """Match the verdicts of a judge with a reference's.
+
+    runs: name to answers; the judge is the first of those who said something.
+    reference: `JUDGE`, `RULES`, or labels.
+
+    Raises: ConfigError where a label does not say of which run it is, or two are of one criterion.
+    """
+    labels = None if isinstance(reference, str) else _Labels(reference, list(runs))
+    gathered = _Gathered()
+    for place, (name, answers) in enumerate(runs.items()):
+        for answer in answers:
+            judged = answer.said[0]
+            if labels is not None:
+                told: Side = labels.of(name, answer)
+                silent = False
+            elif reference == RULES:
+                told = _rules(judged)
+                silent = False
+            else:
+                told = {key: found.passed for key, found in _keyed(answer.said[1]).items()}
+                silent = _is_silent(answer.said[1])
+            gathered.add(place, answer, told, silent)
+    return gathered.pairs(labels)
+
+
+class _Gathered:
+    """Gathers the columns."""
+
+    def __init__(self) -> None:
+        self._judge, self._reference = array("b"), array("b")
+        self._probability, self._cluster = array("d"), array("q")
+        self._run, self._answer, self._grouping = array("i"), array("q"), array("i")
+        self._groupings: dict[tuple[tuple[str, str], ...], int] = {}
+        self._answers = self._only_judge = self._only_reference = self._by_rule = 0
+
+    def add(self, run: int, answer: Answer, told: Side, silent: bool) -> None:
+        """What both sides say of an answer. silent: the reference's reply holds no verdict."""
+        self._answers += 1
+        own = _keyed(answer.said[0])
+        quiet = _is_silent(answer.said[0])
+        for key in dict.fromkeys([*own, *told]):
+            if key in own and own[key].by_rule:
+                self._by_rule += 1
+            elif key not in told and not silent:
+                self._only_judge += 1
+            elif key not in own and not quiet:
+                self._only_reference += 1
+            else:
+                verdict = own.get(key, Verdict(key[0], None))
+                self._row(run, answer, verdict, told.get(key))
+
+    def _row(self, run: int, answer: Answer, own: Verdict, reference: bool | None) -> None:
+        groups = tuple(sorted(own.groups.items()))
+        self._judge.append(_code(own.passed))
+        self._reference.append(_code(reference))
+        known = own.probability is not None and own.passed is not None
+        self._probability.append(
+            own.probability if known and own.probability is not None else np.nan
+        )
+        self._cluster.append(name_digest(answer.cluster))
+        self._run.append(run)
+        self._answer.append(self._answers)
+        self._grouping.append(self._groupings.setdefault(groups, len(self._groupings)))
+
+    def pairs(self, labels: _Labels | None) -> VerdictPairs:
+        _, cluster = np.unique(np.array(self._cluster, np.int64), return_inverse=True)
+        return VerdictPairs(
+            judge=np.array(self._judge, np.int8),
+            reference=np.array(self._reference, np.int8),
+            probability=np.array(self._probability, np.float64),
+            cluster=cluster,
+            run=np.array(self._run, np.int32),
+            answer=np.array(self._answer, np.int64),
+            grouping=np.array(self._grouping, np.int32),
+            groupings=[dict(groups) for groups in self._groupings],
+            left_out=LeftOut(
+                only_judge=self._only_judge,
+                only_reference=self._only_reference,
+                by_rule=self._by_rule,
+                unmatched=labels.unmatched if labels else 0,
+                superseded=labels.superseded if labels else 0,
+                other_runs=labels.other_runs if labels else 0,
+            ),
+        )
+
+
+class _Labels:
+    """Labels by the answers that they are of; counts those that find none."""
+
+    def __init__(self, labels: Sequence[Label], runs: Sequence[str]) -> None:
+        self._of: dict[tuple[str, str, int], list[Label]] = {}
+        self.other_runs = self.superseded = self._strange = 0
+        for label in labels:
+            if label.run is None and len(runs) > 1:
+                raise ConfigError(
+                    f"A label of {label.instance!r} does not say of which run it is.",
+                    'With several runs each label needs "run": "NAME".',
+                )
+            run = label.run or runs[0]
+            if run in runs:
+                self._of.setdefault((run, label.instance, label.sample), []).append(label)
+            else:
+                self.other_runs += 1
+
+    @property
+    def unmatched(self) -> int:
+        """Labels that found nothing, once all answers were seen."""
+        return self._strange + sum(map(len, self._of.values()))
+
+    def of(self, run: str, answer: Answer) -> Side:
+        """The labels of an answer, under the keys that the judge's verdicts have."""
+        found: dict[Key, bool | None] = {}
+        keys = list(_keyed(answer.said[0]))
+        for label in self._of.pop((run, answer.instance, answer.sample), []):
+            if label.attempt not in (None, answer.attempt):
+                self.superseded += 1
+                continue
+            matched = _matched(label.criterion, keys)
+            if not matched:
+                self._strange += 1
+            for key in matched:
+                if key in found:
+                    raise ConfigError(
+                        f"Two labels of {answer.instance!r}, sample {answer.sample}, are of one "
+                        f"criterion: {key[0]!r}.",
+                        "Keep one of them.",
+                    )
+                found[key] = label.label
+        return found
+
+
+def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
+    """The judge's criteria that a label is of; one of its own where the judge tells of none."""
+    if not keys:
+        return [("" if criterion is None else str(criterion), 0)]
+    if criterion is None:
+        return list(keys) if len(keys) == 1 else []
+    if isinstance(criterion, int):
+        return list(keys[criterion : criterion + 1])
+    text = _plain(criterion)
+    return [key for key in keys if _plain(key[0]) == text]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _keyed(said: Said | None) -> dict[Key, Verdict]:
+    found: dict[Key, Verdict] = {}
+    times: dict[str, int] = {}
+    for verdict in said.verdicts if said else ():
+        nth = times.get(verdict.criterion, 0)
+        times[verdict.criterion] = nth + 1
+        found[verdict.criterion, nth] = verdict
+    return found
+
+
+def _rules(said: Said | None) -> Side:
+    found = _keyed(said).items()
+    return {key: verdict.rule for key, verdict in found if verdict.rule is not None}
+
+
+def _is_silent(said: Said | None) -> bool:
+    return said is not None and not said.verdicts and said.outcome in SILENT
+
+
+def _code(passed: bool | None) -> int:
+    return NOT_JUDGED if passed is None else int(passed)

@@ -1,0 +1,128 @@
+"""`harness judge validate`: a judge's verdicts against a reference's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.analysis.comparable import Variant, differing, refuse_incomparable, settings
+from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
+from harness.analysis.judge_validation import JudgeValidation, validate
+from harness.assemble import measured
+from harness.cli.console import output
+from harness.config.settings import Settings
+from harness.errors import ConfigError, nearest
+from harness.report.judge_validation_table import as_json, validation_table
+from harness.store.judge_labels import Label, read_labels
+from harness.store.judge_verdicts import judges_with_verdicts, read_answers
+from harness.store.run_folder import RunFolder
+from harness.store.variants import find_runs
+
+FORMATS = ("table", "json")
+LABELS = (".jsonl", ".json")
+
+
+class ValidationAsked(NamedTuple):
+    """What is asked.
+
+    judge: its name in the runs; empty for the only one.
+    against: another judge's name, a file of labels, or `RULES`; empty for the only other judge.
+    by: a label of the criteria; empty for none.
+    """
+
+    judge: str = ""
+    against: str = ""
+    by: str = ""
+
+
+def show_validation(names: Sequence[str], asked: ValidationAsked, form: str = "table") -> None:
+    """Print how a judge's verdicts agree with a reference's.
+
+    names: of runs, or of run files for all of their variants.
+
+    Raises: a `harness.errors.HarnessError`.
+    """
+    if form not in FORMATS:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
+    found = _validated(find_runs(Settings().runs_dir, names), asked)
+    if form == "table":
+        output.print(validation_table(found))
+    else:  # as it is: a file's lines are not to be folded
+        sys.stdout.write(as_json(found))
+
+
+def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeValidation:
+    variants = [_variant(folder) for folder in folders]
+    if len(variants) > 1:
+        refuse_incomparable(variants[0], variants[1:])
+    judges, reference = _sides(folders, asked)
+    answers = {folder.name: read_answers(folder.attempts, judges) for folder in folders}
+    return validate(
+        pair_verdicts(answers, reference),
+        judge=judges[0],
+        reference=judges[1] if len(judges) > 1 else asked.against,
+        runs=[variant.name for variant in variants],
+        label=asked.by,
+        marks=list(dict.fromkeys(mark for variant in variants for mark in variant.marks)),
+        notes=list(differing(variants[0], variants[1:])) if len(variants) > 1 else [],
+    )
+
+
+def _sides(
+    folders: Sequence[RunFolder], asked: ValidationAsked
+) -> tuple[list[str], str | list[Label]]:
+    """The judges whose verdicts are read, and the reference.
+
+    Raises: ConfigError where it is not clear which judges are meant, or a run lacks one.
+    """
+    known = [judges_with_verdicts(folder.attempts) for folder in folders]
+    common = [judge for judge in known[0] if all(judge in own for own in known)]
+    labels = Path(asked.against).suffix in LABELS
+    others = not labels and asked.against != RULES
+    judge = asked.judge
+    if not judge:
+        left = [one for one in common if one != asked.against]
+        if len(left) != 1:
+            raise ConfigError(f"--judge: which one is to be validated? {_choices(left)}")
+        judge = left[0]
+    _refuse_unknown("--judge", judge, folders, known)
+    if not others:
+        return [judge], read_labels(Path(asked.against)) if labels else RULES
+    other = asked.against
+    if not other:
+        left = [one for one in common if one != judge]
+        if len(left) != 1:
+            raise ConfigError(
+                f"--against: what is the reference? {_choices(left)}",
+                f"Or name a file of labels (….jsonl), or {RULES}.",
+            )
+        other = left[0]
+    if other == judge:
+        raise ConfigError(f"{judge!r} agrees with itself.", "Name another judge after --against.")
+    _refuse_unknown("--against", other, folders, known)
+    return [judge, other], JUDGE
+
+
+def _choices(judges: Sequence[str]) -> str:
+    if not judges:
+        return "The runs have no such judge whose verdicts are there."
+    return f"Judges with verdicts: {', '.join(judges)}."
+
+
+def _refuse_unknown(
+    option: str, judge: str, folders: Sequence[RunFolder], known: Sequence[Sequence[str]]
+) -> None:
+    for folder, own in zip(folders, known, strict=True):
+        if judge not in own:
+            raise ConfigError(
+                f"{option}: the run {folder.name!r} has no verdicts of a judge {judge!r}.",
+                nearest(judge, own) or "Have it judged: harness judge RUN --judge FILE.yaml.",
+            )
+
+
+def _variant(folder: RunFolder) -> Variant:
+    metrics, _ = measured(folder, grouped=False)
+    fingerprint = folder.read_manifest().get("fingerprint", {})
+    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint)

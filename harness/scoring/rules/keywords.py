@@ -1,0 +1,155 @@
+"""Which words: a quoted word or phrase that must stand in the answer, must not, or so many times.
+
+Case does not matter, unless ``the exact phrase`` is asked for; nor does how white space is made up.
+A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up`` and ``can`` in
+``can't``, for what parts words there is a mark. Other forms of a word are other words.
+
+>>> recognise(read('Do not use the word "snow".')).check("Snow fell.").reason
+"there is 'snow'"
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.scoring.rules.amounts import Bounds, amount, bounds_of
+from harness.scoring.rules.rule import Verdict
+from harness.scoring.rules.wording import ENSURE, MARK, MODAL, NOUN, SUBJECT, Wording, verbatim
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """Quoted texts, each so many times.
+
+    name: ``keyword``, ``forbidden_word`` or ``keyword_count``.
+    """
+
+    name: str
+    wanted: tuple[str, ...]
+    bounds: Bounds
+    exact: bool = False
+
+    def check(self, text: str) -> Verdict:
+        """Count each."""
+        shown = _plain(text, self.exact)
+        reasons = []
+        for one in self.wanted:
+            n = occurrences(_plain(one, self.exact), shown)
+            if self.bounds.has(n):
+                continue
+            if self.name == "keyword_count":
+                reasons.append(f"{one!r} {n:,} times, not {self.bounds}")
+            else:
+                reasons.append(f"there is {'' if n else 'no '}{one!r}")
+        return Verdict(not reasons, "; ".join(reasons))
+
+
+def occurrences(wanted: str, text: str) -> int:
+    """How often a text stands in another by itself, without overlapping.
+
+    >>> occurrences("run", "run, running, run-up")
+    2
+    """
+    n = start = 0
+    while (at := text.find(wanted, start)) >= 0:
+        if stands(wanted, text, at):
+            n += 1
+            start = at + len(wanted)
+        else:
+            start = at + 1
+    return n
+
+
+def stands(wanted: str, text: str, at: int) -> bool:
+    """Whether what is found at a place is no part of a longer word."""
+    end = at + len(wanted)
+    before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
+    after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
+    return not (before or after)
+
+
+def _joins(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _plain(text: str, exact: bool) -> str:
+    spaced = " ".join(text.replace("\u2019", "'").split())
+    return spaced if exact else spaced.lower()
+
+
+_KIND = (
+    r"(?:the )?(?P<exact>exact )?(?:following )?"
+    r"(?P<kind>words?|phrases?|terms?|key ?words?|expressions?)"
+)
+_ALL = rf"{MARK}(?:(?:,? and|,) «[0-9]+»)*"
+_ANY = rf"{MARK}(?:(?:,? and|,? or|,) «[0-9]+»)*"
+_WHERE = rf"(?: (?:somewhere )?in (?:the|your) {NOUN})?"
+_USE = "(?:include|use|mention|contain|incorporate|insert|say)s?"
+_USING = "(?:using|including|mentioning|saying)"
+_NOT = "(?:do not|don't|never|must not|mustn't|should not|shouldn't|may not|cannot|does not)"
+_APPEAR = "(?:appear|occur|be used|be included|be mentioned|be contained)"
+
+_INCLUDE = (
+    re.compile(rf"{ENSURE}(?:(?:{SUBJECT}) (?:{MODAL} )?|to )?{_USE} {_KIND} {_ALL}{_WHERE}"),
+    re.compile(rf"{ENSURE}{_KIND} {_ALL} (?:should|must|has to|have to) {_APPEAR}{_WHERE}"),
+)
+_AVOID = (
+    re.compile(
+        rf"{ENSURE}(?:{SUBJECT} )?{_NOT} (?:ever )?{_USE} (?:either of )?{_KIND} {_ANY}{_WHERE}"
+    ),
+    re.compile(
+        rf"{ENSURE}(?:avoid|refrain from|without|exclude|omit)(?: {_USING})? {_KIND} {_ANY}{_WHERE}"
+    ),
+    re.compile(rf"{ENSURE}{_KIND} {_ANY} (?:should not|must not|may not) {_APPEAR}{_WHERE}"),
+)
+_TIMES = amount("times?")
+_OFTEN = r"(?P<how>at least|at most|exactly|only|no more than|not more than) (?P<often>once|twice)"
+_COUNT = (
+    re.compile(
+        rf"{ENSURE}(?:{SUBJECT} (?:{MODAL} )?)?{_USE} {_KIND} {MARK} (?:{_OFTEN}|{_TIMES}){_WHERE}"
+    ),
+    re.compile(
+        rf"{ENSURE}{_KIND} {MARK} (?:(?:should|must|has to) )?(?:appears?|occurs?|be used|"
+        rf"be included|be mentioned) (?:{_OFTEN}|{_TIMES}){_WHERE}"
+    ),
+)
+
+
+def recognise(wording: Wording) -> Keywords | None:
+    """The rule of a wording; None where there is none, or doubt."""
+    for patterns, name in ((_INCLUDE, "keyword"), (_AVOID, "forbidden_word")):
+        if found := _first(patterns, wording.text):
+            bounds = Bounds(1, None) if name == "keyword" else Bounds(None, 0)
+            return _rule(name, found, wording, bounds)
+    if found := _first(_COUNT, wording.text):
+        often = _often(found)
+        if often is not None and not often.bare:
+            return _rule("keyword_count", found, wording, often)
+    return None
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
+    return next((found for one in patterns if (found := one.fullmatch(text))), None)
+
+
+def _often(found: re.Match[str]) -> Bounds | None:
+    if found["often"] is None:
+        told = bounds_of(found)
+        return told and told[0]
+    n = 1 if found["often"] == "once" else 2
+    low = None if found["how"] in ("at most", "no more than", "not more than") else n
+    return Bounds(low, None if found["how"] == "at least" else n)
+
+
+def _rule(name: str, found: re.Match[str], wording: Wording, bounds: Bounds) -> Keywords | None:
+    places = [int(one) for one in re.findall(MARK, found[0])]
+    word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
+    wanted: list[str] = []
+    for place in places:
+        quoted = wording.quoted[place]
+        one = quoted.strip().rstrip(".,").strip() if word else verbatim(quoted)
+        if not one:
+            return None
+        wanted.append(one)
+    return Keywords(name, tuple(wanted), bounds, bool(found["exact"]))

@@ -1,0 +1,180 @@
+"""How long: words, characters, sentences, paragraphs, lines, bullet points of the whole answer.
+
+What is counted, without any tolerance:
+
+- words as the checker `word_count` does: what stands between spaces and holds a letter or a
+  digit (``well-known`` is one);
+- characters: all between the first and the last that is no white space, spaces included;
+- sentences as NLTK's Punkt has them, with our own list of abbreviations so that every machine
+  counts alike: a heading without an end mark is part of the sentence after it;
+- paragraphs: what blank lines part, and lines: those that are not blank; a title is one of them;
+- bullet points: lines that begin with a bullet, on whatever level.
+
+>>> recognise("the poem should be 16 lines long").check("One line.").reason
+'1 line, not exactly 16'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from harness.records import Instance
+from harness.scoring.checkers.word_count import WordCountChecker
+from harness.scoring.constraints.levels import Splitter
+from harness.scoring.rules.amounts import NUMBER, Bounds, amount, bounds_of, number
+from harness.scoring.rules.rule import Verdict
+from harness.scoring.rules.wording import ENSURE, MODAL, NOUN, SUBJECT
+
+LONGEST_FOR_SENTENCES = 100_000
+"""Characters of an answer whose sentences are counted: Punkt takes seconds for a million."""
+
+FEW = 5
+"""Up to so many words, ``in three words`` means just these; of more it may mean about as many."""
+
+PERSONS = 20
+"""Fewer characters than these may be those of a story."""
+
+_BULLET = re.compile(
+    r"[ \t]*(?:[-*+][ \t]|[\u2022\u2023\u25e6\u25aa\u25cf\u25cb\u00b7\u2043][ \t]?)"
+)
+
+UNIT = "words?|characters?|sentences?|paragraphs?|lines?|bullet points?|bullets"
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """So many of a unit. unit: in the singular, as in `MEASURES`."""
+
+    unit: str
+    bounds: Bounds
+
+    @property
+    def name(self) -> str:
+        """``word_count`` and the like."""
+        return f"{self.unit.partition(' ')[0]}_count"
+
+    def check(self, text: str) -> Verdict:
+        """Count."""
+        n = MEASURES[self.unit](text)
+        if self.bounds.has(n):
+            return Verdict(True)
+        return Verdict(False, f"{n:,} {self.unit}{'' if n == 1 else 's'}, not {self.bounds}")
+
+
+def words(text: str) -> int:
+    """As the checker `word_count`."""
+    counted = WordCountChecker(at_least=0).check(text, Instance("", None)).details["words"]
+    return int(counted)
+
+
+def sentences(text: str) -> int:
+    """Those with a letter or digit, of as much of the text as is looked at."""
+    units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
+    return sum(any(map(str.isalnum, one)) for one in units)
+
+
+def paragraphs(text: str) -> int:
+    """Lines that are not blank, and before which there is a blank one or none."""
+    filled = [bool(line.strip()) for line in text.splitlines()]
+    return sum(here and not before for before, here in zip([False, *filled], filled, strict=False))
+
+
+def text_lines(text: str) -> int:
+    """Lines that are not blank."""
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+def bullets(text: str) -> int:
+    """Lines that begin with a bullet and say something after it."""
+    return sum(is_bullet(line) for line in text.splitlines())
+
+
+def is_bullet(line: str) -> bool:
+    """Whether a line is a bullet point; a rule of dashes or stars is none.
+
+    >>> is_bullet("- bread"), is_bullet("* * *"), is_bullet("**Bold**")
+    (True, False, False)
+    """
+    found = _BULLET.match(line)
+    return bool(found) and any(map(str.isalnum, line))
+
+
+MEASURES: Mapping[str, Callable[[str], int]] = {
+    "word": words,
+    "character": lambda text: len(text.strip()),
+    "sentence": sentences,
+    "paragraph": paragraphs,
+    "line": text_lines,
+    "bullet point": bullets,
+}
+
+
+@cache
+def _splitter() -> Splitter:
+    from harness.scoring.constraints import punkt  # brings NLTK along
+
+    return Splitter(punkt.own(), punkt.word_tokens)
+
+
+_STATE = (
+    "(?:be|have|contain|comprise|span|use|consist of|be composed of|be written in|be kept|be kept "
+    "to|stay|remain|has|contains|uses|consists of|does)"
+)
+_MAKE = (
+    "(?:write|respond|answer|reply|(?P<keep>keep)|(?P<limit>limit|restrict)|provide|give|make|"
+    "produce|generate|compose|create|return|output|present|format|structure|organi[sz]e)"
+)
+_HAVE = "(?:use|be|have|contain|(?P<include>include))"  # of "a poem of two lines": a part
+_LENGTH = rf"(?:the )?(?:total |overall )?length(?: of {SUBJECT})?"
+_FRAME = (
+    rf"{ENSURE}(?:"
+    rf"(?:{SUBJECT}|{_LENGTH}) (?:{MODAL} )?(?:{_STATE} )?(?:in |with |to |of )?"
+    rf"|{_HAVE} "
+    rf"|{_MAKE}(?: {SUBJECT}| {_LENGTH})?(?: (?:that is|that has|that contains|to be|be|containing|"
+    r"consisting of|of|to|in|with|using|at))? "
+    r"|(?:in|with|using|to|of) )?"
+)
+_COUNTED = re.compile(
+    rf"{_FRAME}{amount(UNIT)}(?: (?:long|in length|in total|total|overall|altogether))?"
+)
+_HYPHENED = re.compile(
+    rf"{ENSURE}(?:(?:write|give|provide|compose|create|respond with|answer with|use|in) )?"
+    rf"an? (?P<n>{NUMBER})[- ](?P<u>word|sentence|paragraph|line) {NOUN}"
+)
+
+
+def recognise(text: str, *, alone: bool = True) -> Length | None:
+    """The rule of a wording; None where there is none, or doubt.
+
+    alone: whether it is all that the constraint says. Of several parts, a number without a word of
+        comparison may belong to another part.
+    """
+    hyphened = _HYPHENED.fullmatch(text)
+    if hyphened:
+        n = number(hyphened["n"])
+        return _sure(hyphened["u"], Bounds(n, n, bare=True)) if alone and n else None
+    found = _COUNTED.fullmatch(text)
+    told = bounds_of(found) if found else None
+    if found is None or told is None:
+        return None
+    bounds, named = told
+    if bounds.bare:
+        if not alone or found["keep"] or found["include"]:  # at most? at least?
+            return None
+        if found["limit"]:
+            bounds = Bounds(None, bounds.high)
+    return _sure(named.removesuffix("s"), bounds)
+
+
+def _sure(named: str, bounds: Bounds) -> Length | None:
+    """The rule, unless what is written may mean something else."""
+    unit = "bullet point" if named.startswith("bullet") else named
+    least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
+    if unit == "character" and least < PERSONS - 1:
+        return None
+    if bounds.bare and (unit == "character" or (unit == "word" and least > FEW)):
+        return None
+    return Length(unit, Bounds(bounds.low, bounds.high))

@@ -1,0 +1,90 @@
+"""Agreement of verdicts, against figures computed by hand."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from harness.analysis.judge_agreement import agreement, cohens_kappa
+from harness.store.columns import NOT_JUDGED
+
+
+def columns(
+    yes_yes: int, yes_no: int, no_yes: int, no_no: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    judge = np.repeat([1, 1, 0, 0], [yes_yes, yes_no, no_yes, no_no])
+    reference = np.repeat([1, 0, 1, 0], [yes_yes, yes_no, no_yes, no_no])
+    return judge, reference, np.arange(len(judge))
+
+
+def test_figures_by_hand() -> None:
+    found = agreement(*columns(20, 5, 10, 15))
+    assert found.accuracy.mean == pytest.approx(0.7)
+    assert found.kappa.mean == pytest.approx(0.4)  # p_e = 0.5 * 0.6 + 0.5 * 0.4
+    assert found.sensitivity.mean == pytest.approx(20 / 30)
+    assert found.specificity.mean == pytest.approx(15 / 20)
+    assert (found.accuracy.n, found.sensitivity.n, found.specificity.n) == (50, 30, 20)
+    assert found.accuracy.ci95 == pytest.approx((0.5625, 0.8090), abs=1e-4)  # Wilson
+
+
+def test_kappas_error_is_that_of_fleiss_cohen_and_everitt() -> None:
+    """Their equation 13, for a table of shares p_ij; here with the factor n / (n - 1)."""
+    counts = np.array([[20, 5], [10, 15]])
+    n = counts.sum()
+    p = counts / n
+    row, column = p.sum(axis=1), p.sum(axis=0)
+    observed, chance = np.trace(p), float(row @ column)
+    total = 0.0
+    for i in range(2):
+        for j in range(2):
+            met = (column[i] + row[j]) * (1 - observed)
+            total += p[i, j] * (((1 - chance) - met) ** 2 if i == j else met**2)
+    total -= (observed * chance - 2 * chance + observed) ** 2
+    expected = sqrt(total / (n * (1 - chance) ** 4)) * sqrt(n / (n - 1))
+    found = agreement(*columns(20, 5, 10, 15)).kappa
+    assert found.stderr == pytest.approx(expected)
+
+
+def test_clusters_widen_the_error() -> None:
+    judge, reference, alone = columns(20, 5, 10, 15)
+    found = agreement(judge, reference, alone)
+    doubled = agreement(*(np.repeat(one, 2) for one in (judge, reference, alone)))
+    assert doubled.kappa.mean == found.kappa.mean
+    assert doubled.kappa.stderr == pytest.approx(found.kappa.stderr)
+    assert doubled.accuracy.stderr == pytest.approx(found.accuracy.stderr)
+    assert (doubled.kappa.n, doubled.kappa.n_clusters) == (100, 50)
+
+
+def test_abstentions_are_counted_and_are_no_no() -> None:
+    judge = np.array([1, NOT_JUDGED, NOT_JUDGED, NOT_JUDGED, 0])
+    reference = np.array([1, 1, 0, NOT_JUDGED, NOT_JUDGED])
+    found = agreement(judge, reference, np.arange(5))
+    assert (found.confusion.abstained_yes, found.confusion.abstained_no) == (1, 1)
+    assert found.reference_abstained == 2
+    assert (found.accuracy.mean, found.accuracy.n) == (1.0, 1)
+    assert found.confusion.no_yes == found.confusion.no_no == 0
+
+
+def test_where_there_is_nothing_to_tell_there_is_no_figure() -> None:
+    all_yes = np.ones(4, np.bool_)
+    assert cohens_kappa(all_yes, all_yes, np.arange(4)).mean is None
+    assert cohens_kappa(all_yes, ~all_yes, np.arange(4)).mean == 0
+    nothing = agreement(np.zeros(0, int), np.zeros(0, int), np.zeros(0, int))
+    assert nothing.accuracy.mean is nothing.kappa.mean is nothing.kappa.ci95 is None
+
+
+def test_the_interval_covers() -> None:
+    """Of 300 draws of clustered verdicts with a known kappa about 95% of the intervals hold it."""
+    chance = np.random.default_rng(8)
+    kappa = 0.82 - 0.5  # p_o less p_e, over 1 - p_e, with both shares of yes at one half
+    kappa /= 0.5
+    held = 0
+    for _ in range(300):
+        truth = chance.random(60) < 0.5
+        wrong = np.repeat(chance.random(60) < 0.18, 4)  # the four of a cluster go together
+        reference = np.repeat(truth, 4)
+        low, high = cohens_kappa(
+            reference ^ wrong, reference, np.repeat(np.arange(60), 4)
+        ).ci95 or (0.0, 0.0)
+        held += low <= kappa <= high
+    assert 270 <= held <= 298

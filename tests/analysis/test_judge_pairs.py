@@ -1,0 +1,138 @@
+"""Which verdicts are matched, and what is left out."""
+
+import pytest
+
+from harness.analysis.judge_pairs import JUDGE, RULES, LeftOut, VerdictPairs, pair_verdicts
+from harness.errors import ConfigError
+from harness.store.judge_labels import Label
+from harness.store.judge_verdicts import Answer, Said, Verdict
+
+YES, NO, NONE = True, False, None
+
+
+def says(**told: bool | None) -> Said:
+    return Said("ok", tuple(Verdict(name, passed) for name, passed in told.items()))
+
+
+def answer(*said: Said | None, instance: str = "a", sample: int = 0) -> Answer:
+    return Answer(instance, sample, f"prompt of {instance}", "hash", said)
+
+
+def rows(pairs: VerdictPairs) -> list[tuple[int, int]]:
+    return list(zip(pairs.judge.tolist(), pairs.reference.tolist(), strict=True))
+
+
+def test_two_judges_are_matched_by_the_texts_of_criteria() -> None:
+    pairs = pair_verdicts(
+        {
+            "r": [
+                answer(says(x=YES, y=NO, own=YES), says(y=YES, x=YES, other=NO)),
+                answer(says(x=NONE), says(x=NO), instance="b"),
+                answer(says(x=YES), None, instance="c"),
+                answer(None, says(x=YES, y=YES), instance="d"),
+            ]
+        },
+        JUDGE,
+    )
+    assert rows(pairs) == [(1, 1), (0, 1), (-1, 0)]
+    assert pairs.left_out == LeftOut(only_judge=2, only_reference=3)
+    assert pairs.cluster.tolist() in ([0, 0, 1], [1, 1, 0])
+    assert pairs.decided.tolist() == [True, True, False]
+
+
+def test_a_text_that_stands_twice_is_two_criteria() -> None:
+    twice = [Said("ok", (Verdict("x", one), Verdict("x", two))) for one, two in ((1, 0), (1, 1))]
+    assert rows(pair_verdicts({"r": [answer(*twice)]}, JUDGE)) == [(1, 1), (0, 1)]
+
+
+def test_a_reply_that_holds_no_verdict_is_an_abstention_and_a_failed_call_is_none() -> None:
+    known = says(x=YES, y=NO)
+    pairs = pair_verdicts(
+        {
+            "r": [
+                answer(Said("unparseable", ()), known),
+                answer(known, Said("refused", ()), instance="b"),
+                answer(Said("error", ()), known, instance="c"),
+            ]
+        },
+        JUDGE,
+    )
+    assert rows(pairs) == [(-1, 1), (-1, 0), (1, -1), (0, -1)]
+    assert pairs.left_out == LeftOut(only_reference=2)
+
+
+def test_rules_where_they_decide() -> None:
+    told = Said(
+        "ok",
+        (Verdict("x", True, 0.9, False), Verdict("y", True, 0.8), Verdict("z", None, None, True)),
+    )
+    pairs = pair_verdicts({"r": [answer(told)]}, RULES)
+    assert rows(pairs) == [(1, 0), (-1, 1)]
+    assert pairs.probability.tolist()[0] == 0.9
+    assert pairs.left_out == LeftOut(only_judge=1)
+
+
+def test_what_a_rule_decided_in_the_judges_place_is_no_verdict_of_its_own() -> None:
+    own = Said("ok", (Verdict("x", True, 1.0, True, by_rule=True), Verdict("y", False)))
+    assert len(pair_verdicts({"r": [answer(own)]}, RULES)) == 0
+    pairs = pair_verdicts({"r": [answer(own, says(x=NO, y=YES))]}, JUDGE)
+    assert rows(pairs) == [(0, 1)]
+    assert pairs.left_out == LeftOut(by_rule=1)
+    of_both = pair_verdicts({"r": [answer(own)]}, [Label("a", True, criterion=1)])
+    assert rows(of_both) == [(0, 1)]
+    other = pair_verdicts({"r": [answer(says(x=NO, y=YES), own)]}, JUDGE)
+    assert rows(other) == [(0, 1), (1, 0)], "a reference may go by rules"
+
+
+def test_labels_by_text_by_place_and_alone() -> None:
+    answers = [
+        answer(Said("ok", (Verdict("Be  brief.", True), Verdict("y", False)))),
+        answer(says(correct=YES), instance="b", sample=1),
+        answer(None, instance="c"),
+        answer(says(x=YES), instance="e"),
+    ]
+    labels = [
+        Label("a", False, criterion="Be brief."),
+        Label("a", False, criterion=1),
+        Label("b", True, 1),
+        Label("c", True, criterion=0),  # not judged
+        Label("a", True, criterion=2),  # no such criterion
+        Label("b", True, 0),  # no such sample
+        Label("d", True),  # no such instance
+        Label("e", True, attempt="of another text"),
+        Label("a", True, run="another"),
+    ]
+    pairs = pair_verdicts({"r": answers}, labels)
+    assert rows(pairs) == [(1, 0), (0, 0), (1, 1)]
+    assert pairs.left_out == LeftOut(
+        only_judge=1, only_reference=1, unmatched=3, superseded=1, other_runs=1
+    )
+
+
+def test_a_label_without_a_criterion_where_there_are_several_is_of_none() -> None:
+    pairs = pair_verdicts({"r": [answer(says(x=YES, y=YES))]}, [Label("a", True)])
+    assert (len(pairs), pairs.left_out.unmatched) == (0, 1)
+
+
+def test_labels_that_cannot_be_told_apart_are_refused() -> None:
+    runs = {name: [answer(says(x=YES))] for name in ("r", "s")}
+    with pytest.raises(ConfigError, match="which run"):
+        pair_verdicts(runs, [Label("a", True, criterion="x")])
+    with pytest.raises(ConfigError, match="one criterion"):
+        pair_verdicts(
+            {"r": [answer(says(x=YES))]}, [Label("a", True, criterion=0), Label("a", True)]
+        )
+    of_both = [Label("a", True, criterion="x", run=name) for name in runs]
+    pairs = pair_verdicts(runs, of_both)
+    assert pairs.run.tolist() == [0, 1]
+    assert len(set(pairs.cluster.tolist())) == 1, "one prompt, in both runs"
+
+
+def test_groups() -> None:
+    told = Said("ok", tuple(Verdict(n, True, groups={"c": n}) for n in "xyx"))
+    pairs = pair_verdicts({"r": [answer(told, told)]}, JUDGE)
+    assert pairs.labels() == ["c"]
+    assert {name: found.tolist() for name, found in pairs.by("c").items()} == {
+        "x": [True, False, True],
+        "y": [False, True, False],
+    }

@@ -1,0 +1,82 @@
+"""The whole of a validation, and the rankings of several runs."""
+
+import numpy as np
+import pytest
+
+from harness.analysis.judge_pairs import JUDGE, pair_verdicts
+from harness.analysis.judge_rankings import rank_models
+from harness.analysis.judge_validation import validate
+from harness.errors import ConfigError
+from harness.store.judge_verdicts import Answer, Said, Verdict
+
+
+def answers(*own_and_other: tuple[str, str]) -> list[Answer]:
+    """Each answer's verdicts by both sides: a letter for each criterion, y, n or ?."""
+    code = {"y": True, "n": False, "?": None}
+
+    def said(told: str) -> Said:
+        return Said("ok", tuple(Verdict(str(n), code[one]) for n, one in enumerate(told)))
+
+    return [
+        Answer(f"i{n}", 0, f"i{n}", "", (said(own), said(other)))
+        for n, (own, other) in enumerate(own_and_other)
+    ]
+
+
+def test_strict_and_soft_of_both_sides_over_the_same_answers() -> None:
+    runs = {
+        "low": answers(("nn", "nn"), ("yn", "nn"), ("y?", "yy")),
+        "high": answers(("yy", "yy"), ("yn", "yy"), ("n?", "yy")),
+    }
+    scores, rankings = rank_models(pair_verdicts(runs, JUDGE), list(runs))
+    found = {(one.run, one.score): (one.judge, one.reference) for one in scores}
+    own, other = found["low", "strict"]  # null where an abstention decides: left out
+    assert (own.mean, other.mean, own.n) == (0.0, 0.0, 2)
+    own, other = found["high", "strict"]  # a no decides, whatever else is unknown
+    assert own.mean == pytest.approx(1 / 3)
+    assert (other.mean, own.n) == (1.0, 3)
+    own, other = found["low", "soft"]
+    assert own.mean == pytest.approx((0 + 0.5 + 1) / 3)
+    assert other.mean == pytest.approx(1 / 3)
+    assert [(one.score, one.tau_b, one.n_runs) for one in rankings] == [
+        ("strict", 1.0, 2),
+        ("soft", None, 2),  # by the judge both have one half
+    ]
+
+
+def test_a_reversed_ranking() -> None:
+    rates = {"a": "yyyn", "b": "yynn", "c": "ynnn"}
+    runs = {
+        name: answers(*[(one, other) for one, other in zip(told, told[::-1], strict=True)])
+        for name, told in rates.items()
+    }
+    _, same = rank_models(pair_verdicts(runs, JUDGE), list(runs))
+    assert [one.tau_b for one in same] == [1.0, 1.0]
+    assert same[0].p_value == pytest.approx(1 / 3)
+    swapped = dict(zip(runs, reversed(list(runs.values())), strict=True))
+    mixed = {
+        name: [
+            Answer(f"{n}", 0, f"{n}", "", (one.said[0], other.said[1]))
+            for n, (one, other) in enumerate(zip(runs[name], swapped[name], strict=True))
+        ]
+        for name in runs
+    }
+    _, reverse = rank_models(pair_verdicts(mixed, JUDGE), list(mixed))
+    assert [one.tau_b for one in reverse] == [-1.0, -1.0]
+
+
+def test_nothing_in_common_is_said_why() -> None:
+    pairs = pair_verdicts({"r": answers(("?", "y"), ("y", "?"))}, JUDGE)
+    with pytest.raises(ConfigError, match="2 criteria with an abstention"):
+        validate(pairs, judge="j", reference="k", runs=["r"])
+    with pytest.raises(ConfigError, match="nothing was judged"):
+        validate(pair_verdicts({"r": []}, JUDGE), judge="j", reference="k", runs=["r"])
+
+
+def test_without_probabilities_there_is_no_calibration_and_no_label_is_refused() -> None:
+    pairs = pair_verdicts({"r": answers(("yn", "yy"))}, JUDGE)
+    found = validate(pairs, judge="j", reference="k", runs=["r"])
+    assert (found.n, found.calibration.n, found.scores, found.rankings) == (2, 0, [], [])
+    assert np.isnan(pairs.probability).all()
+    with pytest.raises(ConfigError, match="--by"):
+        validate(pairs, judge="j", reference="k", runs=["r"], label="category")
