@@ -345,6 +345,8 @@ class Judge(Protocol):
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """What the replies say, in the order of the requests. None of them is empty or refused.
 
+        One that has a keyword parameter ``text`` is given the judged text, too.
+
         Pure. Raises: `harness.errors.Unparseable` where they hold no verdict: that is never a 0.
         """
         ...

@@ -18,13 +18,19 @@ CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 HOSTED = {"openai", "openai_completions", "anthropic"}
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all, so that few-shot runs find those whose errors they show."""
+    return tmp_path_factory.mktemp("runs")
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_config_runs(
-    path: Path, tmp_path: Path, request: pytest.FixtureRequest, mock_server: MockServer
+    path: Path, runs: Path, request: pytest.FixtureRequest, mock_server: MockServer
 ) -> None:
     content = yaml.safe_load(path.read_text())
     backend = content["model"]["backend"]
-    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(runs)}
     options = ["--limit", "13"]
     if backend == "replay":
         data = request.getfixturevalue("data_dir")
@@ -37,11 +43,11 @@ def test_a_config_runs(
             own = judge["model"]["backend"] == "anthropic"
             judge["model"]["base_url"] = mock_server.url if own else mock_server.base_url
         options += ["-o", f"judges={json.dumps(judges)}"] if judges else []
-    for file in [*learnt_from(content), path]:
+    for file in [*learnt_from(content, runs), path]:
         ended = harness("run", file, *options, env=environment)
         assert ended.returncode == 0, ended.stderr
     for variant in content.get("variants", {"": {}}):
-        folder = tmp_path / run_name(path.stem, variant)
+        folder = runs / run_name(path.stem, variant)
         found = msgspec.json.decode((folder / "metrics.json").read_bytes())
         assert found["n_instances"] == 13
         # Of WildIFEval judges decide, to whom an invented text says neither yes nor no: that its
@@ -50,11 +56,13 @@ def test_a_config_runs(
     assert (backend in HOSTED) == (mock_server.stats().requests > 0)
 
 
-def learnt_from(content: dict[str, Any]) -> list[Path]:
-    """The files whose runs the shots of a file learn from."""
+def learnt_from(content: dict[str, Any], runs: Path) -> list[Path]:
+    """The files whose runs the shots of a file learn from, where they were not run yet."""
     shots = content["task"].get("shots")
     name = shots.get("run") if isinstance(shots, dict) else None
-    return [ROOT / "configs" / f"{name.partition('.')[0]}.yaml"] if name else []
+    if not name or (runs / name).is_dir():
+        return []
+    return [ROOT / "configs" / f"{name.partition('.')[0]}.yaml"]
 
 
 def replayed(name: str, data: Path, runs: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
