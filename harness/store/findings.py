@@ -100,11 +100,12 @@ def read_findings(path: Path, places: Places, round_: int | None = None) -> Find
                 kind = OTHERS
             _count(found, misses.setdefault(kind, Misses()))
             of.add((name, place))
+            groups = {**line.groups, **own_groups(found.groups), LABEL: kind}
             gathered.add(
                 _row_name(line.instance, name, place),
                 line.sample,
                 1,
-                groups=msgspec.json.encode({**line.groups, **_own_groups(found), LABEL: kind}),
+                groups=msgspec.json.encode(groups),
                 cluster=line.cluster,
                 outcome="ok",
                 passed=found.passed,
@@ -165,12 +166,13 @@ def _kind(found: _Constraint) -> str:
     return re.sub(r"\d+", "N", without_texts)
 
 
-def _own_groups(found: _Constraint) -> dict[str, str]:
-    if not isinstance(found.groups, dict):
+def own_groups(groups: Any) -> dict[str, str]:
+    """The labels of a constraint's own, cut; what is no label to group is left out."""
+    if not isinstance(groups, dict):
         return {}
     return {
         label[:_LONGEST]: group[:_LONGEST]
-        for label, group in found.groups.items()
+        for label, group in groups.items()
         if isinstance(group, str)
     }
 

@@ -19,15 +19,16 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from harness.errors import StoreFailed
-from harness.records import SCHEMA_VERSION, Outcome
-from harness.store.attempts import lines
+from harness.records import Outcome
+from harness.store.findings import own_groups
 from harness.store.judgements import (
     UNREADABLE,
     JudgementOutcome,
+    lines_of,
     not_a_judgement,
     read_register,
     text_hash,
+    unreadable,
 )
 from harness.store.run_folder import JUDGEMENTS
 from harness.store.whole import read_lines, read_places
@@ -110,7 +111,7 @@ def judges_with_verdicts(path: Path) -> list[str]:
     """
     known = list(read_register(path.parent).judges)
     found = set[str]()
-    for _, _, line in _decoded(path.parent / JUDGEMENTS):
+    for _, _, line in lines_of(path.parent / JUDGEMENTS, _DECODER.decode):
         if line.judge in known and line.judge not in found and _verdicts(line):
             found.add(line.judge)
     return [name for name in known if name in found]
@@ -122,7 +123,7 @@ class _Judgements:
     def __init__(self, path: Path, judges: Sequence[str]) -> None:
         self._path = path
         self._at: dict[tuple[str, int], tuple[int, int]] = {}
-        for number, offset, line in _decoded(path):
+        for number, offset, line in lines_of(path, _DECODER.decode):
             if line.judge in judges:
                 key = hash((line.instance, line.sample, line.round, line.attempt))
                 self._at[line.judge, key] = offset, number
@@ -138,7 +139,7 @@ class _Judgements:
             self._file.seek(offset)
             line = _DECODER.decode(self._file.readline())
         except OSError as error:
-            raise _unreadable(self._path, error) from None
+            raise unreadable(self._path, error) from None
         except UNREADABLE as error:
             raise not_a_judgement(self._path, number, error) from None
         return Said(line.outcome, _verdicts(line))
@@ -215,7 +216,7 @@ def _on_constraint(found: _Constraint) -> Verdict:
         found.probability,
         found.rule if isinstance(found.rule, bool) else None,
         found.decided_by == BY_RULE,
-        _groups(found.groups),
+        own_groups(found.groups),
     )
 
 
@@ -225,34 +226,3 @@ def _of_score(score: _Score) -> bool | None:
     if score.passed is not None:
         return score.passed
     return score.value if isinstance(score.value, bool) else None
-
-
-def _groups(groups: Any) -> dict[str, str]:
-    if not isinstance(groups, dict):
-        return {}
-    return {
-        label[:LONGEST]: group[:LONGEST]
-        for label, group in groups.items()
-        if isinstance(group, str)
-    }
-
-
-def _decoded(path: Path) -> Iterator[tuple[int, int, _Judgement]]:
-    """Each line with its number, from 1, and its offset."""
-    try:
-        for number, (offset, text) in enumerate(lines(path), start=1):
-            try:
-                line = _DECODER.decode(text)
-            except UNREADABLE as error:
-                raise not_a_judgement(path, number, error) from None
-            if line.v != SCHEMA_VERSION:
-                raise not_a_judgement(path, number, ValueError(f"schema version {line.v}"))
-            yield number, offset, line
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> StoreFailed:
-    return StoreFailed(
-        f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
-    )

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.errors import DataInvalid, StoreFailed
-from harness.records import OUTCOMES, SCHEMA_VERSION
+from harness.errors import DataInvalid
+from harness.records import OUTCOMES
 from harness.store.attempts import lines
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, Values
 from harness.store.gathering import Rows, Scores, Value
@@ -27,9 +27,11 @@ from harness.store.judgements import (
     Judgement,
     JudgementOutcome,
     Register,
+    lines_of,
     not_a_judgement,
     read_register,
     text_hash,
+    unreadable,
 )
 from harness.store.reader import LARGEST
 from harness.store.run_folder import JUDGEMENTS
@@ -116,7 +118,7 @@ def owed(
                 judges = tuple(name for name in names if missing[name][row])
                 by_instance.setdefault(instance, []).append(Owed(int(offsets[row]), judges))
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     return by_instance
 
 
@@ -126,7 +128,7 @@ def read_judge_calls(folder: Path) -> Iterator[Judgement]:
     Raises: as `with_scores`.
     """
     path = folder / JUDGEMENTS
-    for number, line in _decoded(path, Judgement):
+    for number, _, line in lines_of(path, msgspec.json.Decoder(Judgement).decode):
         for name, call in line.each_call():
             counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
             if not 0 <= (call.cost_usd or 0.0) <= LARGEST or not all(
@@ -148,7 +150,7 @@ class _Judgements:
         rows = Rows(key="q", judge="h", verdict="b", failed="b", scoring="h")
         self._gathered: dict[str, Scores] = {name: Scores() for name in codes}
         path = folder / JUDGEMENTS
-        for number, line in _decoded(path, _Line):
+        for number, _, line in lines_of(path, msgspec.json.Decoder(_Line).decode):
             if line.judge not in codes:  # of a register that was removed
                 continue
             scores: Mapping[str, Value] = {name: s.value for name, s in line.scores.items()}
@@ -280,29 +282,5 @@ def _keys(path: Path) -> tuple[NDArray[np.int64], Bools]:
             key = _key(line.instance, line.sample, line.round, text_hash(line.text or ""))
             rows.append(key, line.passed is None and made)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     return rows.column("key"), rows.column("neutral") != 0
-
-
-L = TypeVar("L", "_Line", Judgement)
-
-
-def _decoded(path: Path, shape: type[L]) -> Iterator[tuple[int, L]]:
-    decode = msgspec.json.Decoder(shape).decode
-    try:
-        for number, (_, text) in enumerate(lines(path), start=1):
-            try:
-                line = decode(text)
-            except UNREADABLE as error:
-                raise not_a_judgement(path, number, error) from None
-            if line.v != SCHEMA_VERSION:
-                raise not_a_judgement(path, number, ValueError(f"schema version {line.v}"))
-            yield number, line
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> StoreFailed:
-    return StoreFailed(
-        f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
-    )

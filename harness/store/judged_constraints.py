@@ -12,7 +12,6 @@ what was said of a superseded answer, and by a judge that the run does not have,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,12 +19,18 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import StoreFailed
-from harness.records import SCHEMA_VERSION, Outcome
-from harness.store.attempts import lines
+from harness.records import Outcome
 from harness.store.columns import AttemptTable
+from harness.store.findings import own_groups
 from harness.store.gathering import Attempts
-from harness.store.judgements import UNREADABLE, not_a_judgement, read_register, text_hash
+from harness.store.judgements import (
+    UNREADABLE,
+    lines_of,
+    not_a_judgement,
+    read_register,
+    text_hash,
+    unreadable,
+)
 from harness.store.run_folder import JUDGEMENTS
 from harness.store.whole import Places, read_lines, read_places
 
@@ -77,7 +82,7 @@ def read_judged(
                 f"{line.instance}\0{place}",
                 line.sample,
                 1,
-                groups=msgspec.json.encode({**line.groups, **_own_groups(found.groups)}),
+                groups=msgspec.json.encode({**line.groups, **own_groups(found.groups)}),
                 cluster=line.cluster,
                 outcome="ok",
                 passed=found.passed,
@@ -94,7 +99,7 @@ def judges_of_constraints(path: Path) -> list[str]:
     """
     known = list(read_register(path.parent).judges)
     found = set[str]()
-    for _, _, line in _decoded(path.parent / JUDGEMENTS):
+    for _, _, line in lines_of(path.parent / JUDGEMENTS, _DECODER.decode):
         if line.judge in known and line.judge not in found and _constraints(line.scores):
             found.add(line.judge)
     return [name for name in known if name in found]
@@ -106,7 +111,7 @@ class _Judgements:
     def __init__(self, path: Path, judge: str) -> None:
         self._path = path
         self._at: dict[int, tuple[int, int]] = {}
-        for number, offset, line in _decoded(path):
+        for number, offset, line in lines_of(path, _DECODER.decode):
             if line.judge == judge:
                 key = _key(line.instance, line.sample, line.round, line.attempt)
                 self._at[key] = offset, number
@@ -123,7 +128,7 @@ class _Judgements:
             self._file.seek(offset)
             return _constraints(_DECODER.decode(self._file.readline()).scores)
         except OSError as error:
-            raise _unreadable(self._path, error) from None
+            raise unreadable(self._path, error) from None
         except UNREADABLE as error:
             raise not_a_judgement(self._path, number, error) from None
 
@@ -182,38 +187,7 @@ def _constraints(scores: dict[str, _Score]) -> list[_Constraint]:
     return []
 
 
-def _own_groups(groups: Any) -> dict[str, str]:
-    if not isinstance(groups, dict):
-        return {}
-    return {
-        label[:_LONGEST]: group[:_LONGEST]
-        for label, group in groups.items()
-        if isinstance(group, str)
-    }
-
-
-def _decoded(path: Path) -> Iterator[tuple[int, int, _Judgement]]:
-    """Each line with its number, from 1, and its offset."""
-    try:
-        for number, (offset, text) in enumerate(lines(path), start=1):
-            try:
-                line = _DECODER.decode(text)
-            except UNREADABLE as error:
-                raise not_a_judgement(path, number, error) from None
-            if line.v != SCHEMA_VERSION:
-                raise not_a_judgement(path, number, ValueError(f"schema version {line.v}"))
-            yield number, offset, line
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
 def _key(instance: str, sample: int, round_: int, attempt: str) -> int:
     """64 bits for an attempt and its text, as in `harness.store.judged`."""
     name = f"{instance}\0{sample}\0{round_}\0{attempt}"
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
-
-
-def _unreadable(path: Path, error: OSError) -> StoreFailed:
-    return StoreFailed(
-        f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
-    )

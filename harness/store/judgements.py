@@ -12,10 +12,10 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,18 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
 from harness.store.attempts import AttemptWriter, lines
 from harness.store.run_folder import JUDGEMENTS, JUDGES, write_whole
+
+
+class Versioned(Protocol):
+    """A shape of a judgement's line."""
+
+    @property
+    def v(self) -> int:
+        """Its schema version."""
+        ...
+
+
+L = TypeVar("L", bound=Versioned)
 
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
 
@@ -240,6 +252,33 @@ def read_judgements(folder: Path, instance: str) -> list[Judgement]:
         raise StoreFailed(
             f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
         ) from None
+
+
+def lines_of(path: Path, decode: Callable[[bytes], L]) -> Iterator[tuple[int, int, L]]:
+    """Each judgement of a file as a shape with its schema version, its number and its offset.
+
+    decode: of one line; the numbers count from 1, the offsets are bytes.
+
+    Raises: DataInvalid, StoreFailed.
+    """
+    try:
+        for number, (offset, text) in enumerate(lines(path), start=1):
+            try:
+                line = decode(text)
+            except UNREADABLE as error:
+                raise not_a_judgement(path, number, error) from None
+            if line.v != SCHEMA_VERSION:
+                raise not_a_judgement(path, number, ValueError(f"schema version {line.v}"))
+            yield number, offset, line
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: Path, error: OSError) -> StoreFailed:
+    """What is raised for a file of a run that cannot be read."""
+    return StoreFailed(
+        f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
+    )
 
 
 class _Name(Struct):
