@@ -12,6 +12,7 @@ what was meant, but counts badly.
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +33,8 @@ class RuleAgreement(Struct, frozen=True, kw_only=True):
 
     rule: the kind; empty for all of them.
     agreement: of the judge with the rule.
-    judge_only, rule_only: ids of the first instances with a constraint that only the judge, and
-        only the rule, finds met.
+    judge_only, rule_only: ids of the first instances, by name, with a constraint that only the
+        judge, and only the rule, finds met.
     """
 
     rule: str
@@ -81,16 +82,14 @@ class _Kind:
 
     def __init__(self) -> None:
         self.judge, self.rule, self.cluster = list[int](), list[int](), list[int]()
-        self.judge_only, self.rule_only = dict[str, None](), dict[str, None]()
+        self.judge_only, self.rule_only = set[str](), set[str]()
 
     def add(self, instance: str, cluster: int, judge: bool | None, rule: bool) -> None:
         self.judge.append(NOT_JUDGED if judge is None else int(judge))
         self.rule.append(int(rule))
         self.cluster.append(cluster)
         if judge is not None and judge != rule:
-            examples = self.judge_only if judge else self.rule_only
-            if len(examples) < EXAMPLES:
-                examples[instance] = None
+            (self.judge_only if judge else self.rule_only).add(instance)
 
     def told(self, rule: str) -> RuleAgreement:
         return RuleAgreement(
@@ -100,8 +99,8 @@ class _Kind:
                 np.array(self.rule, np.int8),
                 np.array(self.cluster, np.int64),
             ),
-            judge_only=list(self.judge_only),
-            rule_only=list(self.rule_only),
+            judge_only=nsmallest(EXAMPLES, self.judge_only),
+            rule_only=nsmallest(EXAMPLES, self.rule_only),
         )
 
 
