@@ -23,7 +23,8 @@ from harness.errors import ConfigError, nearest
 from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.matrix_table import matrix_table
 from harness.store.columns import AttemptTable
-from harness.store.judged_constraints import judges_of_constraints, read_judged
+from harness.store.judge_verdicts import judges_with_verdicts
+from harness.store.judged_constraints import read_judged
 from harness.store.model_scores import read_model_scores
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
@@ -95,7 +96,7 @@ def _judged(
     Raises: ConfigError where no judge tells of constraints, or several do and --score names none.
     """
     names = [folder.name for folder in folders]
-    known = [judges_of_constraints(folder.attempts) for folder in folders]
+    known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in told for told in known)]
     if not common:
         refuse_unknown_label(asked.by, tables, names)

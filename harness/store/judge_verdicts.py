@@ -21,17 +21,10 @@ import msgspec
 
 from harness.records import Outcome
 from harness.store.findings import own_groups
-from harness.store.judgements import (
-    UNREADABLE,
-    JudgementOutcome,
-    lines_of,
-    not_a_judgement,
-    read_register,
-    text_hash,
-    unreadable,
-)
+from harness.store.judgement_places import JudgementPlaces
+from harness.store.judgements import JudgementOutcome, lines_of, read_register, text_hash
 from harness.store.run_folder import JUDGEMENTS
-from harness.store.whole import read_lines, read_places
+from harness.store.whole import Places, read_lines, read_places
 
 BY_RULE = "rule"
 """``decided_by`` of a criterion that the judge was not asked about."""
@@ -60,16 +53,24 @@ class Verdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a judge said of an answer. outcome: of its judgement; verdicts: empty for none."""
+    """What a judge said of an answer.
+
+    outcome: of its judgement.
+    verdicts: empty for none.
+    of_criteria: they are on criteria, and not on the scores themselves.
+    """
 
     outcome: JudgementOutcome
     verdicts: tuple[Verdict, ...]
+    of_criteria: bool = False
 
 
 class Answer(NamedTuple):
     """A sample's last answer.
 
     attempt: names its text (`harness.store.judgements.text_hash`).
+    outcome: of the attempt.
+    groups: the instance's.
     said: by each of the judges asked for; None where one has not judged it.
     """
 
@@ -78,75 +79,55 @@ class Answer(NamedTuple):
     cluster: str
     attempt: str
     said: tuple[Said | None, ...]
+    outcome: Outcome = "ok"
+    groups: Mapping[str, str] = {}
 
 
-def read_answers(path: Path, judges: Sequence[str]) -> Iterator[Answer]:
+def read_answers(
+    path: Path, judges: Sequence[str], places: Places | None = None, round_: int | None = None
+) -> Iterator[Answer]:
     """Every sample's last answer, with what some judges said of it.
 
     path: of the run's attempts.
     judges: their names in the run.
+    places: of the file, where they are known already.
+    round_: the last round up to this one is meant; None for the last.
 
     Raises: DataInvalid, StoreFailed.
     """
     put_before = set(read_register(path.parent).judged)
-    places = read_places(path)
-    judgements = _Judgements(path.parent / JUDGEMENTS, judges)
-    try:
-        for line in read_lines(path, places, _Attempt, places.last_rounds(None)):
-            attempt = text_hash(line.text or "")
-            name = (line.instance, line.sample, line.round, attempt)
-            said = tuple(
-                judgements.of(judge, name) if line.outcome in put_before else None
-                for judge in judges
-            )
-            yield Answer(line.instance, line.sample, line.cluster, attempt, said)
-    finally:
-        judgements.close()
+    places = places or read_places(path)
+    judgements = JudgementPlaces(path.parent, _Judgement)
+    for line in read_lines(path, places, _Attempt, places.last_rounds(round_)):
+        attempt = text_hash(line.text or "")
+        latest: Mapping[str, _Judgement] = {}
+        if line.outcome in put_before:
+            latest = judgements.of(line.instance, line.sample, line.round, attempt)
+        yield Answer(
+            *(line.instance, line.sample, line.cluster, attempt),
+            said=tuple(_said(latest[name]) if name in latest else None for name in judges),
+            outcome=line.outcome,
+            groups=line.groups,
+        )
 
 
-def judges_with_verdicts(path: Path) -> list[str]:
+def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
     """The judges of a run that give verdicts, in the order of its register.
 
-    path: of the run's attempts. Raises: DataInvalid, StoreFailed.
+    path: of the run's attempts.
+    of_criteria: only those that decide on criteria.
+
+    Raises: DataInvalid, StoreFailed.
     """
     known = list(read_register(path.parent).judges)
     found = set[str]()
     for _, _, line in lines_of(path.parent / JUDGEMENTS, _DECODER.decode):
-        if line.judge in known and line.judge not in found and _verdicts(line):
+        if line.judge in found:
+            continue
+        said = _said(line)
+        if said.of_criteria or (said.verdicts and not of_criteria):
             found.add(line.judge)
     return [name for name in known if name in found]
-
-
-class _Judgements:
-    """Where in the file some judges' last words on each text are."""
-
-    def __init__(self, path: Path, judges: Sequence[str]) -> None:
-        self._path = path
-        self._at: dict[tuple[str, int], tuple[int, int]] = {}
-        for number, offset, line in lines_of(path, _DECODER.decode):
-            if line.judge in judges:
-                key = hash((line.instance, line.sample, line.round, line.attempt))
-                self._at[line.judge, key] = offset, number
-        self._file = path.open("rb") if self._at else None
-
-    def of(self, judge: str, name: tuple[str, int, int, str]) -> Said | None:
-        """What a judge last said of an attempt and its text."""
-        found = self._at.get((judge, hash(name)))
-        if found is None or self._file is None:
-            return None
-        offset, number = found
-        try:
-            self._file.seek(offset)
-            line = _DECODER.decode(self._file.readline())
-        except OSError as error:
-            raise unreadable(self._path, error) from None
-        except UNREADABLE as error:
-            raise not_a_judgement(self._path, number, error) from None
-        return Said(line.outcome, _verdicts(line))
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 class _Attempt(msgspec.Struct, gc=False):
@@ -154,6 +135,7 @@ class _Attempt(msgspec.Struct, gc=False):
     sample: int
     round: int
     cluster: str
+    groups: dict[str, str]
     outcome: Outcome
     text: str | None = None
 
@@ -192,21 +174,22 @@ _DECODER = msgspec.json.Decoder(_Judgement)
 _DETAILS = msgspec.json.Decoder(_Details)
 
 
-def _verdicts(line: _Judgement) -> tuple[Verdict, ...]:
-    """Those on the constraints of the first score that tells of any, else those of the scores."""
+def _said(line: _Judgement) -> Said:
+    """What a line says; its verdicts are on the criteria of the first score that tells of any."""
     for score in line.scores.values():
         try:
             details = _DETAILS.decode(score.details)
         except (msgspec.MsgspecError, RecursionError):  # a judge's own details
             continue
         if details.constraints:
-            return tuple(map(_on_constraint, details.constraints))
+            return Said(line.outcome, tuple(map(_on_constraint, details.constraints)), True)
     own = {name.removeprefix(f"{line.judge}."): score for name, score in line.scores.items()}
-    return tuple(
+    verdicts = tuple(
         Verdict(name, _of_score(score), groups={"score": name[:LONGEST]})
         for name, score in own.items()
         if score.value is None or _of_score(score) is not None
     )
+    return Said(line.outcome, verdicts)
 
 
 def _on_constraint(found: _Constraint) -> Verdict:

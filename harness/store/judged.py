@@ -9,7 +9,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from harness.records import OUTCOMES
 from harness.store.attempts import lines
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, Values
 from harness.store.gathering import Rows, Scores, Value
+from harness.store.judgement_places import key_of
 from harness.store.judgements import (
     UNREADABLE,
     Judgement,
@@ -156,7 +156,7 @@ class _Judgements:
             scores: Mapping[str, Value] = {name: s.value for name, s in line.scores.items()}
             try:
                 rows.append(
-                    _key(line.instance, line.sample, line.round, line.attempt),
+                    key_of(line.instance, line.sample, line.round, line.attempt),
                     codes[line.judge],
                     _verdict(line),
                     line.outcome == "error",
@@ -256,15 +256,6 @@ def _verdict(line: _Line) -> int:
     return all(given) if given else GIVES_NONE
 
 
-def _key(instance: str, sample: int, round_: int, attempt: str) -> int:
-    """64 bits that stand for an attempt and its text.
-
-    Among a million, the odds that any two have the same are 1 in 10^7.
-    """
-    name = f"{instance}\0{sample}\0{round_}\0{attempt}"
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
-
-
 def _keys(path: Path) -> tuple[NDArray[np.int64], Bools]:
     """Of each line of the attempts: its key; whether its rules give no verdict, and made all."""
     rows = Rows(key="q", neutral="b")
@@ -279,7 +270,7 @@ def _keys(path: Path) -> tuple[NDArray[np.int64], Bools]:
                     "Remove the line and run again: its attempt is then owed again.",
                 ) from None
             made = all(score.value is not None for score in line.scores.values())
-            key = _key(line.instance, line.sample, line.round, text_hash(line.text or ""))
+            key = key_of(line.instance, line.sample, line.round, text_hash(line.text or ""))
             rows.append(key, line.passed is None and made)
     except OSError as error:
         raise unreadable(path, error) from None

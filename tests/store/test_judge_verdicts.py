@@ -54,6 +54,7 @@ def test_verdicts_on_criteria_with_probability_rule_and_groups(tmp_path: Path) -
                 Verdict("z", True, None, True, True),
                 Verdict("r", True),
             ),
+            of_criteria=True,
         ),
     )
 
@@ -77,6 +78,7 @@ def test_a_judge_without_criteria_is_read_by_its_scores(tmp_path: Path) -> None:
         ("unmade", None),
     ]
     assert judges_with_verdicts(path) == ["j"]
+    assert judges_with_verdicts(path, of_criteria=True) == []
 
 
 def test_the_last_word_on_the_text_that_the_last_round_has(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ def test_the_last_word_on_the_text_that_the_last_round_has(tmp_path: Path) -> No
     )
     found = {answer.instance: answer.said for answer in read_answers(path, ["j", "k"])}
     assert found == {
-        "a": (Said("ok", (Verdict("x", True),)), None),
+        "a": (Said("ok", (Verdict("x", True),), of_criteria=True), None),
         "b": (None, Said("unparseable", ())),
         "c": (None, None),
     }

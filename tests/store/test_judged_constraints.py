@@ -9,11 +9,8 @@ import pytest
 from harness.errors import DataInvalid
 from harness.records import Score
 from harness.store.columns import NOT_JUDGED
-from harness.store.judged_constraints import (
-    JudgedConstraints,
-    judges_of_constraints,
-    read_judged,
-)
+from harness.store.judge_verdicts import judges_with_verdicts
+from harness.store.judged_constraints import JudgedConstraints, read_judged
 from harness.store.judgements import Judgement
 from tests.store.test_judgements import judged, judgement
 from tests.store.test_reader import attempt
@@ -128,14 +125,14 @@ def test_which_judges_tell_of_constraints(tmp_path: Path) -> None:
         said({"Length": True}),
         deciding={"plain": True, "j": True, "late": False},
     )
-    assert judges_of_constraints(path) == ["j", "late"]
+    assert judges_with_verdicts(path, of_criteria=True) == ["j", "late"]
     assert len(read_judged(path, "plain").table) == 0
 
 
 def test_details_of_another_shape_tell_nothing(tmp_path: Path) -> None:
     odd = Score(True, True, "", {"constraints": [{"text": 3}]})
     path = judged(tmp_path, [attempt("a")], judgement("a", odd), deciding={"j": True})
-    assert judges_of_constraints(path) == []
+    assert judges_with_verdicts(path, of_criteria=True) == []
     assert read_judged(path, "j").without == {"ok": 1}
 
 
@@ -150,5 +147,5 @@ def test_a_line_that_is_no_judgement_is_named(tmp_path: Path) -> None:
 def test_a_run_without_judgements(tmp_path: Path) -> None:
     path = judged(tmp_path, [attempt("a")], deciding={})
     (tmp_path / "judgements.jsonl").unlink()
-    assert judges_of_constraints(path) == []
+    assert judges_with_verdicts(path, of_criteria=True) == []
     assert read_judged(path, "j").without == {"ok": 1}
