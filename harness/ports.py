@@ -343,7 +343,10 @@ class Judge(Protocol):
         ...
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """What the replies say, in the order of the requests. None of them is empty or refused.
+        """What the replies say, in the order of the requests.
+
+        At least one says something; one that was refused or is empty has an empty text: where
+        several were asked for, that one abstains.
 
         One that has a keyword parameter ``text`` is given the judged text, too.
 

@@ -172,9 +172,10 @@ def prepare(
         second = model(run.polish, "polish")
     judges: tuple[JudgeModel, ...] = ()
     if run.judges:
-        from harness.assemble.judges import build_judge
+        from harness.assemble.judges import build_judge, check_panels
 
         judges = tuple(build_judge(section, run.task.name, task, model) for section in run.judges)
+        check_panels(run.panels, judges)
     job = Job(
         run,
         folder,
@@ -335,8 +336,8 @@ def _judging(job: Job, session: Session, tally: Tally, stack: contextlib.ExitSta
     """The judges of a run at work; their file is open for as long as the stack is."""
     from harness.assemble.judges import judging, register_judges
 
-    register_judges(job.folder, job.task, job.judges)
-    return judging(job.folder, job.task, job.judges, session, tally, stack)
+    register_judges(job.folder, job.task, job.judges, job.run.panels)
+    return judging(job.folder, job.task, job.judges, session, tally, stack, job.run.panels)
 
 
 async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:

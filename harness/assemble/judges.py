@@ -9,12 +9,15 @@ from typing import Any
 
 from harness.assemble.call_stack import Session, call_stack
 from harness.assemble.parts import Model
+from harness.config.panels import PanelSection
 from harness.config.run_file import JudgeSection
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Judge, Task
-from harness.schedule.judging import Judging, SeatedJudge, judged_outcomes
+from harness.schedule.judging import Judging, judged_outcomes
+from harness.schedule.seats import SeatedJudge, SeatedPanel
 from harness.schedule.tally import Tally
+from harness.scoring.panel import Panel
 from harness.store.judgements import (
     JudgementWriter,
     Register,
@@ -95,22 +98,51 @@ def build_judge(
     return JudgeModel(section, judge, found)
 
 
+def check_panels(panels: Sequence[PanelSection], judges: Sequence[JudgeModel]) -> None:
+    """That the judges of panels have what these combine.
+
+    Raises: ConfigError.
+    """
+    verdicts = {judge.name: judge.decides for judge in judges}
+    for panel in panels:
+        without = [name for name in panel.of if not verdicts[name]]
+        if panel.by == "majority" and without:
+            raise ConfigError(
+                f"panels.{panel.as_}: {', '.join(without)} gives no verdicts to count.",
+                "Set 'by: mean', or give these judges a mark to pass.",
+            )
+
+
 def register_judges(
-    folder: RunFolder, task: Task[Any], judges: Sequence[JudgeModel], *, later: bool = False
+    folder: RunFolder,
+    task: Task[Any],
+    judges: Sequence[JudgeModel],
+    panels: Sequence[PanelSection] = (),
+    *,
+    later: bool = False,
 ) -> None:
     """Write down which judges a run has, before any of them is asked.
 
+    panels: of judges of the run.
     later: they are no judges of the run file, and have no say in what passed.
 
     Raises: StoreFailed.
     """
     before = read_register(folder.path)
     known = dict(before.judges)
+    members = {name for panel in panels for name in panel.of}
     for judge in judges:
         old = known.get(judge.name)
-        decides = bool(old and old.decides) if later else judge.decides
-        section = judge.section.model_dump(mode="json")
-        known[judge.name] = RegisteredJudge(section, decides, judge.simulated, judge.fingerprint)
+        decides = judge.decides and judge.name not in members
+        known[judge.name] = RegisteredJudge(
+            judge.section.model_dump(mode="json"),
+            bool(old and old.decides) if later else decides,
+            judge.simulated,
+            judge.fingerprint,
+        )
+    for panel in panels:
+        simulated = any(known[name].simulated for name in panel.of)
+        known[panel.as_] = RegisteredJudge(panel.model_dump(mode="json"), not later, simulated)
     register = Register(judged=judged_outcomes(task), judges=known)
     if register != before:
         write_register(folder.path, register)
@@ -123,8 +155,10 @@ def judging(
     session: Session,
     tally: Tally,
     stack: ExitStack,
+    panels: Sequence[PanelSection] = (),
 ) -> Judging:
     """Judges at work, each with a call stack of its own; their file is closed with the stack."""
+    members = {name for panel in panels for name in panel.of}
     seated = [
         SeatedJudge(
             judge.name,
@@ -133,7 +167,7 @@ def judging(
             judge.model.section.name,
             judge.model.backend.features,
             judge.model.cost,
-            judge.decides,
+            judge.decides and judge.name not in members,
         )
         for judge in judges
     ]
@@ -144,4 +178,8 @@ def judging(
         writer=stack.enter_context(JudgementWriter(folder.path)),
         tally=tally,
         stop=session.stop,
+        panels=[
+            SeatedPanel(one.as_, Panel(one.of, one.by, one.passes_from, one.quorum))
+            for one in panels
+        ],
     )

@@ -27,6 +27,7 @@ from harness.assemble.parts import (
 )
 from harness.assemble.spending import budget_of
 from harness.config.identity import judge_conflicts
+from harness.config.panels import PanelSection, panel_section
 from harness.config.prices import load_prices
 from harness.config.run_file import JudgeSection, judge_section
 from harness.config.settings import Settings, secret
@@ -46,14 +47,21 @@ WORKERS_PER_SLOT = 4
 class LaterJudge:
     """A judge and the run that it is to judge, checked as far as it can be before any work.
 
+    judge: with its model; None where it is a panel of judges that the run has.
     usd: what the run may cost with it, None for no cap.
     """
 
     folder: RunFolder
     task: Task[Any]
-    judge: JudgeModel
+    judge: JudgeModel | None
     settings: Settings
     usd: float | None
+    panel: PanelSection | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the judge or panel, in the run."""
+        return self.judge.name if self.judge else self.panel.as_ if self.panel else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,19 @@ class Judged:
     metrics: Metrics
 
 
-def registered(folder: RunFolder, name: str) -> JudgeSection | None:
-    """The section of a judge that the run has had already."""
+def registered(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
+    """The section of a judge or panel that the run has had already."""
     found = read_register(folder.path).judges.get(name)
-    return None if found is None else judge_section(dict(found.section))
+    return None if found is None else section_of(dict(found.section))
+
+
+def section_of(raw: object) -> JudgeSection | PanelSection:
+    """What a file holds: a panel has ``of``, a judge has not.
+
+    Raises: ValueError naming the key; no value is quoted.
+    """
+    is_panel = isinstance(raw, dict) and "of" in raw and "model" not in raw
+    return panel_section(raw) if is_panel else judge_section(raw)
 
 
 def prepare_judge(
@@ -91,13 +108,8 @@ def prepare_judge(
 
     Raises: a `harness.errors.UserError`.
     """
-    if not folder.begun():
-        raise DataMissing(
-            f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
-        )
+    task = _task_of(folder, settings)
     run = folder.read_config()
-    task = build_task(run, settings)
-    _refuse_other_data(folder, task)
     section = resolved_judge(section)
     before = read_register(folder.path).judges.get(section.as_)
     if before is not None:
@@ -131,6 +143,40 @@ def prepare_judge(
     return LaterJudge(folder, task, judge, settings, usd)
 
 
+def prepare_panel(folder: RunFolder, section: PanelSection, settings: Settings) -> LaterJudge:
+    """Check a panel against the judges that the run has, and what it was before in it.
+
+    Raises: a `harness.errors.UserError`.
+    """
+    task = _task_of(folder, settings)
+    known = read_register(folder.path).judges
+    judges = {name: one.section for name, one in known.items() if "of" not in one.section}
+    try:
+        section.check_members(judges)
+    except ValueError as error:
+        raise ConfigError(
+            f"The run {folder.name!r}: {error}.", f"Its judges: {', '.join(judges) or 'none'}."
+        ) from None
+    before = known.get(section.as_)
+    if before is not None and dict(before.section) != section.model_dump(mode="json"):
+        raise RunConflict(
+            f"The run {folder.name!r} has another judge {section.as_!r}.",
+            "Give this one a name of its own, with 'as: NAME' in its section.",
+        )
+    return LaterJudge(folder, task, None, settings, None, section)
+
+
+def _task_of(folder: RunFolder, settings: Settings) -> Task[Any]:
+    """The task of a run whose answers are to be judged, with the data that it was made with."""
+    if not folder.begun():
+        raise DataMissing(
+            f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
+        )
+    task = build_task(folder.read_config(), settings)
+    _refuse_other_data(folder, task)
+    return task
+
+
 def _refuse_other_data(folder: RunFolder, task: Task[Any]) -> None:
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in task.fingerprint().items():
@@ -142,6 +188,11 @@ def _refuse_other_data(folder: RunFolder, task: Task[Any]) -> None:
 
 
 def _refuse_other_judge(folder: RunFolder, section: JudgeSection, before: RegisteredJudge) -> None:
+    if "of" in before.section:
+        raise RunConflict(
+            f"{section.as_!r} is a panel of the run {folder.name!r}.",
+            "Give this judge a name of its own, with 'as: NAME' in its section.",
+        )
     differing = judge_conflicts(resolved_judge(judge_section(dict(before.section))), section)
     if differing:
         raise RunConflict(
@@ -156,28 +207,32 @@ async def judge_later(job: LaterJudge, watch: Watch | None = None) -> Judged:
 
     Raises: a `harness.errors.HarnessError`; everything judged so far is kept.
     """
-    folder, judge, stop, notices = job.folder, job.judge, Stop(), Notices()
+    folder, stop, notices = job.folder, Stop(), Notices()
+    judges = [job.judge] if job.judge else []
+    panels = [job.panel] if job.panel else []
     name = folder.run_id() or folder.name
+    paid = any(judge.model.backend.cacheable for judge in judges)
     with folder.hold():
-        register_judges(folder, job.task, [judge], later=True)
+        register_judges(folder, job.task, judges, panels, later=True)
         try:
             with (
                 ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
-                if judge.model.backend.cacheable
+                if paid
                 else nullcontext() as replies,
                 ExitStack() as stack,
             ):
                 budget = budget_of(job.usd, [(folder, name)], replies, stop)
-                state_limits([judge.model])
+                state_limits([judge.model for judge in judges])
                 session = Session(name, stop, notices, replies, budget)
                 tally = Tally(0, budget=budget)
-                working = judging(folder, job.task, [judge], session, tally, stack)
+                working = judging(folder, job.task, judges, session, tally, stack, panels)
                 tally.owed = working.late
                 with watch(tally, stop, notices) if watch else nullcontext():
-                    workers = WORKERS_PER_SLOT * judge.model.limits.concurrency
-                    await working.catch_up(job.task, workers)
+                    most = sum(judge.model.limits.concurrency for judge in judges)
+                    await working.catch_up(job.task, WORKERS_PER_SLOT * max(1, most))
         finally:
-            await judge.model.backend.aclose()
+            for judge in judges:
+                await judge.model.backend.aclose()
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))
     left = tally.owed - tally.finished

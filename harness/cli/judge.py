@@ -8,12 +8,20 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.assemble.later_judge import Judged, judge_later, prepare_judge, registered
+from harness.assemble.later_judge import (
+    Judged,
+    judge_later,
+    prepare_judge,
+    prepare_panel,
+    registered,
+    section_of,
+)
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
 from harness.config.loading import read
-from harness.config.run_file import JudgeSection, judge_section
+from harness.config.panels import PanelSection
+from harness.config.run_file import JudgeSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError
 from harness.middleware.notices import Notices
@@ -25,7 +33,10 @@ from harness.store.run_folder import RunFolder, find_run
 
 BUDGET_SPENT = 3
 INTERRUPTED = 130
-FORM = "It must hold a judge: {name: …, model: {backend: …, name: …}} (docs/judges.md)."
+FORM = (
+    "It must hold a judge: {name: …, model: {backend: …, name: …}}, or a panel: "
+    "{as: …, of: [judge, judge]} (docs/judges.md)."
+)
 
 
 def judge_run(name: str, judge: str, *, budget: float | None) -> int:
@@ -40,7 +51,12 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, name)
-    job = prepare_judge(folder, _section(folder, judge), settings, usd=budget)
+    section = _section(folder, judge)
+    job = (
+        prepare_panel(folder, section, settings)
+        if isinstance(section, PanelSection)
+        else prepare_judge(folder, section, settings, usd=budget)
+    )
     words = ["harness", "judge", name, "--judge", judge]
     again = shlex.join(words if budget is None else [*words, "--budget", str(budget)])
     tallies: list[Tally] = []
@@ -63,10 +79,10 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
                 _say(f"To continue: {again}")
             raise
     output.print(run_tables(judged.metrics))
-    return _told(judged, job.judge.name, tallies[0], again)
+    return _told(judged, job.name, tallies[0], again)
 
 
-def _section(folder: RunFolder, judge: str) -> JudgeSection:
+def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
     """The section that a user names. Raises: ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
@@ -77,7 +93,7 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection:
             )
         return known
     try:
-        return judge_section(read(path, "judge", FORM))
+        return section_of(read(path, "judge", FORM))
     except ValueError as error:
         raise ConfigError(f"{path}: {error}.", FORM) from None
 

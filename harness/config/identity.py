@@ -10,6 +10,9 @@ from harness.config.run_file import MAY_CHANGE, JudgeSection, RunFile, flatten
 GROWING = ("samples", "rounds.max", "limit")
 """Keys that a continued run may raise, never lower."""
 
+NAMED = ("judges", "panels")
+"""Sections whose elements have names in the run."""
+
 MAY_CHANGE_OF_JUDGE = ("model.path", "model.api_key_env", "model.price", "model.limits")
 """The same of a judge's section."""
 
@@ -18,19 +21,22 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     """The dotted keys in which a run may not differ from what it was begun with.
 
     A section that one of them lacks, or has as a number, is named once; judges
-    are told apart by their names in the run.
+    and panels are told apart by their names in the run.
     """
     old, new = (flatten(_tree(run)) for run in (before, now))
-    names = [{judge.as_ for judge in run.judges} for run in (before, now)]
+    names = [
+        {one.as_ for one in run.judges} | {one.as_ for one in run.panels} for run in (before, now)
+    ]
     differing = []
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) == new.get(key) or _may_change(key):
             continue
         if key in GROWING and _grew(old.get(key), new.get(key)):
             continue
-        judge = key.split(".")[1] if key.startswith("judges.") else ""
-        if judge in names[0] ^ names[1]:
-            key = f"judges.{judge}"
+        section, _, below = key.partition(".")
+        name = below.partition(".")[0] if section in NAMED else ""
+        if name in names[0] ^ names[1]:
+            key = f"{section}.{name}"
         if key not in differing:
             differing.append(key)
     return [key for key in differing if not any(key.startswith(f"{one}.") for one in differing)]
@@ -57,9 +63,9 @@ def _below(key: str, sections: Iterable[str]) -> bool:
 
 
 def _tree(run: RunFile) -> dict[str, Any]:
-    """The run file as mappings alone: its judges by their names in the run."""
+    """The run file as mappings alone: its judges and panels by their names in the run."""
     tree = run.model_dump(mode="json")
-    return {**tree, "judges": {judge["as"]: judge for judge in tree["judges"]}}
+    return {**tree, **{section: {one["as"]: one for one in tree[section]} for section in NAMED}}
 
 
 def value(run: RunFile, key: str) -> Any:

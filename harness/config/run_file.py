@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import (
@@ -17,11 +17,13 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from harness.config.matrix import expanded
+from harness.config.panels import PanelSection, check_judge_name, panel_section
 from harness.config.prices import Price
 from harness.config.shots import ShotsSection
 from harness.errors import nearest
@@ -196,19 +198,7 @@ class JudgeSection(PluginSection):
             tree["model"] = {**model, "limits": limits}
         return tree
 
-    @field_validator("as_")
-    @classmethod
-    def _names_scores(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name) or len(name) > LONGEST_JUDGE:
-            raise ValueError(
-                f"letters, digits, '_' and '-' only, at most {LONGEST_JUDGE}, since it stands "
-                "before the names of scores"
-            )
-        return name
-
-
-LONGEST_JUDGE = 60
-"""Characters of a judge's name in its run."""
+    _named = field_validator("as_")(check_judge_name)
 
 
 def judge_section(raw: object) -> JudgeSection:
@@ -235,6 +225,12 @@ def judge_section(raw: object) -> JudgeSection:
     raise ValueError(f"{key}: {message}" if key else message)
 
 
+def _refuse_twice(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two are named {name!r}: give one another name with 'as'")
+
+
 class BudgetSection(Section):
     """``budget:`` what the run may cost, in US dollars: a hard cap over all of its models.
 
@@ -251,6 +247,7 @@ class RunFile(Section):
     seed: of the order, the provider seeds and the simulation; null sends no seed.
     limit: how many instances, taken from a seeded order round the groups; null for all.
     judges: models that score answers, each with a section of its own.
+    panels: judges that decide together.
     polish: a second model that rewrites instruction and feedback; null for none.
     variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
     matrix: axes whose combinations are the variants (`harness.config.matrix`).
@@ -266,6 +263,7 @@ class RunFile(Section):
     limits: LimitsSection = Field(default_factory=LimitsSection)
     budget: BudgetSection = Field(default_factory=BudgetSection)
     judges: tuple[JudgeSection, ...] = ()
+    panels: tuple[PanelSection, ...] = ()
     polish: SecondModelSection | None = None
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
     matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(default_factory=dict)
@@ -315,11 +313,26 @@ class RunFile(Section):
     def _judges_have_names_of_their_own(
         cls, judges: tuple[JudgeSection, ...]
     ) -> tuple[JudgeSection, ...]:
-        names = [judge.as_ for judge in judges]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two are named {name!r}: give one another name with 'as'")
+        _refuse_twice([judge.as_ for judge in judges])
         return judges
+
+    @field_validator("panels", mode="before")
+    @classmethod
+    def _panels_are_sections(cls, panels: Any) -> Any:
+        if not isinstance(panels, list | tuple):
+            return panels
+        return tuple(panel_section(panel) for panel in panels)
+
+    @field_validator("panels")
+    @classmethod
+    def _panels_are_of_judges(
+        cls, panels: tuple[PanelSection, ...], info: ValidationInfo
+    ) -> tuple[PanelSection, ...]:
+        judges = [judge.as_ for judge in info.data.get("judges", ())]
+        _refuse_twice([*judges, *(panel.as_ for panel in panels)])
+        for panel in panels:
+            panel.check_members(judges)
+        return panels
 
     @field_validator("variants")
     @classmethod

@@ -9,27 +9,22 @@ graded) is put before nobody.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace as with_changes
 
-from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
-from harness.middleware.calls import REFUSALS, Calls, ReplyUnsaved
+from harness.errors import CallError, FatalCallError, Unparseable
+from harness.middleware.calls import REFUSALS, ReplyUnsaved
 from harness.middleware.stopping import Stop, Stopping
-from harness.ports import Judge, Task
+from harness.ports import Task
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
     Call,
-    Decoding,
-    DecodingConstraint,
     Instance,
-    Origin,
     Outcome,
     Reply,
     Request,
@@ -37,7 +32,9 @@ from harness.records import (
     Usage,
 )
 from harness.schedule.owed_judgements import OwedJudgements, Unjudged
+from harness.schedule.seats import SeatedJudge, SeatedPanel
 from harness.schedule.tally import Tally
+from harness.store.judgement_places import JudgementPlaces
 from harness.store.judgements import (
     JudgeCall,
     Judgement,
@@ -48,11 +45,6 @@ from harness.store.judgements import (
     verdict_over,
 )
 
-Scores = Mapping[str, Score]
-
-OPTIONAL = ("temperature", "max_tokens")
-"""Of a judge's decoding, what is left out where its backend does not take it."""
-
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
     """Outcomes of the attempts that are put before judges: there is an answer to read."""
@@ -60,65 +52,10 @@ def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
     return ("ok", *graded, "unparseable")
 
 
-@dataclass(frozen=True, slots=True)
-class SeatedJudge:
-    """A judge of a run, with all that it needs.
-
-    name: in the run.
-    calls: its model's call stack; model: the model's name; features: its backend's.
-    cost: what a call has cost, None where that is not known.
-    decides: its scores have a say in what passed.
-    takes_text: its ``parse`` has a parameter ``text``, for the judged one.
-    """
-
-    name: str
-    judge: Judge
-    calls: Calls
-    model: str
-    features: Collection[str]
-    cost: Callable[[Call], float | None]
-    decides: bool = True
-    takes_text: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        takes = "text" in inspect.signature(self.judge.parse).parameters
-        object.__setattr__(self, "takes_text", takes)
-
-    def requests(self, instance: Instance[Any], attempt: Attempt) -> list[Request]:
-        """What it asks about an attempt.
-
-        Raises: ConfigError for what its backend does not take.
-        """
-        origin = Origin(attempt.instance, attempt.sample, attempt.round)
-        return [
-            with_changes(request, model=self.model, origin=origin, decoding=self._taken(request))
-            for request in self.judge.requests(instance, attempt.text or "")
-        ]
-
-    def parse(self, attempt: Attempt, instance: Instance[Any], replies: Sequence[Reply]) -> Scores:
-        """What the replies about an attempt say. Raises: as the judge's ``parse``."""
-        text = {"text": attempt.text or ""} if self.takes_text else {}
-        return self.judge.parse(instance, replies, **text)
-
-    def _taken(self, request: Request) -> Decoding:
-        asked = request.decoding
-        wanted = set(asked.given()) - {*OPTIONAL, "constraint"}
-        if isinstance(asked.constraint, DecodingConstraint):
-            wanted.add(asked.constraint.kind)
-        if refused := sorted(wanted - set(self.features)):
-            raise ConfigError(
-                f"The judge {self.name!r} asks for {', '.join(refused)}, which the backend of its "
-                "model does not take.",
-                "Give it another model, or name its server with model.preset (docs/providers.md).",
-            )
-        left_out: dict[str, Any] = {name: None for name in OPTIONAL if name not in self.features}
-        return replace(asked, **left_out)
-
-
 class Judging:
     """Puts attempts before the judges of a run and writes down what they say.
 
-    judges: at least one.
+    judges, panels: at least one of both.
     outcomes: of the attempts that are put before them.
     attempts: the run's, which are in its folder.
 
@@ -135,9 +72,13 @@ class Judging:
         writer: JudgementWriter,
         tally: Tally,
         stop: Stop,
+        panels: Sequence[SeatedPanel] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._judges = judges
+        self._judges, self._panels = judges, panels
+        seats: list[SeatedJudge | SeatedPanel] = [*judges, *panels]
+        self._names = [seat.name for seat in seats]
+        self._deciding = [seat.name for seat in seats if seat.decides]
         self._outcomes = outcomes
         self._attempts = attempts
         self._writer = writer
@@ -146,8 +87,10 @@ class Judging:
         self._clock = clock
         self._error: BaseException | None = None
         self._unsaved: ReplyUnsaved | None = None
-        self._owed = OwedJudgements(attempts, [judge.name for judge in judges])
+        self._owed = OwedJudgements(attempts, self._names)
         self.late = len(self._owed)
+        earlier = self.late and panels  # of what panels owe, their judges may have said all before
+        self._earlier = JudgementPlaces(attempts.parent, Judgement) if earlier else None
         self.failed = 0
 
     def told(self) -> str:
@@ -160,14 +103,14 @@ class Judging:
     @property
     def decides(self) -> bool:
         """Whether any of them has a say in what passed."""
-        return any(judge.decides for judge in self._judges)
+        return bool(self._deciding)
 
     async def judge(
         self, instance: Instance[Any], attempt: Attempt, names: Collection[str] | None = None
     ) -> list[Judgement]:
         """What the judges say of an attempt, asked at the same time; nothing is written.
 
-        names: of those that are asked; by default all.
+        names: of those that have still to judge it; by default all.
 
         Raises: the first error that does not belong to one call, once all have ended;
             what the others have said is in the cache.
@@ -181,7 +124,22 @@ class Judging:
         for one in ended:
             if isinstance(one, BaseException):
                 raise one
-        return [one for one in ended if isinstance(one, Judgement)]
+        made = [one for one in ended if isinstance(one, Judgement)]
+        return [*made, *self._of_panels(attempt, made, names)] if self._panels else made
+
+    def _of_panels(
+        self, attempt: Attempt, made: Sequence[Judgement], names: Collection[str] | None
+    ) -> Iterator[Judgement]:
+        """What panels say, whose judges have said something new, or who have said nothing yet."""
+        said = {judgement.judge: judgement for judgement in made}
+        if names is not None and self._earlier is not None:
+            of = (attempt.instance, attempt.sample, attempt.round, text_hash(attempt.text or ""))
+            said = {**self._earlier.of(*of), **said}
+        for panel in self._panels:
+            if names is None or not {panel.name, *panel.panel.of}.isdisjoint(names):
+                judgement = panel.judgement(attempt, said)
+                if judgement is not None:
+                    yield judgement
 
     def record(self, judgements: Iterable[Judgement]) -> None:
         """Write judgements down. Their attempt's line is there by then.
@@ -204,8 +162,7 @@ class Judging:
         if not judgements:
             return passed
         said = {judgement.judge: judgement for judgement in judgements}
-        deciding = [said.get(judge.name) for judge in self._judges if judge.decides]
-        return verdict_over(passed, scores, deciding)
+        return verdict_over(passed, scores, [said.get(name) for name in self._deciding])
 
     def recorded(self, attempt: Attempt) -> list[Judgement]:
         """What was written down of an attempt; the file is read for it.
@@ -220,14 +177,14 @@ class Judging:
             for found in read_judgements(self._attempts.parent, attempt.instance)
             if (found.sample, found.round, found.attempt) == of
         }
-        return [latest[judge.name] for judge in self._judges if judge.name in latest]
+        return [latest[name] for name in self._names if name in latest]
 
     def waiting(self, attempt: Attempt, judgements: Sequence[Judgement]) -> bool:
         """Whether a judge that decides has still to judge an attempt, since its call failed."""
         if attempt.outcome not in self._outcomes:
             return False
         said = {one.judge for one in judgements if one.outcome != "error"}
-        return any(judge.decides and judge.name not in said for judge in self._judges)
+        return not said.issuperset(self._deciding)
 
     def feedback(self, by_rules: str, passed: bool | None, judgements: Sequence[Judgement]) -> str:
         """What the user's next turn says, with what deciding judges found wrong.
@@ -235,11 +192,10 @@ class Judging:
         by_rules: what the task says; it is left out where the answer passed its rules.
         passed: by the rules.
         """
-        deciding = {judge.name for judge in self._judges if judge.decides}
         wrong = [
             score.reason or f"The answer does not pass for {name.partition('.')[2]!r}."
             for judgement in judgements
-            if judgement.judge in deciding
+            if judgement.judge in self._deciding
             for name, score in judgement.scores.items()
             if score.passed is False
         ]
@@ -293,13 +249,12 @@ class Judging:
         outcome: JudgementOutcome = "ok"
         if errors:
             outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
-        elif any(call.reply.finish_reason in REFUSALS for call in calls):
-            outcome = "refused"
-        elif not all(call.reply.text.strip() for call in calls):
-            outcome = "empty"
+        elif calls and not any(_says_something(call.reply) for call in calls):
+            refused = any(call.reply.finish_reason in REFUSALS for call in calls)
+            outcome = "refused" if refused else "empty"
         else:
             try:
-                scores = seat.parse(attempt, instance, [call.reply for call in calls])
+                scores = seat.parse(attempt, instance, [_readable(call.reply) for call in calls])
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
         each = tuple(JudgeCall(one.reply.usage, seat.cost(one), one.cached) for one in calls)
@@ -349,6 +304,17 @@ class Judging:
                 tally.cost_known = False
             else:
                 tally.cost_usd += call.cost_usd
+
+
+def _says_something(reply: Reply) -> bool:
+    return reply.finish_reason not in REFUSALS and bool(reply.text.strip())
+
+
+def _readable(reply: Reply) -> Reply:
+    """A reply as a judge reads it: "No, I will not" is a refusal and no verdict."""
+    if _says_something(reply):
+        return reply
+    return with_changes(reply, text="", logprobs=None)
 
 
 def _sum_usage(calls: Sequence[JudgeCall]) -> Usage | None:

@@ -23,18 +23,24 @@ from harness.store.judgements import UNREADABLE, lines_of, not_a_judgement, unre
 from harness.store.run_folder import JUDGEMENTS
 
 
-class Named(Protocol):
+class _Named(Protocol):
     """What a shape of a judgement's line must tell."""
 
-    v: int
-    judge: str
-    instance: str
-    sample: int
-    round: int
-    attempt: str
+    @property
+    def v(self) -> int: ...
+    @property
+    def judge(self) -> str: ...
+    @property
+    def instance(self) -> str: ...
+    @property
+    def sample(self) -> int: ...
+    @property
+    def round(self) -> int: ...
+    @property
+    def attempt(self) -> str: ...
 
 
-L = TypeVar("L", bound=Named)
+L = TypeVar("L", bound=_Named)
 
 
 def key_of(instance: str, sample: int, round_: int, attempt: str) -> int:

@@ -26,11 +26,13 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.schedule.judging import Judging, SeatedJudge, judged_outcomes
+from harness.schedule.judging import Judging, judged_outcomes
 from harness.schedule.owed_judgements import Passed
 from harness.schedule.plan import Plan
 from harness.schedule.runner import Runner
+from harness.schedule.seats import SeatedJudge, SeatedPanel
 from harness.schedule.tally import Tally
+from harness.scoring.panel import Panel
 from harness.store.attempts import AttemptWriter, lines
 from harness.store.columns import NOT_JUDGED
 from harness.store.judgements import (
@@ -96,6 +98,7 @@ class Setting:
         decides: bool = True,
         questions: int = 1,
         stop: Stop | None = None,
+        panels: Sequence[SeatedPanel] = (),
         **judges: Scripted,
     ) -> Tally:
         stop = stop or Stop()
@@ -113,15 +116,23 @@ class Setting:
         ]
         outcomes = judged_outcomes(self.task)
         register = {name: RegisteredJudge({}, decides) for name in judges}
+        register |= {panel.name: RegisteredJudge({}, panel.decides) for panel in panels}
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally(0)
         ledger = Ledger(self.path)
         with AttemptWriter(self.path) as writer, JudgementWriter(self.folder) as said:
             judging = Judging(
-                seats, outcomes, attempts=self.path, writer=said, tally=tally, stop=stop
+                seats,
+                outcomes,
+                attempts=self.path,
+                writer=said,
+                tally=tally,
+                stop=stop,
+                panels=panels,
             )
             await judging.catch_up(self.task, 4)
-            plan = Plan(self.task, self.run_file, passed=Passed(self.path) if decides else None)
+            decided = decides or bool(panels)
+            plan = Plan(self.task, self.run_file, passed=Passed(self.path) if decided else None)
             await Runner(
                 plan,
                 calls(backend or Scripted(), stop),
@@ -247,6 +258,37 @@ async def test_a_reply_without_a_verdict_is_an_outcome_and_no_zero(
     assert (said.outcome, said.scores) == (outcome, {})
     assert bool(said.error) == (outcome in ("unparseable", "error"))
     assert setting.passed() == [NOT_JUDGED]
+
+
+@pytest.mark.parametrize("said", [Reply("", "stop"), Reply("no", "refusal")])
+async def test_one_reply_of_several_that_says_nothing_is_read_as_empty(
+    tmp_path: Path, said: Reply
+) -> None:
+    setting = Setting(tmp_path, Sums(1))
+    judge = Scripted(lambda request: said if " 1: " in request.messages[-1].content else "yes")
+    await setting.run(questions=3, one=judge)
+    (found,) = setting.judgements()
+    assert (found.outcome, found.replies) == ("unparseable", ("yes", said.text, "yes"))
+    assert found.error == "['yes', '', 'yes'] is neither yes nor no"
+
+
+async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -> None:
+    """Each judge by itself refuses a round that the majority lets pass."""
+    setting = Setting(tmp_path, Sums(2), rounds={"max": 3})
+    says = {"one": [1, 2], "two": [2], "three": [2, 3]}  # the rounds that each lets pass
+    judges = {
+        name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
+        for name, own in says.items()
+    }
+    jury = SeatedPanel("jury", Panel(list(judges)))
+    await setting.run(panels=[jury], decides=False, **judges)
+    found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
+    assert found["jury", 1].scores["jury.good"].passed is False
+    assert found["jury", 2].scores["jury.good"].passed is True
+    assert not any(number == 3 for _, number in found)
+    feedback = setting.attempts()["sum/1", 0, 1].feedback
+    assert feedback == "The judge says no."
+    assert sorted(setting.passed()) == [0, 0, 1, 1]
 
 
 async def test_only_failed_judgements_are_made_again(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from harness.records import (
     Score,
     TokenLogprob,
 )
+from harness.scoring.criteria import criteria_scores
 from harness.scoring.judges._asking import Asking, by_question, samplings, tagged
 from harness.scoring.judges._votes import VOTES, share_of_yes, vote
 from harness.scoring.judges._yes_probability import SATISFIED, TOKENS, yes_probability
@@ -129,7 +130,7 @@ class YesNo:
         if len(asked) < len(criteria) and text is None:
             raise Unparseable("Rules are to decide, and were not given the judged text.")
         said = dict(zip(asked, decided, strict=True))
-        return _scores(
+        return criteria_scores(
             [
                 _constraint(criterion, said.get(place), rule, text)
                 for place, (criterion, rule) in enumerate(zip(criteria, rules, strict=True))
@@ -165,23 +166,6 @@ def _told(tokens: Sequence[TokenLogprob]) -> list[list[Any]]:
 def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
     votes = [vote(reply.text) for reply in replies]
     return {"probability": share_of_yes(votes), "votes": votes}
-
-
-def _scores(constraints: Sequence[Mapping[str, Any]]) -> Mapping[str, Score]:
-    unsatisfied = [one["constraint"] for one in constraints if one["passed"] is False]
-    undecided = [one["constraint"] for one in constraints if one["passed"] is None]
-    strict = False if unsatisfied else None if undecided else True
-    reason = ""
-    if unsatisfied:
-        reason = "Not satisfied: " + "; ".join(unsatisfied)
-    elif undecided:
-        reason = "The judge said neither yes nor no of: " + "; ".join(undecided)
-    n = len(constraints) - len(undecided)
-    soft = (n - len(unsatisfied)) / n if n else None
-    return {
-        "strict": Score(strict, strict, reason, {"constraints": constraints}),
-        "soft": Score(soft, None, "", {"decided": n, "abstained": len(undecided)}),
-    }
 
 
 def _constraint(

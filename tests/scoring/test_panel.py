@@ -1,0 +1,150 @@
+"""Judges that decide together, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import Unparseable
+from harness.records import Score
+from harness.scoring.criteria import criteria_scores
+from harness.scoring.panel import Panel
+
+YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
+VERDICTS = {True: YES, False: NO, None: NONE}
+
+
+def verdicts(**said: bool | None) -> dict[str, dict[str, Score]]:
+    return {name: {"good": VERDICTS[one]} for name, one in said.items()}
+
+
+def strict(*verdicts: bool | None, probabilities: Sequence[float | None] = ()) -> Any:
+    """A judge's scores of criteria that are named by their places."""
+    given = dict(enumerate(probabilities))
+    return criteria_scores(
+        [
+            {
+                "constraint": f"c{place}",
+                "passed": passed,
+                "groups": {"category": "Length"},
+                **({"probability": given[place]} if place in given else {}),
+            }
+            for place, passed in enumerate(verdicts)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "decided"),
+    [
+        ({"a": True, "b": True, "c": False}, True),
+        ({"a": True, "b": False, "c": False}, False),
+        ({"a": True, "b": True, "c": None}, True),
+        ({"a": False, "b": False}, False),  # the third gave no verdict at all
+    ],
+)
+def test_the_majority_decides(said: dict[str, bool | None], decided: bool) -> None:
+    found = Panel(["a", "b", "c"]).combine(verdicts(**said))["good"]
+    assert (found.value, found.passed) == (decided, decided)
+    assert found.details == {"panel": said}
+    assert found.reason == ("" if decided else "It is rude.")
+
+
+@pytest.mark.parametrize(
+    ("said", "quorum"),
+    [
+        ({"a": True, "b": None, "c": None}, None),  # one of three is no majority of the panel
+        ({"a": True, "b": False, "c": None}, None),  # a tie
+        ({"a": True, "b": True}, 3),
+        ({}, None),
+    ],
+)
+def test_too_few_verdicts_and_ties_are_no_verdict(
+    said: dict[str, bool | None], quorum: int | None
+) -> None:
+    with pytest.raises(Unparseable):
+        Panel(["a", "b", "c"], quorum=quorum).combine(verdicts(**said))
+
+
+def test_a_mean_of_numbers_passes_from_its_mark() -> None:
+    said = {"a": {"score": Score(8.0)}, "b": {"score": Score(5.0)}, "c": {"score": Score(None)}}
+    plain = Panel(["a", "b", "c"], "mean").combine(said)["score"]
+    assert (plain.value, plain.passed) == (6.5, None)
+    low = Panel(["a", "b", "c"], "mean", passes_from=7).combine(said)["score"]
+    assert (low.value, low.passed, low.reason) == (6.5, False, "The panel's mean is 6.5, below 7.")
+    assert Panel(["a", "b", "c"], "mean", passes_from=6.5).combine(said)["score"].passed
+
+
+def test_scores_without_verdicts_are_no_matter_of_a_majority() -> None:
+    said = {name: {"good": YES, "length": Score(3.0)} for name in "abc"}
+    assert set(Panel(list("abc")).combine(said)) == {"good"}
+
+
+def test_criteria_are_combined_one_by_one() -> None:
+    """Each judge finds another criterion broken: each is met by the majority, and so are all."""
+    said = {
+        "a": strict(False, True, True),
+        "b": strict(True, False, True),
+        "c": strict(True, True, None),
+    }
+    found = Panel(list("abc")).combine(said)
+    assert found["strict"].passed is True
+    assert found["soft"].value == 1.0
+    first, _, third = found["strict"].details["constraints"]
+    assert first["probability"] == pytest.approx(2 / 3)
+    assert first["panel"] == {"a": False, "b": True, "c": True}
+    assert first["groups"] == {"category": "Length"}
+    assert (third["passed"], third["panel"]["c"]) == (True, None)
+
+
+def test_of_criteria_the_mean_of_the_probabilities_decides() -> None:
+    said = {
+        "a": strict(False, True, probabilities=[0.45, 0.9]),
+        "b": strict(False, True, probabilities=[0.4, 0.8]),
+        "c": strict(True, False, probabilities=[0.95]),  # the second without one: 0
+    }
+    first, second = Panel(list("abc"), "mean").combine(said)["strict"].details["constraints"]
+    assert (first["passed"], first["probability"]) == (True, pytest.approx(0.6))
+    assert (second["passed"], second["probability"]) == (True, pytest.approx(1.7 / 3))
+
+
+def test_a_rules_verdict_stays_beside_the_panels() -> None:
+    told = {"constraint": "c", "passed": True, "rule": False, "rule_reason": "5 words"}
+    skipped = {"constraint": "d", "passed": True, "decided_by": "rule"}
+    said = {name: criteria_scores([told, skipped]) for name in "ab"}
+    first, second = Panel(list("ab")).combine(said)["strict"].details["constraints"]
+    assert (first["rule"], first["rule_reason"]) == (False, "5 words")
+    assert "decided_by" not in first
+    assert second["decided_by"] == "rule"
+
+
+def test_what_no_judge_was_to_judge_has_no_score() -> None:
+    assert Panel(["a", "b"]).combine({"a": {}, "b": {}}) == {}
+
+
+def test_criteria_that_differ_are_not_mixed() -> None:
+    said = {"a": strict(True), "b": strict(True, False), "c": strict(True, True)}
+    found = Panel(list("abc")).combine(said)
+    assert found["strict"].passed is True
+    assert "constraints" not in found["strict"].details
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=2, max_size=9))
+def test_a_verdict_is_that_of_more_than_half_of_those_who_have_one(
+    votes: list[bool | None],
+) -> None:
+    names = [f"j{place}" for place in range(len(votes))]
+    said = verdicts(**dict(zip(names, votes, strict=True)))
+    yes, no = votes.count(True), votes.count(False)
+    try:
+        found = Panel(names).combine(said)["good"].passed
+    except Unparseable:
+        assert yes == no or 2 * (yes + no) <= len(votes)
+    else:
+        assert found is (yes > no)
+        assert yes != no
+        assert 2 * (yes + no) > len(votes)
