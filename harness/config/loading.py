@@ -128,17 +128,38 @@ def _siblings(path: Path) -> str:
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set ``key.path`` in a nested mapping, making sections on the way."""
+    """Set ``key.path`` in a nested mapping, making sections on the way.
+
+    An element of a list is named by its ``as``, else its ``name``: ``judges.second.max_tokens``.
+
+    Raises: ConfigError.
+    """
     *sections, last = key.split(".")
+    at: dict[str, Any] | list[Any] = tree
     for section in sections:
-        below = tree.setdefault(section, {})
-        if not isinstance(below, dict):
+        below = at.setdefault(section, {}) if isinstance(at, dict) else _element(at, section)
+        if not isinstance(below, dict | list):
             raise ConfigError(
                 f"{shown(key)!r} cannot be set: {section!r} is a value, not a section.",
                 "Check the key's path.",
             )
-        tree = below
-    tree[last] = value
+        at = below
+    if isinstance(at, list):
+        raise ConfigError(
+            f"{shown(key)!r} cannot be set: it is one of a list.", "Set its keys, one by one."
+        )
+    at[last] = value
+
+
+def _element(elements: list[Any], name: str) -> Any:
+    """The element of a list that has this name. Raises: ConfigError."""
+    named = {str(one.get("as", one.get("name"))): one for one in elements if isinstance(one, dict)}
+    if name not in named:
+        raise ConfigError(
+            f"{shown(name)!r} is none of {', '.join(named) or 'the list'}.",
+            nearest(name, named) or "Name it by its 'as'.",
+        )
+    return named[name]
 
 
 def parse_override(text: str) -> tuple[str, Any]:

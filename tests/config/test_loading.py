@@ -364,6 +364,22 @@ def test_setting_below_a_value_is_refused() -> None:
         override(tree, "a.b.c", 3)
 
 
+def test_an_element_of_a_list_is_named_by_its_name() -> None:
+    tree: dict[str, Any] = {"judges": [{"name": "yes_no"}, {"name": "yes_no", "as": "second"}, 3]}
+    override(tree, "judges.second.model.name", "m")
+    override(tree, "judges.yes_no.votes", 5)
+    assert tree["judges"] == [
+        {"name": "yes_no", "votes": 5},
+        {"name": "yes_no", "as": "second", "model": {"name": "m"}},
+        3,
+    ]
+    with pytest.raises(ConfigError, match="'secnd' is none of yes_no, second") as caught:
+        override(tree, "judges.secnd.votes", 5)
+    assert "second" in str(caught.value.remedy)
+    with pytest.raises(ConfigError, match="is one of a list"):
+        override(tree, "judges.second", {})
+
+
 # Variants
 
 
