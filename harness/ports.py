@@ -6,13 +6,13 @@ run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
 ``on_allowances`` (to be told what the headers say of rate limits) to backends;
-``task``, ``model`` (the judging one's name) and its backend's ``features`` to judges
-(see `harness.plugins`).
+``task``, ``model`` (the judging one's name), its backend's ``features`` and ``answers`` (those of
+another run, see `AnswersOf`) to judges (see `harness.plugins`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -353,6 +353,22 @@ class Judge(Protocol):
         Pure. Raises: `harness.errors.Unparseable` where they hold no verdict: that is never a 0.
         """
         ...
+
+
+class OtherAnswers(Protocol):
+    """Answers that a judge compares with."""
+
+    def text(self, instance: Instance[Any]) -> str | None:
+        """The one to an instance; None where there is none."""
+        ...
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Which answers these are, for the manifest."""
+        ...
+
+
+AnswersOf = Callable[[str], OtherAnswers]
+"""Those of a run by its name. Raises: `harness.errors.UserError` where it cannot be compared."""
 
 
 class Advising(Protocol):

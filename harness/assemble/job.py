@@ -174,7 +174,10 @@ def prepare(
     if run.judges:
         from harness.assemble.judges import build_judge, check_panels
 
-        judges = tuple(build_judge(section, run.task.name, task, model) for section in run.judges)
+        judges = tuple(
+            build_judge(section, run.task.name, task, model, settings.runs_dir)
+            for section in run.judges
+        )
         check_panels(run.panels, judges)
     job = Job(
         run,

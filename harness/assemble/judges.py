@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.assemble.call_stack import Session, call_stack
+from harness.assemble.other_answers import answers_of
 from harness.assemble.parts import Model
 from harness.config.panels import PanelSection
 from harness.config.run_file import JudgeSection
@@ -62,11 +64,13 @@ class JudgeModel:
 
 
 def build_judge(
-    section: JudgeSection, task_name: str, task: Task[Any], model: BuildModel
+    section: JudgeSection, task_name: str, task: Task[Any], model: BuildModel, runs: Path
 ) -> JudgeModel:
     """A judge of a run file, with its model.
 
-    Raises: ConfigError; SecretMissing; DataMissing.
+    runs: the folder of all runs, for a judge that compares with another one's answers.
+
+    Raises: a `harness.errors.UserError`.
     """
     where = f"judges.{section.as_}"
     seated: list[Any] = []  # a simulated model replies as its judge says, which is built after it
@@ -76,6 +80,7 @@ def build_judge(
         f"{where}.model",
         (lambda request: seated[0].simulated(request)) if simulates else None,
     )
+    simulated = "simulated" in found.backend.features
     try:
         judge: Judge = kind("judges").build(
             section.name,
@@ -83,6 +88,7 @@ def build_judge(
             task=task,
             model=section.model.name,
             features=found.backend.features,
+            answers=lambda name: answers_of(runs, name, task, made_up=simulated),
         )
     except ConfigError as error:
         about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
@@ -90,7 +96,7 @@ def build_judge(
     seated.append(judge)
     if found.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
-    if "simulated" in found.backend.features and not hasattr(judge, "simulated"):
+    if simulated and not hasattr(judge, "simulated"):
         raise ConfigError(
             f"{where}: the judge {section.name!r} does not say what a simulated model replies.",
             "Give it a model.",

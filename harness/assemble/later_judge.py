@@ -16,6 +16,7 @@ from harness.assemble.call_stack import Session
 from harness.assemble.job import Watch, replies_path
 from harness.assemble.judges import JudgeModel, build_judge, judging, register_judges
 from harness.assemble.measuring import measure
+from harness.assemble.other_answers import other_data
 from harness.assemble.parts import (
     Model,
     Rates,
@@ -126,10 +127,15 @@ def prepare_judge(
             reply=reply,
         )
 
-    judge = build_judge(section, run.task.name, task, model)
+    judge = build_judge(section, run.task.name, task, model, settings.runs_dir)
     if before is not None and before.fingerprint and before.fingerprint != judge.fingerprint:
+        keys = before.fingerprint.keys() | judge.fingerprint.keys()
+        differing = [
+            key for key in sorted(keys) if before.fingerprint.get(key) != judge.fingerprint.get(key)
+        ]
         raise RunConflict(
-            f"The judge {judge.name!r} of the run {folder.name!r} was asked with another prompt.",
+            f"The judge {judge.name!r} of the run {folder.name!r} was asked with another "
+            f"{', '.join(differing)}.",
             "Give this one another name by 'as:'.",
         )
     if judge.simulated and not folder.read_manifest().get("simulated"):
@@ -173,18 +179,12 @@ def _task_of(folder: RunFolder, settings: Settings) -> Task[Any]:
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
     task = build_task(folder.read_config(), settings)
-    _refuse_other_data(folder, task)
+    if key := other_data(folder, task):
+        raise RunConflict(
+            f"The run {folder.name!r} was made with another {key}.",
+            "Bring back the data that it was made with.",
+        )
     return task
-
-
-def _refuse_other_data(folder: RunFolder, task: Task[Any]) -> None:
-    before = folder.read_manifest().get("fingerprint", {})
-    for key, now in task.fingerprint().items():
-        if key.startswith("dataset") and before.get(key, now) != now:
-            raise RunConflict(
-                f"The run {folder.name!r} was made with another {key} ({before[key]}, now {now}).",
-                "Bring back the data that it was made with.",
-            )
 
 
 def _refuse_other_judge(folder: RunFolder, section: JudgeSection, before: RegisteredJudge) -> None:

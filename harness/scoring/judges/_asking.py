@@ -11,7 +11,7 @@ in ``.jinja``, is a file of the user's.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,13 +31,23 @@ class Asking:
     """A judge's prompt.
 
     prompt: a name or a path.
-    fields: what the template may show besides ``text``, which it must; and ``asked``, where
-        the task says what the model was asked.
+    fields: what the template may show besides what is judged; and ``asked``, where the task says
+        what the model was asked.
+    judged: what it must show, of which nobody knows what it holds.
+    tells_prompt: of a task that does not say what was asked, the user's first turn is shown.
 
     Raises: ConfigError for a prompt that is none, or needs what is not there.
     """
 
-    def __init__(self, prompt: str, fields: Collection[str], task: Task[Any]) -> None:
+    def __init__(
+        self,
+        prompt: str,
+        fields: Collection[str],
+        task: Task[Any],
+        judged: Collection[str] = ("text",),
+        *,
+        tells_prompt: bool = False,
+    ) -> None:
         ours = {name.partition("/")[2] for name in named(FOLDER)}
         if prompt in ours:
             self._prompt: Prompt = read(f"{FOLDER}/{prompt}")
@@ -48,20 +58,23 @@ class Asking:
                 f"prompt: there is no judge's prompt {prompt!r}; a file's path has a slash in it.",
                 nearest(prompt, ours),
             )
-        self._task: Any = task if hasattr(task, "asked") else None
-        known = {*fields, "text", "asked"}
+        self._asked: Callable[[Instance[Any]], str] | None = getattr(task, "asked", None)
+        if self._asked is None and tells_prompt:
+            self._asked = lambda instance: task.messages(instance, ())[-1].content
+        known = {*fields, *judged, "asked"}
         unknown = sorted(self._prompt.names - known)
         if unknown:
             raise ConfigError(
                 f"{self._prompt.name}: there is no field {unknown[0]!r} here.",
                 nearest(unknown[0], known),
             )
-        if "text" not in self._prompt.names:
-            raise ConfigError(
-                f"{self._prompt.name} has no {{{{ text }}}}: the answer has no place in it.",
-                "Add it.",
-            )
-        there = {*fields, "text"} | ({"asked"} if self._task else set())
+        for field in judged:
+            if field not in self._prompt.names:
+                raise ConfigError(
+                    f"{self._prompt.name} has no {{{{ {field} }}}}: the answer has no place in it.",
+                    "Add it.",
+                )
+        there = {*fields, *judged} | ({"asked"} if self._asked else set())
         try:  # before any work, and not with the first answer
             self._prompt.render(dict.fromkeys(there, ""))
         except DataInvalid as error:
@@ -74,9 +87,16 @@ class Asking:
 
     def about(self, instance: Instance[Any], text: str, **fields: Any) -> tuple[Message, ...]:
         """What to say to the judging model of an answer; further fields are shown as they are."""
-        if self._task:
-            fields["asked"] = tagged(self._task.asked(instance), "task")
-        return (Message("user", self._prompt.render({**fields, "text": fenced(text)})),)
+        return self.of(instance, {"text": text}, **fields)
+
+    def of(
+        self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
+    ) -> tuple[Message, ...]:
+        """The same of answers by the names of their fields."""
+        if self._asked:
+            fields["asked"] = tagged(self._asked(instance), "task")
+        inert = {field: fenced(text) for field, text in judged.items()}
+        return (Message("user", self._prompt.render({**fields, **inert})),)
 
 
 def tagged(text: str, tag: str) -> str:

@@ -1,0 +1,134 @@
+"""Two runs' answers set against each other by a judge, on the loopback server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.mock import MockServer
+from harness.mock.wire import Ask
+from tests.cli.command import harness, mistake
+
+INSTANCES = 12
+ROWS = "".join(
+    json.dumps({"id": f"row-{n}", "task": f"Say {n}.", "constraints": ["Be brief."]}) + "\n"
+    for n in range(INSTANCES)
+)
+
+
+def answer(ask: Ask, _: int) -> str:
+    """Two models, one better at two of three; a judge that sees it; one that takes the first."""
+    asked = int(re.findall(r"Say (\d+)\.", ask.prompt)[0])
+    if ask.model == "strong":
+        return f"grade {asked % 3 + 1}"
+    if ask.model == "weak":
+        return "grade 1" if asked % 3 else "grade 2"
+    first, second = map(int, re.findall(r"grade (\d)", ask.prompt))
+    if ask.model == "first":
+        return "I like it.\nVerdict: A"
+    better = "tie" if first == second else "A" if first > second else "B"
+    return f"I have looked.\nVerdict: {better}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MockServer]:
+    with MockServer(answers=answer) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, server: MockServer) -> Path:
+    """Runs of both models, and a run of half the data's prompts in other words."""
+    folder = tmp_path_factory.mktemp("pairwise")
+    (folder / "rows.jsonl").write_text(ROWS)
+    (folder / "others.jsonl").write_text(ROWS.replace("Be brief.", "Be long."))
+    environment = {**os.environ, "HARNESS_RUNS_DIR": str(folder / "runs")}
+    for name, rows in (("strong", "rows"), ("weak", "rows"), ("other", "others")):
+        model = {"backend": "openai", "base_url": server.base_url}
+        model["name"] = "weak" if name == "other" else name
+        task = {"name": "wildifeval", "dataset": str(folder / f"{rows}.jsonl")}
+        (folder / f"{name}.yaml").write_text(json.dumps({"task": task, "model": model}))
+        ended = harness("run", folder / f"{name}.yaml", env=environment)
+        assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def runs(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(folder / "runs"))
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def judge(folder: Path, server: MockServer, model: str, **options: Any) -> Path:
+    path = folder / f"judge-{len(list(folder.iterdir()))}.yaml"
+    section = {"name": "pairwise", "against": "weak", **options}
+    section["model"] = {"backend": "openai", "name": model, "base_url": server.base_url}
+    path.write_text(json.dumps(section))
+    return path
+
+
+def scores(folder: Path, run: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs" / run / "metrics.json").read_text())
+    return found["scores"]
+
+
+def test_a_judge_that_sees_prefers_the_better_one(folder: Path, server: MockServer) -> None:
+    """Of three answers one is worse (1 against 2) and two are better (2 and 3 against 1)."""
+    before = server.stats().requests
+    ended = harness("judge", "strong", "--judge", judge(folder, server, "sees"))
+    assert ended.returncode == 0, ended.stderr
+    assert server.stats().requests == before + 2 * INSTANCES
+    found = scores(folder, "strong")
+    assert found["pairwise.preferred"]["mean"] == pytest.approx(2 / 3)
+    assert found["pairwise.consistent"]["mean"] == 1
+
+
+def test_a_judge_that_takes_the_first_prefers_nobody(folder: Path, server: MockServer) -> None:
+    ended = harness("judge", "strong", "--judge", judge(folder, server, "first", **{"as": "blind"}))
+    assert ended.returncode == 0, ended.stderr
+    found = scores(folder, "strong")
+    assert found["blind.preferred"]["mean"] == 0.5
+    assert found["blind.consistent"]["mean"] == 0
+
+
+def test_against_itself_nothing_is_asked(folder: Path, server: MockServer) -> None:
+    before = server.stats().requests
+    file = judge(folder, server, "sees", **{"as": "mirror"}, against="strong")
+    assert harness("judge", "strong", "--judge", file).returncode == 0
+    assert server.stats().requests == before
+    assert scores(folder, "strong")["mirror.preferred"]["mean"] == 0.5
+
+
+def test_what_cannot_be_compared_is_refused(folder: Path, server: MockServer) -> None:
+    def refused(**options: Any) -> str:
+        file = judge(folder, server, "sees", **{"as": "x", **options})
+        return mistake(harness("judge", "strong", "--judge", file))
+
+    assert "has another dataset" in refused(against="other")
+    assert "There is no run 'waek'" in refused(against="waek")
+    stopped = folder / "runs" / "weak" / "manifest.json"
+    whole = stopped.read_text()
+    stopped.write_text(json.dumps({**json.loads(whole), "owed": 2}))
+    assert "the run 'weak' is not finished" in refused()
+    stopped.write_text(json.dumps({**json.loads(whole), "simulated": True}))
+    assert "the answers of the run 'weak' are made up" in refused()
+    stopped.write_text(whole)
+
+
+def test_other_answers_of_the_same_run_are_told_apart(folder: Path, server: MockServer) -> None:
+    file = judge(folder, server, "sees", **{"as": "again"})
+    assert harness("judge", "strong", "--judge", file).returncode == 0
+    attempts = folder / "runs" / "weak" / "attempts.jsonl"
+    whole = attempts.read_bytes()
+    attempts.write_bytes(whole.replace(b'"text":"grade 2"', b'"text":"grade 3"'))
+    try:
+        said = mistake(harness("judge", "strong", "--judge", file))
+    finally:
+        attempts.write_bytes(whole)
+    assert "was asked with another against_sha256" in said
