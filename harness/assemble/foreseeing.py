@@ -33,8 +33,9 @@ def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
     if not job.judges or not len(ledger):
         return found
     from harness.schedule.owed_judgements import OwedJudgements
+    from harness.store.judgements import FAILED
 
-    late = OwedJudgements(job.folder.attempts, [judge.name for judge in job.judges])
+    late = OwedJudgements(job.folder.attempts, [judge.name for judge in job.judges], FAILED)
     return replace(found, judge_calls=found.judge_calls + len(late) * len(job.judges))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from harness.schedule.seats import SeatedJudge, SeatedPanel
 from harness.schedule.tally import Tally
 from harness.scoring.panel import Panel
 from harness.store.judgements import (
+    JudgementOutcome,
     JudgementWriter,
     Register,
     RegisteredJudge,
@@ -147,8 +148,12 @@ def register_judges(
             judge.fingerprint,
         )
     for panel in panels:
-        simulated = any(known[name].simulated for name in panel.of)
-        known[panel.as_] = RegisteredJudge(panel.model_dump(mode="json"), not later, simulated)
+        old = known.get(panel.as_)
+        known[panel.as_] = RegisteredJudge(
+            panel.model_dump(mode="json"),
+            bool(old and old.decides) if later else True,
+            any(known[name].simulated for name in panel.of),
+        )
     register = Register(judged=judged_outcomes(task), judges=known)
     if register != before:
         write_register(folder.path, register)
@@ -162,8 +167,12 @@ def judging(
     tally: Tally,
     stack: ExitStack,
     panels: Sequence[PanelSection] = (),
+    retried: Collection[JudgementOutcome] = (),
 ) -> Judging:
-    """Judges at work, each with a call stack of its own; their file is closed with the stack."""
+    """Judges at work, each with a call stack of its own; their file is closed with the stack.
+
+    retried: outcomes of judgements that are made again, besides failed ones.
+    """
     members = {name for panel in panels for name in panel.of}
     seated = [
         SeatedJudge(
@@ -188,4 +197,5 @@ def judging(
             SeatedPanel(one.as_, Panel(one.of, one.by, one.passes_from, one.quorum))
             for one in panels
         ],
+        retried=retried,
     )

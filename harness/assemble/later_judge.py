@@ -6,7 +6,7 @@ the run was made with; what has passed stays what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -38,7 +38,7 @@ from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
 from harness.ports import Task
 from harness.schedule.tally import Tally
-from harness.store.judgements import RegisteredJudge, read_register
+from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.run_folder import RunFolder, write_whole
 
 WORKERS_PER_SLOT = 4
@@ -172,6 +172,12 @@ def prepare_panel(folder: RunFolder, section: PanelSection, settings: Settings) 
     return LaterJudge(folder, task, None, settings, None, section)
 
 
+def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
+    """The panels of a run that a judge is in: what it says anew is theirs, too."""
+    sections = [dict(one.section) for one in read_register(folder.path).judges.values()]
+    return [panel_section(one) for one in sections if judge in one.get("of", ())]
+
+
 def _task_of(folder: RunFolder, settings: Settings) -> Task[Any]:
     """The task of a run whose answers are to be judged, with the data that it was made with."""
     if not folder.begun():
@@ -202,14 +208,18 @@ def _refuse_other_judge(folder: RunFolder, section: JudgeSection, before: Regist
         )
 
 
-async def judge_later(job: LaterJudge, watch: Watch | None = None) -> Judged:
+async def judge_later(
+    job: LaterJudge, watch: Watch | None = None, retried: Collection[JudgementOutcome] = ()
+) -> Judged:
     """Judge what the judge has not judged yet, then write the run's metrics.
+
+    retried: outcomes of judgements that are made again, besides failed ones.
 
     Raises: a `harness.errors.HarnessError`; everything judged so far is kept.
     """
     folder, stop, notices = job.folder, Stop(), Notices()
     judges = [job.judge] if job.judge else []
-    panels = [job.panel] if job.panel else []
+    panels = [job.panel] if job.panel else _panels_with(folder, job.name)
     name = folder.run_id() or folder.name
     paid = any(judge.model.backend.cacheable for judge in judges)
     with folder.hold():
@@ -225,7 +235,7 @@ async def judge_later(job: LaterJudge, watch: Watch | None = None) -> Judged:
                 state_limits([judge.model for judge in judges])
                 session = Session(name, stop, notices, replies, budget)
                 tally = Tally(0, budget=budget)
-                working = judging(folder, job.task, judges, session, tally, stack, panels)
+                working = judging(folder, job.task, judges, session, tally, stack, panels, retried)
                 tally.owed = working.late
                 with watch(tally, stop, notices) if watch else nullcontext():
                     most = sum(judge.model.limits.concurrency for judge in judges)

@@ -389,6 +389,14 @@ def judge(
             metavar="USD", min=0, help="What the run may cost with it; by default its own budget."
         ),
     ] = None,
+    retry: Annotated[
+        str,
+        typer.Option(
+            metavar="OUTCOMES",
+            help="Ask again where its replies held no verdict: unparseable, refused, empty, with "
+            "commas between. Failed calls are always made again.",
+        ),
+    ] = "",
 ) -> None:
     """Put a run's answers before one more judge; run again, only what is missing is judged.
 
@@ -400,7 +408,7 @@ def judge(
     """
     from harness.cli.judge import judge_run
 
-    raise typer.Exit(judge_run(run, judge, budget=budget))
+    raise typer.Exit(judge_run(run, judge, budget=budget, retry=retry))
 
 
 @app.command("tasks")

@@ -23,12 +23,13 @@ from harness.config.loading import read
 from harness.config.panels import PanelSection
 from harness.config.run_file import JudgeSection
 from harness.config.settings import Settings
-from harness.errors import ConfigError, HarnessError
+from harness.errors import ConfigError, HarnessError, nearest
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
 from harness.report.run_tables import run_tables
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
+from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run
 
 BUDGET_SPENT = 3
@@ -39,17 +40,18 @@ FORM = (
 )
 
 
-def judge_run(name: str, judge: str, *, budget: float | None) -> int:
+def judge_run(name: str, judge: str, *, budget: float | None, retry: str = "") -> int:
     """Judge a run by a judge of a file, or by one that it has; returns the exit code.
 
     judge: the file, or the judge's name in the run.
     budget: US dollars that the run may cost with it; None for the run's own.
+    retry: outcomes of judgements that are made again, with commas between.
 
     0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
 
     Raises: a `harness.errors.HarnessError`.
     """
-    settings = Settings()
+    settings, retried = Settings(), _outcomes(retry)
     folder = find_run(settings.runs_dir, name)
     section = _section(folder, judge)
     job = (
@@ -58,7 +60,8 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
         else prepare_judge(folder, section, settings, usd=budget)
     )
     words = ["harness", "judge", name, "--judge", judge]
-    again = shlex.join(words if budget is None else [*words, "--budget", str(budget)])
+    words += [] if budget is None else ["--budget", str(budget)]
+    again = shlex.join(words)
     tallies: list[Tally] = []
 
     @contextlib.contextmanager
@@ -70,7 +73,7 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
 
     with Display({folder.name: folder.name}, messages) as display:
         try:
-            judged = asyncio.run(judge_later(job, watch))
+            judged = asyncio.run(judge_later(job, watch, retried))
         except (asyncio.CancelledError, KeyboardInterrupt):
             _say(f"Stopped. To continue: {again}")
             return INTERRUPTED
@@ -80,6 +83,19 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
             raise
     output.print(run_tables(judged.metrics))
     return _told(judged, job.name, tallies[0], again)
+
+
+REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
+"""What ``--retry`` takes."""
+
+
+def _outcomes(names: str) -> list[JudgementOutcome]:
+    """The outcomes that a user names. Raises: ConfigError."""
+    named = [part.strip() for part in names.split(",") if part.strip()]
+    for name in named:
+        if name not in (*REDRAWN, "error"):
+            raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, REDRAWN))
+    return [outcome for outcome in REDRAWN if outcome in named]
 
 
 def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:

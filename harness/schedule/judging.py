@@ -36,6 +36,7 @@ from harness.schedule.seats import SeatedJudge, SeatedPanel
 from harness.schedule.tally import Tally
 from harness.store.judgement_places import JudgementPlaces
 from harness.store.judgements import (
+    FAILED,
     JudgeCall,
     Judgement,
     JudgementOutcome,
@@ -58,6 +59,7 @@ class Judging:
     judges, panels: at least one of both.
     outcomes: of the attempts that are put before them.
     attempts: the run's, which are in its folder.
+    retried: outcomes of judgements that are made again, besides failed ones.
 
     late: attempts that were there before this session and that judges have still to judge.
     failed: judgements of this session that are failed calls.
@@ -73,6 +75,7 @@ class Judging:
         tally: Tally,
         stop: Stop,
         panels: Sequence[SeatedPanel] = (),
+        retried: Collection[JudgementOutcome] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._judges, self._panels = judges, panels
@@ -87,7 +90,7 @@ class Judging:
         self._clock = clock
         self._error: BaseException | None = None
         self._unsaved: ReplyUnsaved | None = None
-        self._owed = OwedJudgements(attempts, self._names)
+        self._owed = OwedJudgements(attempts, self._names, {*FAILED, *retried})
         self.late = len(self._owed)
         earlier = self.late and panels  # of what panels owe, their judges may have said all before
         self._earlier = JudgementPlaces(attempts.parent, Judgement) if earlier else None
@@ -106,11 +109,12 @@ class Judging:
         return bool(self._deciding)
 
     async def judge(
-        self, instance: Instance[Any], attempt: Attempt, names: Collection[str] | None = None
+        self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int] | None = None
     ) -> list[Judgement]:
         """What the judges say of an attempt, asked at the same time; nothing is written.
 
-        names: of those that have still to judge it; by default all.
+        names: of those that have still to judge it, and how often each has answered before; by
+            default all, for the first time.
 
         Raises: the first error that does not belong to one call, once all have ended;
             what the others have said is in the cache.
@@ -119,7 +123,8 @@ class Judging:
             return []
         asked = [one for one in self._judges if names is None or one.name in names]
         ended = await asyncio.gather(
-            *(self._ask(one, instance, attempt) for one in asked), return_exceptions=True
+            *(self._ask(one, instance, attempt, (names or {}).get(one.name, 0)) for one in asked),
+            return_exceptions=True,
         )
         for one in ended:
             if isinstance(one, BaseException):
@@ -231,10 +236,12 @@ class Judging:
             self._error = self._error or error
             self._stop.request()
 
-    async def _ask(self, seat: SeatedJudge, instance: Instance[Any], attempt: Attempt) -> Judgement:
-        """One judge's judgement."""
+    async def _ask(
+        self, seat: SeatedJudge, instance: Instance[Any], attempt: Attempt, redraw: int
+    ) -> Judgement:
+        """One judge's judgement; redraw: how often it has answered before."""
         started = self._clock()
-        requests = seat.requests(instance, attempt)
+        requests = seat.requests(instance, attempt, redraw)
         if len(requests) == 1:
             ended = [await self._call(seat, requests[0])]
         else:

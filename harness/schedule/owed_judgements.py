@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,29 +12,39 @@ from harness.errors import StoreFailed
 from harness.ports import Task
 from harness.records import Attempt, Instance
 from harness.store.columns import name_digest
+from harness.store.judgements import JudgementOutcome
 from harness.store.reader import read_attempts, read_owed_judgements
 
 
 class Unjudged(NamedTuple):
-    """An attempt that some judges have not judged, or whose calls failed; their names."""
+    """An attempt that some judges have not judged, or are to judge again.
+
+    judges: by their names, how often each has answered before.
+    """
 
     instance: Instance[Any]
     attempt: Attempt
-    judges: tuple[str, ...]
+    judges: Mapping[str, int]
 
 
 class OwedJudgements:
     """The attempts of a run that its judges have still to judge, as the files say now.
 
     path: of the attempts. judges: their names.
+    retried: outcomes of judgements that are made again.
 
     Raises: DataInvalid, StoreFailed.
     """
 
-    def __init__(self, path: Path, judges: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        judges: Sequence[str],
+        retried: Collection[JudgementOutcome],
+    ) -> None:
         self._path = path
         there = path.exists() and path.stat().st_size
-        self._owed = read_owed_judgements(path, tuple(judges)) if there else {}
+        self._owed = read_owed_judgements(path, tuple(judges), retried) if there else {}
 
     def __len__(self) -> int:
         return sum(map(len, self._owed.values()))

@@ -56,14 +56,22 @@ class SeatedJudge:
         takes = "text" in inspect.signature(self.judge.parse).parameters
         object.__setattr__(self, "takes_text", takes)
 
-    def requests(self, instance: Instance[Any], attempt: Attempt) -> list[Request]:
+    def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
         """What it asks about an attempt.
+
+        redraw: how often it was answered before: each time the calls are other ones.
 
         Raises: ConfigError for what its backend does not take.
         """
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         return [
-            with_changes(request, model=self.model, origin=origin, decoding=self._taken(request))
+            with_changes(
+                request,
+                model=self.model,
+                origin=origin,
+                decoding=self._taken(request),
+                redraw=redraw,
+            )
             for request in self.judge.requests(instance, attempt.text or "")
         ]
 

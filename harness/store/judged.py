@@ -7,10 +7,10 @@ numbers. A run without judges never comes here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, Values
 from harness.store.gathering import Rows, Scores, Value
 from harness.store.judgement_places import key_of
 from harness.store.judgements import (
+    FAILED,
     UNREADABLE,
     Judgement,
     JudgementOutcome,
@@ -35,6 +36,8 @@ from harness.store.judgements import (
 )
 from harness.store.reader import LARGEST
 from harness.store.run_folder import JUDGEMENTS
+
+JUDGEMENT_OUTCOMES: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
 
 GIVES_NONE = 2
 """Of a judgement's verdict: its scores were made, and none of them gives one."""
@@ -79,19 +82,25 @@ def with_scores(path: Path, table: AttemptTable, lines_: Ints) -> AttemptTable:
 class Owed:
     """An attempt that judges have not judged, or could not.
 
-    offset: of its line, in bytes; judges: their names.
+    offset: of its line, in bytes.
+    judges: by their names, how often each has answered before.
     """
 
     offset: int
-    judges: tuple[str, ...]
+    judges: Mapping[str, int]
 
 
 def owed(
-    path: Path, table: AttemptTable, lines_: Ints, names: tuple[str, ...]
+    path: Path,
+    table: AttemptTable,
+    lines_: Ints,
+    names: tuple[str, ...],
+    retried: Collection[JudgementOutcome],
 ) -> dict[str, list[Owed]]:
     """What the judges of these names owe, by instance.
 
     path, table, lines_: as of `with_scores`.
+    retried: outcomes of judgements that are made again.
 
     Raises: as `with_scores`.
     """
@@ -100,12 +109,15 @@ def owed(
     keys = _keys(path)[0][lines_]
     put_before = _put_before_judges(table, register)
     missing: dict[str, Bools] = {}
+    answers: dict[str, Ints] = {}
+    again = [JUDGEMENT_OUTCOMES.index(outcome) for outcome in retried]
     for name in names:
         rows = found.match(name, keys)
         done = rows >= 0
         if len(found):
-            done &= ~found.failed[rows]
+            done &= ~np.isin(found.outcome[rows], again)
         missing[name] = put_before & ~done
+        answers[name] = found.answers(name, keys)
     any_missing = np.logical_or.reduce(list(missing.values()))
     offsets = np.fromiter((offset for offset, _ in lines(path)), np.int64)[lines_]
     by_instance: dict[str, list[Owed]] = {}
@@ -115,7 +127,7 @@ def owed(
             for row in np.flatnonzero(any_missing).tolist():
                 file.seek(int(offsets[row]))
                 instance = decode(file.readline()).instance
-                judges = tuple(name for name in names if missing[name][row])
+                judges = {name: int(answers[name][row]) for name in names if missing[name][row]}
                 by_instance.setdefault(instance, []).append(Owed(int(offsets[row]), judges))
     except OSError as error:
         raise unreadable(path, error) from None
@@ -142,12 +154,12 @@ class _Judgements:
     """The judgements of a run as columns of length m, in the order of the file.
 
     verdict: (m,) 1, 0, `NOT_JUDGED` where none could be made, `GIVES_NONE`.
-    failed: (m,) which are failed calls.
+    outcome: (m,) index into `JUDGEMENT_OUTCOMES`.
     """
 
     def __init__(self, folder: Path, register: Register) -> None:
         codes = {name: code for code, name in enumerate(register.judges)}
-        rows = Rows(key="q", judge="h", verdict="b", failed="b", scoring="h")
+        rows = Rows(key="q", judge="h", verdict="b", outcome="b", scoring="h")
         self._gathered: dict[str, Scores] = {name: Scores() for name in codes}
         path = folder / JUDGEMENTS
         for number, _, line in lines_of(path, msgspec.json.Decoder(_Line).decode):
@@ -159,7 +171,7 @@ class _Judgements:
                     key_of(line.instance, line.sample, line.round, line.attempt),
                     codes[line.judge],
                     _verdict(line),
-                    line.outcome == "error",
+                    JUDGEMENT_OUTCOMES.index(line.outcome),
                     self._gathered[line.judge].add(scores),
                 )
             except (OverflowError, struct.error) as error:
@@ -171,7 +183,7 @@ class _Judgements:
             name: np.flatnonzero(judges == code) for name, code in codes.items()
         }
         self.verdict: NDArray[np.int8] = rows.column("verdict")
-        self.failed: Bools = rows.column("failed") != 0
+        self.outcome: NDArray[np.int8] = rows.column("outcome")
 
     def __len__(self) -> int:
         return len(self._key)
@@ -185,6 +197,14 @@ class _Judgements:
         at = np.searchsorted(self._key[order], keys, side="right") - 1
         found = order[np.maximum(at, 0)]
         return np.where((at >= 0) & (self._key[found] == keys), found, -1)
+
+    def answers(self, judge: str, keys: NDArray[np.int64]) -> Ints:
+        """(n,) how often a judge has answered of each attempt: failed calls are no answers."""
+        own = self._of.get(judge, np.empty(0, np.intp))
+        failed = [JUDGEMENT_OUTCOMES.index(outcome) for outcome in FAILED]
+        answered = np.sort(self._key[own[~np.isin(self.outcome[own], failed)]])
+        first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
+        return (last - first).astype(np.int32)
 
     def scores(self, judge: str) -> dict[str, Values]:
         """(m,) the values of each of a judge's scores; none in the rows of the others."""

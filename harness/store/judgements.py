@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -38,6 +38,9 @@ class Versioned(Protocol):
 L = TypeVar("L", bound=Versioned)
 
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
+
+FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])
+"""Outcomes of judgements that are always made again."""
 
 
 class JudgeCall(Struct, frozen=True):

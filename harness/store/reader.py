@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -32,7 +32,7 @@ from harness.store.run_folder import JUDGES
 
 if TYPE_CHECKING:
     from harness.store.judged import Owed
-    from harness.store.judgements import JudgeCall
+    from harness.store.judgements import JudgeCall, JudgementOutcome
 
 L = TypeVar("L", bound="_Name")
 
@@ -66,14 +66,18 @@ def read_attempts_and_offsets(path: Path) -> tuple[AttemptTable, NDArray[np.int6
     return _with_judges(path, table, lines), np.frombuffer(offsets, np.int64)[lines]
 
 
-def read_owed_judgements(path: Path, names: tuple[str, ...]) -> dict[str, list[Owed]]:
-    """What the judges of these names have still to judge, or could not, by instance.
+def read_owed_judgements(
+    path: Path, names: tuple[str, ...], retried: Collection[JudgementOutcome]
+) -> dict[str, list[Owed]]:
+    """What the judges of these names have still to judge, or are to judge again, by instance.
+
+    retried: outcomes of judgements that are made again.
 
     Raises: as `read_columns`.
     """
     from harness.store.judged import owed
 
-    return owed(path, *_latest(*_gathered(path, None).table()), names)
+    return owed(path, *_latest(*_gathered(path, None).table()), names, retried)
 
 
 def _judged(path: Path) -> bool:

@@ -154,3 +154,26 @@ def test_a_later_panel_asks_nobody_and_changes_no_verdict(folder: Path, server: 
     same_name = {**content(folder, server)["judges"][0], "as": "jury"}
     as_panel = write(folder / "same.yaml", same_name)
     assert "is a panel of the run" in mistake(harness("judge", "later", "--judge", as_panel))
+
+
+def test_a_judge_that_is_asked_again_changes_what_its_panel_says(
+    folder: Path, server: MockServer
+) -> None:
+    """While blunt refuses, mild and harsh differ on what is kind."""
+    tree = content(folder, server)
+    with MockServer(answers=answer, faults={"refusal": 1.0}) as refusing:
+        tree["judges"][2]["model"]["base_url"] = refusing.base_url
+        file = write(folder / "refused.yaml", tree)
+        assert harness("run", file).returncode == 0
+        assert {one["outcome"] for one in said(folder, "refused", "blunt")} == {"refused"}
+        assert overall(folder, "refused")["pass_rate"] is None
+        refusing.change(faults={})
+        command = ["judge", "refused", "--judge", "blunt", "--retry"]
+        assert "blunt: 0 answers" in harness(*command[:-1]).stderr
+        asked = refusing.stats().requests
+        ended = harness(*command, "refused")
+        assert f"blunt: {INSTANCES} answers judged" in ended.stderr
+        assert refusing.stats().requests == asked + 2 * INSTANCES
+        assert overall(folder, "refused")["pass_rate"] == 1
+        assert "blunt: 0 answers" in harness(*command, "refused").stderr
+        assert "no outcome 'refusd'" in mistake(harness(*command, "refusd"))

@@ -13,6 +13,7 @@ from harness.errors import DataInvalid, StoreFailed
 from harness.records import Attempt, Outcome, Score, Usage, verdict
 from harness.store.columns import NOT_JUDGED
 from harness.store.judgements import (
+    FAILED,
     JudgeCall,
     JudgedAttempt,
     Judgement,
@@ -127,7 +128,7 @@ def test_what_is_put_before_nobody_stays_as_it_is(outcome: Outcome, tmp_path: Pa
     passed = None if outcome == "error" else False
     path = judged(tmp_path, [attempt(outcome=outcome, passed=passed)], deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED if passed is None else 0]
-    assert read_owed_judgements(path, ("j",)) == {}
+    assert read_owed_judgements(path, ("j",), FAILED) == {}
 
 
 MADE = st.sampled_from([PASS, FAIL, NONE, UNMADE])
@@ -159,7 +160,7 @@ def test_columns_and_records_agree(
     (shown,) = read_instance(path, "a")
     assert shown.passed is expected
     missing = {j for j, told in found.items() if told is None or told.outcome == "error"}
-    owed = read_owed_judgements(path, tuple(found))
+    owed = read_owed_judgements(path, tuple(found), FAILED)
     assert {name for one in owed.get("a", []) for name in one.judges} == missing
 
 
@@ -167,12 +168,30 @@ def test_what_was_said_of_a_superseded_answer_is_not_the_new_ones(tmp_path: Path
     old, new = attempt(text="old"), attempt(text="new")
     path = judged(tmp_path, [old, new], judgement(text="old", score=FAIL), deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED]
-    (owed,) = read_owed_judgements(path, ("j",))["a"]
+    (owed,) = read_owed_judgements(path, ("j",), FAILED)["a"]
     assert owed.offset == len(msgspec.json.encode(old)) + 1
     both = (judgement(text="old", score=FAIL), judgement(text="new"))
     path = judged(tmp_path, [old, new], *both, deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [1]
-    assert read_owed_judgements(path, ("j",)) == {}
+    assert read_owed_judgements(path, ("j",), FAILED) == {}
+
+
+def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Path) -> None:
+    unreadable, failed = judgement(outcome="unparseable"), judgement(outcome="error")
+    said = {
+        "once": (unreadable,),
+        "twice": (unreadable, unreadable),
+        "then failed": (unreadable, failed),
+        "never": (failed,),
+        "well": (judgement(),),
+    }
+    for name, lines in said.items():
+        path = judged(tmp_path, [attempt()], *lines, deciding={"j": True})
+        always = read_owed_judgements(path, ("j",), FAILED)
+        assert bool(always) == (lines[-1] is failed), name
+        owed = read_owed_judgements(path, ("j",), [*FAILED, "unparseable"])
+        expected = {"j": sum(one is unreadable for one in lines)}
+        assert [one.judges for one in owed.get("a", [])] == ([] if name == "well" else [expected])
 
 
 def test_the_last_line_counts_and_a_torn_one_does_not(tmp_path: Path) -> None:
