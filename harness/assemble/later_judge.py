@@ -96,9 +96,9 @@ def prepare_judge(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
     run = folder.read_config()
-    task = build_task(run, settings)
-    _refuse_other_data(folder, task)
     section = resolved_judge(section)
+    task = build_task(run, settings, later=[section])
+    _refuse_other_data(folder, task)
     before = read_register(folder.path).judges.get(section.as_)
     if before is not None:
         _refuse_other_judge(folder, section, before)

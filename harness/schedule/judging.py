@@ -68,6 +68,7 @@ class SeatedJudge:
     calls: its model's call stack; model: the model's name; features: its backend's.
     cost: what a call has cost, None where that is not known.
     decides: its scores have a say in what passed.
+    is_for: which instances it is put to; of the others it says nothing, which is written down.
     takes_text: its ``parse`` has a parameter ``text``, for the judged one.
     """
 
@@ -78,6 +79,7 @@ class SeatedJudge:
     features: Collection[str]
     cost: Callable[[Call], float | None]
     decides: bool = True
+    is_for: Callable[[Instance[Any]], bool] = lambda _: True
     takes_text: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,10 +87,12 @@ class SeatedJudge:
         object.__setattr__(self, "takes_text", takes)
 
     def requests(self, instance: Instance[Any], attempt: Attempt) -> list[Request]:
-        """What it asks about an attempt.
+        """What it asks about an attempt; nothing where it is not for the instance.
 
         Raises: ConfigError for what its backend does not take.
         """
+        if not self.is_for(instance):
+            return []
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         return [
             with_changes(request, model=self.model, origin=origin, decoding=self._taken(request))
@@ -97,6 +101,8 @@ class SeatedJudge:
 
     def parse(self, attempt: Attempt, instance: Instance[Any], replies: Sequence[Reply]) -> Scores:
         """What the replies about an attempt say. Raises: as the judge's ``parse``."""
+        if not self.is_for(instance):
+            return {}
         text = {"text": attempt.text or ""} if self.takes_text else {}
         return self.judge.parse(instance, replies, **text)
 
@@ -232,7 +238,7 @@ class Judging:
     def feedback(self, by_rules: str, passed: bool | None, judgements: Sequence[Judgement]) -> str:
         """What the user's next turn says, with what deciding judges found wrong.
 
-        by_rules: what the task says; it is left out where the answer passed its rules.
+        by_rules: what the task says; it is left out where no rule found anything wrong.
         passed: by the rules.
         """
         deciding = {judge.name for judge in self._judges if judge.decides}
@@ -245,7 +251,7 @@ class Judging:
         ]
         if not wrong:
             return by_rules
-        return "\n".join(wrong if passed else [by_rules, *wrong])
+        return "\n".join([by_rules, *wrong] if passed is False else wrong)
 
     async def catch_up(self, task: Task[Any], workers: int) -> None:
         """Judge what `late` counts.

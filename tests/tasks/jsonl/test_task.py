@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.datasets.folder import DataFolder
@@ -318,6 +318,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)  # what is imported first takes its time
 @given(OPTIONS)
 def test_options_that_are_written_down_make_the_same_task(options: dict[str, Any]) -> None:
     written = kind("tasks").options("jsonl", options).model_dump(mode="json")
