@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.metrics import Metrics
+from harness.analysis.self_preference import unequal
 from harness.config.run_file import MAY_CHANGE, RunFile, flatten
 from harness.errors import RunConflict
 
@@ -155,6 +156,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         )
     if scored:
         yield f"They were made or scored with another {', '.join(sorted(scored))}."
+    yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 
 def confounding(baseline: str, run: str) -> str:

@@ -115,6 +115,18 @@ class Group(Rate, frozen=True, kw_only=True):
     rounds: Rounds
 
 
+class JudgeFacts(Struct, frozen=True, kw_only=True):
+    """A judge of the run.
+
+    model: the name of the model that it asks; empty where that has none.
+    family: what this model and the run's have in common (`harness.analysis.model_family`), so
+        that the judge may prefer its own kind; null where nothing is known in common.
+    """
+
+    model: str = ""
+    family: str | None = None
+
+
 class Metrics(Struct, frozen=True, kw_only=True):
     """`metrics.json`.
 
@@ -148,6 +160,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     known_cost_usd: cost of the calls whose cost is known.
     paid_usd: the part of it that this run has paid; the rest was there already.
     n_calls_without_cost: calls whose cost is not known.
+    judges: by their names, those that were asked later too.
     """
 
     schema_version: int = METRICS_VERSION
@@ -184,6 +197,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     known_cost_usd: float
     paid_usd: float = 0.0
     n_calls_without_cost: int
+    judges: dict[str, JudgeFacts] = {}
 
 
 def to_json(metrics: Metrics) -> bytes:

@@ -13,7 +13,7 @@ group is the same function applied to the group's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
-from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
+from harness.analysis.metrics import Group, JudgeFacts, Mean, Metrics, Rate, Rounds
+from harness.analysis.model_family import common_family
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.records import OUTCOMES, Outcome
 from harness.store.columns import AttemptTable, CallTotals, Ints
@@ -40,6 +41,7 @@ def summarise(
     n_owed: int | None = None,
     measure: str | None = None,
     grouped: bool = True,
+    judges: Mapping[str, str] | None = None,
 ) -> Metrics:
     """All figures of a run.
 
@@ -47,6 +49,7 @@ def summarise(
     simulated: the answers are made up, and every table must say so.
     complete, n_planned, n_owed, measure: see `Metrics`.
     grouped: also of each label's groups, of which there may be thousands.
+    judges: of the run, each with the name of its model.
     """
     last = attempts.last_rounds()
     drawn = _drawn(last)
@@ -85,6 +88,10 @@ def summarise(
         known_cost_usd=calls.known_cost_usd,
         paid_usd=calls.paid_usd,
         n_calls_without_cost=calls.n_without_cost,
+        judges={
+            name: JudgeFacts(model=asked, family=common_family(asked, model or ""))
+            for name, asked in (judges or {}).items()
+        },
     )
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.metrics import Mean, Metrics
+from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
 from harness.report.cells import (
     SIMULATED,
@@ -43,6 +44,8 @@ def run_tables(metrics: Metrics) -> RenderableType:
     parts: list[RenderableType] = [heading(metrics), _headline(metrics)]
     if telling := _telling(metrics):
         parts.append(_scores_table(metrics, telling))
+    if own := notes(metrics):
+        parts.append(Text("\n".join(f"{MARK} {inert(note).plain}" for note in own), style="yellow"))
     parts += [GroupTable(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(_pass_at_k_table(metrics))
@@ -111,7 +114,8 @@ def _scores_table(metrics: Metrics, scores: Mapping[str, Mean]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, mean in scores.items():
         error = with_error(mean.mean, mean.stderr, 4)
-        table.add_row(inert(name), f"{mean.n:,}", error, interval_text(mean, 4))
+        shown = Text.assemble(inert(name), f" {MARK}" if marked(metrics, name) else "")
+        table.add_row(shown, f"{mean.n:,}", error, interval_text(mean, 4))
     return table
 
 
