@@ -21,11 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
-from harness.analysis.metrics import Group, JudgeFacts, Mean, Metrics, Rate, Rounds
+from harness.analysis.metrics import (
+    CallFigures,
+    Group,
+    JudgeFacts,
+    Mean,
+    Metrics,
+    Rate,
+    Rounds,
+)
 from harness.analysis.model_family import common_family
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.records import OUTCOMES, Outcome
-from harness.store.columns import AttemptTable, CallTotals, Ints
+from harness.store.columns import NO_CALLS, AttemptTable, CallTotals, Ints
 
 
 def summarise(
@@ -54,7 +62,8 @@ def summarise(
     last = attempts.last_rounds()
     drawn = _drawn(last)
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
-    cost_usd = None if calls.n_without_cost else calls.known_cost_usd
+    own = _call_figures(calls)
+    cost_usd = own["cost_usd"]
     # Of the run, and not of a group: the intervals of a table shall be of one kind.
     fractions = {name for name in last.scores if _are_fractions(last, name)}
     return Metrics(
@@ -80,19 +89,31 @@ def summarise(
         **_pass_k(drawn),
         n_solved=n_solved,
         rounds=_rounds(attempts),
-        n_calls=calls.n,
-        usage=calls.usage,
-        n_calls_without_usage=calls.n_without_usage,
-        cost_usd=cost_usd,
+        **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
-        known_cost_usd=calls.known_cost_usd,
-        paid_usd=calls.paid_usd,
-        n_calls_without_cost=calls.n_without_cost,
+        model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
         judges={
-            name: JudgeFacts(model=asked, family=common_family(asked, model or ""))
+            name: JudgeFacts(
+                model=asked,
+                family=common_family(asked, model or ""),
+                **_call_figures(calls.judges.get(name, NO_CALLS)),
+            )
             for name, asked in (judges or {}).items()
         },
     )
+
+
+def _call_figures(calls: CallTotals) -> dict[str, Any]:
+    """The fields of `CallFigures`."""
+    return {
+        "n_calls": calls.n,
+        "usage": calls.usage,
+        "n_calls_without_usage": calls.n_without_usage,
+        "cost_usd": None if calls.n_without_cost else calls.known_cost_usd,
+        "known_cost_usd": calls.known_cost_usd,
+        "paid_usd": calls.paid_usd,
+        "n_calls_without_cost": calls.n_without_cost,
+    }
 
 
 def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:
