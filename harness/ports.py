@@ -3,7 +3,8 @@
 Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
 with ``plugin = TheClass``; the constructor's parameters are the options that a
 run file may set, its keyword-only ones are handed over by the harness where
-they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
+they are asked for: ``data`` (the data folder) and ``judges`` (those of the run by their
+names, each with whether it decides on criteria) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
 ``on_allowances`` (to be told what the headers say of rate limits) to backends;
 ``task``, ``model`` (the judging one's name), its backend's ``features`` and ``answers`` (those of
@@ -331,6 +332,18 @@ class Judged(Protocol[D]):
         ...
 
 
+class Calling(Protocol[D]):
+    """A task whose instances say which judges of the run they are put before."""
+
+    def calls(self, instance: Instance[D], judge: str) -> bool:
+        """Whether an instance's answers are put before a judge, by its name in the run."""
+        ...
+
+    def seen_by(self, judge: str) -> Task[D]:
+        """The task as a judge is given it: its criteria are what this one decides on."""
+        ...
+
+
 class Judge(Protocol):
     """A model that scores a text, through the same call stack as any model."""
 
@@ -377,6 +390,15 @@ class Advising(Protocol):
     @property
     def verdicts(self) -> bool:
         """False: its scores stand beside the verdict, whatever they say."""
+        ...
+
+
+class ByCriteria(Protocol):
+    """A judge that decides on what a task's `criteria` say. The class's, as of `Claiming`."""
+
+    @property
+    def by_criteria(self) -> bool:
+        """True: it can decide on nothing without."""
         ...
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.metrics import Metrics
-from harness.config.run_file import MAY_CHANGE, RunFile, flatten
+from harness.analysis.self_preference import unequal
+from harness.config.identity import NAMED, by_name, may_change
+from harness.config.run_file import RunFile, flatten
 from harness.errors import RunConflict
 
 PART = "_sha256/"
@@ -66,10 +68,14 @@ class Variant:
 
 
 def settings(run: RunFile) -> dict[str, Any]:
-    """The settings that a run's figures may depend on, by dotted keys of two parts."""
+    """The settings that a run's figures may depend on, by dotted keys of two parts.
+
+    A judge is one of them, ``judges.NAME``.
+    """
     told: dict[str, Any] = {}
-    for key, value in flatten(run.model_dump(mode="json")).items():
-        if not any(key == free or key.startswith(f"{free}.") for free in (*MAY_CHANGE, *RECORDING)):
+    for key, value in flatten(by_name(run)).items():
+        recording = any(key == free or key.startswith(f"{free}.") for free in RECORDING)
+        if not recording and not may_change(key) and key not in NAMED:
             short = ".".join(key.split(".")[:2])
             if short == key:
                 told[key] = value
@@ -155,6 +161,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         )
     if scored:
         yield f"They were made or scored with another {', '.join(sorted(scored))}."
+    yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 
 def confounding(baseline: str, run: str) -> str:
@@ -195,6 +202,15 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> str:
-    values = dict.fromkeys(f"{variant.settings.get(key)}" for variant in variants)
+    values = dict.fromkeys(_told(key, variant.settings.get(key)) for variant in variants)
     shown = [value if len(value) <= 30 else f"{value[:29]}…" for value in values]
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
+
+
+def _told(key: str, value: Any) -> str:
+    """A value as a sentence has it: of a judge its plug-in and its model."""
+    if key.startswith("judges.") and isinstance(value, dict):
+        flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
+        model = flat.get("model.name") or flat.get("model.backend")
+        return f"{flat.get('name')} by {model}"
+    return f"{value}"

@@ -115,6 +115,30 @@ class Group(Rate, frozen=True, kw_only=True):
     rounds: Rounds
 
 
+class CallFigures(Struct, frozen=True, kw_only=True):
+    """What some of a run's calls took; as in `Metrics`."""
+
+    n_calls: int = 0
+    usage: Usage | None = None
+    n_calls_without_usage: int = 0
+    cost_usd: float | None = None
+    known_cost_usd: float = 0.0
+    paid_usd: float = 0.0
+    n_calls_without_cost: int = 0
+
+
+class JudgeFacts(CallFigures, frozen=True, kw_only=True):
+    """A judge of the run, and what its calls took.
+
+    model: the name of the model that it asks; empty where that has none.
+    family: what this model and the run's have in common (`harness.analysis.model_family`), so
+        that the judge may prefer its own kind; null where nothing is known in common.
+    """
+
+    model: str = ""
+    family: str | None = None
+
+
 class Metrics(Struct, frozen=True, kw_only=True):
     """`metrics.json`.
 
@@ -148,6 +172,10 @@ class Metrics(Struct, frozen=True, kw_only=True):
     known_cost_usd: cost of the calls whose cost is known.
     paid_usd: the part of it that this run has paid; the rest was there already.
     n_calls_without_cost: calls whose cost is not known.
+    model_calls: of all these calls, those of the run's own model (and of the one that polishes);
+        null without judges, where all are.
+    judges: by their names, those that were asked later too, each with its calls. A call that
+        two of them share is with both, and in the run's figures once.
     """
 
     schema_version: int = METRICS_VERSION
@@ -184,6 +212,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     known_cost_usd: float
     paid_usd: float = 0.0
     n_calls_without_cost: int
+    model_calls: CallFigures | None = None
+    judges: dict[str, JudgeFacts] = {}
 
 
 def to_json(metrics: Metrics) -> bytes:

@@ -13,7 +13,7 @@ group is the same function applied to the group's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,10 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
-from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
+from harness.analysis.metrics import (
+    CallFigures,
+    Group,
+    JudgeFacts,
+    Mean,
+    Metrics,
+    Rate,
+    Rounds,
+)
+from harness.analysis.model_family import common_family
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.records import OUTCOMES, Outcome
-from harness.store.columns import AttemptTable, CallTotals, Ints
+from harness.store.columns import NO_CALLS, AttemptTable, CallTotals, Ints
 
 
 def summarise(
@@ -40,6 +49,7 @@ def summarise(
     n_owed: int | None = None,
     measure: str | None = None,
     grouped: bool = True,
+    judges: Mapping[str, str] | None = None,
 ) -> Metrics:
     """All figures of a run.
 
@@ -47,11 +57,13 @@ def summarise(
     simulated: the answers are made up, and every table must say so.
     complete, n_planned, n_owed, measure: see `Metrics`.
     grouped: also of each label's groups, of which there may be thousands.
+    judges: of the run, each with the name of its model.
     """
     last = attempts.last_rounds()
     drawn = _drawn(last)
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
-    cost_usd = None if calls.n_without_cost else calls.known_cost_usd
+    own = _call_figures(calls)
+    cost_usd = own["cost_usd"]
     # Of the run, and not of a group: the intervals of a table shall be of one kind.
     fractions = {name for name in last.scores if _are_fractions(last, name)}
     return Metrics(
@@ -77,15 +89,31 @@ def summarise(
         **_pass_k(drawn),
         n_solved=n_solved,
         rounds=_rounds(attempts),
-        n_calls=calls.n,
-        usage=calls.usage,
-        n_calls_without_usage=calls.n_without_usage,
-        cost_usd=cost_usd,
+        **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
-        known_cost_usd=calls.known_cost_usd,
-        paid_usd=calls.paid_usd,
-        n_calls_without_cost=calls.n_without_cost,
+        model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
+        judges={
+            name: JudgeFacts(
+                model=asked,
+                family=common_family(asked, model or ""),
+                **_call_figures(calls.judges.get(name, NO_CALLS)),
+            )
+            for name, asked in (judges or {}).items()
+        },
     )
+
+
+def _call_figures(calls: CallTotals) -> dict[str, Any]:
+    """The fields of `CallFigures`."""
+    return {
+        "n_calls": calls.n,
+        "usage": calls.usage,
+        "n_calls_without_usage": calls.n_without_usage,
+        "cost_usd": None if calls.n_without_cost else calls.known_cost_usd,
+        "known_cost_usd": calls.known_cost_usd,
+        "paid_usd": calls.paid_usd,
+        "n_calls_without_cost": calls.n_without_cost,
+    }
 
 
 def _outcomes(attempts: AttemptTable) -> dict[Outcome, int]:

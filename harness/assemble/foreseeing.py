@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from harness.assemble.job import Job, plan_of, replies_path
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.key import call_key
-from harness.records import Request
+from harness.records import Instance, Request
 from harness.schedule.outlook import Outlook, foresee
 from harness.store.ledger import Ledger
 
@@ -29,14 +30,27 @@ def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
     price = job.model.price.cost if job.model.price else None
     with ExitStack() as stack:
         has = _cached(job, before, stack)
-        found = foresee(plan_of(job), ledger, key, has, price, len(job.judges))
+        found = foresee(plan_of(job), ledger, key, has, price, _judges_of(job))
     if not job.judges or not len(ledger):
         return found
+    from harness.assemble.judges import calling
     from harness.schedule.owed_judgements import OwedJudgements
     from harness.store.judgements import FAILED
 
-    late = OwedJudgements(job.folder.attempts, [judge.name for judge in job.judges], FAILED)
-    return replace(found, judge_calls=found.judge_calls + len(late) * len(job.judges))
+    is_for = {judge.name: calling(job.task, judge.name) for judge in job.judges}
+    late = OwedJudgements(job.folder.attempts, list(is_for), FAILED).work(job.task)
+    owed = sum(is_for[judge](one.instance) for one in late for judge in one.judges)
+    return replace(found, judge_calls=found.judge_calls + owed)
+
+
+def _judges_of(job: Job) -> Callable[[Instance[Any]], int]:
+    """How many of a job's judges an instance is put before."""
+    if not job.judges:
+        return lambda _: 0
+    from harness.assemble.judges import calling
+
+    are_for = [calling(job.task, judge.name) for judge in job.judges]
+    return lambda instance: sum(is_for(instance) for is_for in are_for)
 
 
 def _cached(job: Job, before: Collection[str], stack: ExitStack) -> Callable[[str], bool]:

@@ -16,6 +16,7 @@ from harness.config.run_file import JudgeSection
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Judge, Task
+from harness.records import Instance
 from harness.schedule.judging import Judging, judged_outcomes
 from harness.schedule.seats import SeatedJudge, SeatedPanel
 from harness.schedule.tally import Tally
@@ -86,7 +87,7 @@ def build_judge(
         judge: Judge = kind("judges").build(
             section.name,
             section.options,
-            task=task,
+            task=task.seen_by(section.as_) if hasattr(task, "seen_by") else task,
             model=section.model.name,
             features=found.backend.features,
             answers=lambda name: answers_of(runs, name, task, made_up=simulated),
@@ -159,6 +160,12 @@ def register_judges(
         write_register(folder.path, register)
 
 
+def calling(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
+    """Which instances a judge of a run is for, by the task."""
+    calls: Callable[[Instance[Any], str], bool] | None = getattr(task, "calls", None)
+    return (lambda _: True) if calls is None else (lambda instance: calls(instance, judge))
+
+
 def judging(
     folder: RunFolder,
     task: Task[Any],
@@ -183,6 +190,7 @@ def judging(
             judge.model.backend.features,
             judge.model.cost,
             judge.decides and judge.name not in members,
+            calling(task, judge.name),
         )
         for judge in judges
     ]

@@ -6,7 +6,7 @@ the run was made with; what has passed stays what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -109,9 +109,9 @@ def prepare_judge(
 
     Raises: a `harness.errors.UserError`.
     """
-    task = _task_of(folder, settings)
-    run = folder.read_config()
     section = resolved_judge(section)
+    task = _task_of(folder, settings, [section])
+    run = folder.read_config()
     before = read_register(folder.path).judges.get(section.as_)
     if before is not None:
         _refuse_other_judge(folder, section, before)
@@ -178,13 +178,15 @@ def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
     return [panel_section(one) for one in sections if judge in one.get("of", ())]
 
 
-def _task_of(folder: RunFolder, settings: Settings) -> Task[Any]:
+def _task_of(
+    folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
+) -> Task[Any]:
     """The task of a run whose answers are to be judged, with the data that it was made with."""
     if not folder.begun():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
-    task = build_task(folder.read_config(), settings)
+    task = build_task(folder.read_config(), settings, later=later)
     if key := other_data(folder, task):
         raise RunConflict(
             f"The run {folder.name!r} was made with another {key}.",

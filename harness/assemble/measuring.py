@@ -6,7 +6,7 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.summary import summarise
 from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
 from harness.store.reader import read_attempts, read_columns
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import JUDGES, RunFolder
 
 
 def measure(folder: RunFolder) -> Metrics:
@@ -44,4 +44,14 @@ def summary_of(
         n_owed=folder.owed(),
         measure=manifest.get("measure"),
         grouped=grouped,
+        judges=_judges(folder),
     )
+
+
+def _judges(folder: RunFolder) -> dict[str, str]:
+    """The run's judges, each with the name of its model."""
+    if not (folder.path / JUDGES).exists():
+        return {}
+    from harness.store.judgements import read_register  # a run without judges spares the import
+
+    return {name: judge.model for name, judge in read_register(folder.path).judges.items()}

@@ -40,17 +40,25 @@ S = TypeVar("S", bound=ModelSection)
 
 
 def build_task(
-    run: RunFile, settings: Settings, changes: Mapping[str, Any] | None = None
+    run: RunFile,
+    settings: Settings,
+    changes: Mapping[str, Any] | None = None,
+    later: Sequence[JudgeSection] = (),
 ) -> Task[Any]:
     """The task of a run file.
 
     changes: options that take the place of its own.
+    later: judges that the run has beside those of its file.
 
     Raises: ConfigError; DataMissing.
     """
     options = {**run.task.options, **(changes or {})}
+    judges = {
+        judge.as_: bool(getattr(kind("judges").load(judge.name), "by_criteria", False))
+        for judge in (*run.judges, *later)
+    }
     task: Task[Any] = kind("tasks").build(
-        run.task.name, options, data=DataFolder(settings.data_dir)
+        run.task.name, options, data=DataFolder(settings.data_dir), judges=judges
     )
     return task
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from harness.analysis.comparable import Variant, differing, refuse_incomparable, settings
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
+from harness.analysis.self_preference import notes
 from harness.assemble import measured
 from harness.cli.console import output
 from harness.config.settings import Settings
@@ -66,8 +67,20 @@ def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeVal
         runs=[variant.name for variant in variants],
         label=asked.by,
         marks=list(dict.fromkeys(mark for variant in variants for mark in variant.marks)),
-        notes=list(differing(variants[0], variants[1:])) if len(variants) > 1 else [],
+        notes=[
+            *(list(differing(variants[0], variants[1:])) if len(variants) > 1 else []),
+            *_self_preferences(variants, judges),
+        ],
     )
+
+
+def _self_preferences(variants: Sequence[Variant], judges: Sequence[str]) -> list[str]:
+    """Of each run, on the judges that are compared."""
+    return [
+        f"{variant.name}: {note}."
+        for variant in variants
+        for note in notes(variant.metrics, judges)
+    ]
 
 
 def _sides(

@@ -23,13 +23,13 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     A section that one of them lacks, or has as a number, is named once; judges
     and panels are told apart by their names in the run.
     """
-    old, new = (flatten(_tree(run)) for run in (before, now))
+    old, new = (flatten(by_name(run)) for run in (before, now))
     names = [
         {one.as_ for one in run.judges} | {one.as_ for one in run.panels} for run in (before, now)
     ]
     differing = []
     for key in sorted(old.keys() | new.keys()):
-        if old.get(key) == new.get(key) or _may_change(key):
+        if old.get(key) == new.get(key) or may_change(key):
             continue
         if key in GROWING and _grew(old.get(key), new.get(key)):
             continue
@@ -52,7 +52,8 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     ]
 
 
-def _may_change(key: str) -> bool:
+def may_change(key: str) -> bool:
+    """Whether a continued run may differ in a dotted key of `by_name`, or in any below it."""
     if key.startswith("judges."):
         return _below(key.split(".", 2)[-1], MAY_CHANGE_OF_JUDGE)
     return _below(key, MAY_CHANGE)
@@ -62,7 +63,7 @@ def _below(key: str, sections: Iterable[str]) -> bool:
     return any(key == section or key.startswith(f"{section}.") for section in sections)
 
 
-def _tree(run: RunFile) -> dict[str, Any]:
+def by_name(run: RunFile) -> dict[str, Any]:
     """The run file as mappings alone: its judges and panels by their names in the run."""
     tree = run.model_dump(mode="json")
     return {**tree, **{section: {one["as"]: one for one in tree[section]} for section in NAMED}}
@@ -70,7 +71,7 @@ def _tree(run: RunFile) -> dict[str, Any]:
 
 def value(run: RunFile, key: str) -> Any:
     """The value of a dotted key, None where the run file has no such key."""
-    tree = _tree(run)
+    tree = by_name(run)
     flat = flatten(tree)
     if key in flat:
         return flat[key]

@@ -17,7 +17,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.metrics import Mean, Metrics
+from harness.analysis.metrics import CallFigures, Mean, Metrics
+from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
 from harness.report.cells import (
     SIMULATED,
@@ -43,6 +44,8 @@ def run_tables(metrics: Metrics) -> RenderableType:
     parts: list[RenderableType] = [heading(metrics), _headline(metrics)]
     if telling := _telling(metrics):
         parts.append(_scores_table(metrics, telling))
+    if own := notes(metrics):
+        parts.append(Text("\n".join(f"{MARK} {inert(note).plain}" for note in own), style="yellow"))
     parts += [GroupTable(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(_pass_at_k_table(metrics))
@@ -111,7 +114,8 @@ def _scores_table(metrics: Metrics, scores: Mapping[str, Mean]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, mean in scores.items():
         error = with_error(mean.mean, mean.stderr, 4)
-        table.add_row(inert(name), f"{mean.n:,}", error, interval_text(mean, 4))
+        shown = Text.assemble(inert(name), f" {MARK}" if marked(metrics, name) else "")
+        table.add_row(shown, f"{mean.n:,}", error, interval_text(mean, 4))
     return table
 
 
@@ -224,13 +228,24 @@ def _cost(metrics: Metrics) -> Table:
         facts.add_row(
             "tokens out", f"{usage.output_tokens:,} ({usage.reasoning_tokens:,} reasoning){missing}"
         )
-    cost, unpriced = usd(metrics.cost_usd), metrics.n_calls_without_cost
-    if 0 < unpriced < metrics.n_calls:
-        cost += f" ({usd(metrics.known_cost_usd)} and {unpriced:,} calls of unknown cost)"
-    elif metrics.known_cost_usd > metrics.paid_usd:
-        cost += f" ({usd(metrics.paid_usd)} of it paid by this run, the rest before)"
-    facts.add_row("cost", cost)
+    facts.add_row("cost", _sum_of_money(metrics))
+    if metrics.model_calls is not None:
+        apart = {"  the model": metrics.model_calls}
+        apart |= {f"  judge {name}": judge for name, judge in metrics.judges.items()}
+        for name, part in apart.items():
+            calls = f"{part.n_calls:,} call{'s' if part.n_calls != 1 else ''}"
+            facts.add_row(inert(name), f"{calls}, {_sum_of_money(part)}")
     if metrics.cost_per_solved_usd:
         each = f"{usd(metrics.cost_per_solved_usd)}, {metrics.n_solved:,} of them"
         facts.add_row("per solved instance", each)
     return facts
+
+
+def _sum_of_money(calls: Metrics | CallFigures) -> str:
+    """What calls cost, and what is not known or was not paid of it."""
+    cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
+    if 0 < unpriced < calls.n_calls:
+        cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"
+    elif calls.known_cost_usd > calls.paid_usd:
+        cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest before)"
+    return cost

@@ -194,7 +194,7 @@ class Judging:
     def feedback(self, by_rules: str, passed: bool | None, judgements: Sequence[Judgement]) -> str:
         """What the user's next turn says, with what deciding judges found wrong.
 
-        by_rules: what the task says; it is left out where the answer passed its rules.
+        by_rules: what the task says; it is left out where no rule found anything wrong.
         passed: by the rules.
         """
         wrong = [
@@ -206,7 +206,7 @@ class Judging:
         ]
         if not wrong:
             return by_rules
-        return "\n".join(wrong if passed else [by_rules, *wrong])
+        return "\n".join([by_rules, *wrong] if passed is False else wrong)
 
     async def catch_up(self, task: Task[Any], workers: int) -> None:
         """Judge what `late` counts.

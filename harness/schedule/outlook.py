@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from harness.middleware.key import messages_hash
-from harness.records import Message, Reply, Request, Usage
+from harness.records import Instance, Message, Reply, Request, Usage
 from harness.schedule.assessment import assess
 from harness.schedule.plan import OwedSample, Plan
 from harness.store.ledger import Ledger
@@ -57,10 +58,11 @@ class Outlook:
         round of feedback is needed and nothing of it is shared or cached.
     input_tokens, output_tokens: of these calls, by rule of thumb.
     usd: their cost; None where the price is not known.
-    golds: gold answers there are; golds_failed: the instances whose gold answer fails.
+    golds: gold answers there are that rules can check; golds_failed: the instances whose gold
+        answer fails.
     first: the first conversation that would be sent.
-    judge_calls: judgements to come, at the most: one of each judge for each attempt. Most judges
-        make one call for each; they are not counted above.
+    judge_calls: judgements to come, at the most: one of each judge of an instance for each
+        attempt. Most judges make one call for each; they are not counted above.
     """
 
     instances: int
@@ -116,21 +118,21 @@ def foresee(
     key: Callable[[Request], str],
     has: Callable[[str], bool],
     price: Price | None = None,
-    judges: int = 0,
+    judges: Callable[[Instance[Any]], int] = lambda _: 0,
 ) -> Outlook:
     """Go through what is owed without doing it.
 
     key: names a request's call; has: whether a call is in the cache.
     price: what a call of so many tokens costs, None where that is not known.
-    judges: how many the run has.
+    judges: how many of the run's judge an instance.
     """
     samples, owed_samples = plan.count(ledger)
     calls: set[str] = set()
-    cached, first, with_shots, attempts = 0, None, False, 0
+    cached, first, with_shots, judge_calls = 0, None, False, 0
     total = _Sum(price, plan.run.decoding.max_tokens)
     for owed in plan.owed(ledger):
         messages = plan.opening(owed.instance).messages
-        attempts += plan.run.rounds.max - owed.round + 1
+        judge_calls += (plan.run.rounds.max - owed.round + 1) * judges(owed.instance)
         if first is None or (plan.shots and not with_shots):
             # One that some instances may lack is not what to show of a few-shot run.
             with_shots = messages != plan.task.messages(owed.instance, ())
@@ -161,7 +163,7 @@ def foresee(
         golds=golds,
         golds_failed=golds_failed,
         first=first,
-        judge_calls=attempts * judges,
+        judge_calls=judge_calls,
     )
 
 
@@ -184,7 +186,10 @@ def _check_golds(plan: Plan) -> tuple[int, list[str]]:
         gold = plan.task.gold(instance)
         if gold is None:
             continue
+        found = assess(plan.task, instance, Reply(gold, "stop"))
+        if found.passed is None and not found.scores:  # no rule is there: judges alone decide
+            continue
         golds += 1
-        if not assess(plan.task, instance, Reply(gold, "stop")).passed:
+        if not found.passed:
             failed.append(instance.id)
     return golds, failed

@@ -40,6 +40,7 @@ class SeatedJudge:
     calls: its model's call stack; model: the model's name; features: its backend's.
     cost: what a call has cost, None where that is not known.
     decides: its scores have a say in what passed.
+    is_for: which instances it is put to; of the others it says nothing, which is written down.
     takes_text: its ``parse`` has a parameter ``text``, for the judged one.
     """
 
@@ -50,6 +51,7 @@ class SeatedJudge:
     features: Collection[str]
     cost: Callable[[Call], float | None]
     decides: bool = True
+    is_for: Callable[[Instance[Any]], bool] = lambda _: True
     takes_text: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,12 +59,14 @@ class SeatedJudge:
         object.__setattr__(self, "takes_text", takes)
 
     def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
-        """What it asks about an attempt.
+        """What it asks about an attempt; nothing where it is not for the instance.
 
         redraw: how often it was answered before: each time the calls are other ones.
 
         Raises: ConfigError for what its backend does not take.
         """
+        if not self.is_for(instance):
+            return []
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         return [
             with_changes(
@@ -77,6 +81,8 @@ class SeatedJudge:
 
     def parse(self, attempt: Attempt, instance: Instance[Any], replies: Sequence[Reply]) -> Scores:
         """What the replies about an attempt say. Raises: as the judge's ``parse``."""
+        if not self.is_for(instance):
+            return {}
         text = {"text": attempt.text or ""} if self.takes_text else {}
         return self.judge.parse(instance, replies, **text)
 

@@ -6,7 +6,7 @@ Texts, requests, feedback and the reasons of scores are not here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -163,6 +163,9 @@ class CallTotals:
     known_cost_usd: of the calls whose cost is known.
     paid_usd: the part of it that this run has paid; the rest was there already.
     n_without_cost: calls whose cost is not known.
+    model: those of the run's own model (and of the one that polishes); None of a run without
+        judges, whose calls all are.
+    judges: those of each judge by its name. A call that two of them share is with both.
     """
 
     n: int
@@ -171,6 +174,8 @@ class CallTotals:
     known_cost_usd: float
     paid_usd: float
     n_without_cost: int
+    model: CallTotals | None = None
+    judges: Mapping[str, CallTotals] = field(default_factory=dict)
 
 
 NO_CALLS = CallTotals(

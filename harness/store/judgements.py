@@ -141,6 +141,13 @@ class RegisteredJudge(Struct, frozen=True):
     simulated: bool = False
     fingerprint: Mapping[str, str] = {}
 
+    @property
+    def model(self) -> str:
+        """The name of the model that it asks; empty where that has none."""
+        model = self.section.get("model")
+        name = model.get("name") if isinstance(model, Mapping) else None
+        return name if isinstance(name, str) else ""
+
 
 class Register(Struct, frozen=True):
     """``judges.json``: the judges of a run by their names.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -135,18 +136,24 @@ def read_calls(path: Path) -> CallTotals:
                     calls.add(call.call_id, call.usage, call.cost_usd, paid=not call.cached)
         except _UNUSABLE as error:
             raise _invalid(path, number, error) from None
-    for name, judged in _judge_calls(path):
-        calls.add(name, judged.usage, judged.cost_usd, paid=not judged.cached)
-    return calls.totals()
+    if not _judged(path):
+        return calls.totals()
+    model, judges = calls.totals(), dict[str, Calls]()
+    for judge, name, judged in _judge_calls(path):
+        for gathered in (calls, judges.setdefault(judge, Calls())):
+            gathered.add(name, judged.usage, judged.cost_usd, paid=not judged.cached)
+    each = {judge: own.totals() for judge, own in judges.items()}
+    return replace(calls.totals(), model=model, judges=each)
 
 
-def _judge_calls(path: Path) -> Iterator[tuple[str, JudgeCall]]:
-    """The calls of the run's judges by their ids."""
+def _judge_calls(path: Path) -> Iterator[tuple[str, str, JudgeCall]]:
+    """The calls of the run's judges: the judge's name, the call's id, and the call."""
     if _judged(path):
         from harness.store.judged import read_judge_calls
 
         for judgement in read_judge_calls(path.parent):
-            yield from judgement.each_call()
+            for name, call in judgement.each_call():
+                yield judgement.judge, name, call
 
 
 _UNUSABLE = (
@@ -173,7 +180,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
                 paid[bytes.fromhex(call.call_id)] = call.cost_usd
             except ValueError as error:
                 raise _invalid(path, number, error) from None
-    for name, judged in _judge_calls(path):
+    for _, name, judged in _judge_calls(path):
         if not judged.cached and judged.cost_usd is not None:
             paid[bytes.fromhex(name)] = judged.cost_usd
     return paid

@@ -51,6 +51,30 @@ def test_groups_of_another_label_are_no_pairs_where_the_parts_differ() -> None:
     assert refused.value.remedy == "Use --over task."
 
 
+def test_a_judge_that_differs_is_told_by_its_name() -> None:
+    model = {"backend": "openai", "name": "gpt-4o"}
+    judge = {"name": "yes_no", "as": "first", "model": model}
+    arms = {
+        "base": [judge],
+        "other model": [judge | {"model": model | {"name": "llama"}}],
+        "other option": [judge | {"votes": 3}],
+        "other price": [judge | {"model": model | {"price": {"input": 1, "output": 1}}}],
+        "none": [],
+    }
+    base, *others = (
+        variant(name, {}, settings=settings(run_file(judges=judges)))
+        for name, judges in arms.items()
+    )
+    told = {one.name: list(differing(base, [one])) for one in others}
+    more = "They differ in more than the task's options: judges.first"
+    assert told == {
+        "other model": [f"{more} (yes_no by gpt-4o, yes_no by llama)."],
+        "other option": [f"{more} (yes_no by gpt-4o)."],
+        "other price": [],
+        "none": [f"{more} (yes_no by gpt-4o, None)."],
+    }
+
+
 def test_what_differs_is_told() -> None:
     base = variant("base", {}, settings={"task.encoding": "a", "decoding.temperature": 0.0})
     other = variant(

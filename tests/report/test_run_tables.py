@@ -8,7 +8,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
+from harness.analysis.metrics import (
+    CallFigures,
+    Group,
+    JudgeFacts,
+    Mean,
+    Metrics,
+    Rate,
+    Rounds,
+)
 from harness.records import OUTCOMES, Usage
 from harness.report.cells import inert
 from harness.report.group_table import MOST_GROUPS
@@ -157,6 +165,25 @@ def test_partly_unknown_cost() -> None:
     assert row(lines, "cost") == "cost unknown ($0.0125 and 4 calls of unknown cost)"
     told = "tokens in 123,456 (0 cached by provider), 4 calls not counted"
     assert row(lines, "tokens in") == told
+
+
+def test_what_the_model_and_each_judge_cost_is_told_apart() -> None:
+    judged = metrics(
+        model_calls=CallFigures(n_calls=1, cost_usd=2.5, known_cost_usd=2.5, paid_usd=2.5),
+        judges={
+            "j": JudgeFacts(n_calls=2000, cost_usd=0.25, known_cost_usd=0.25, paid_usd=0.125),
+            "k": JudgeFacts(n_calls=2, known_cost_usd=0.5, n_calls_without_cost=1),
+        },
+    )
+    lines = rendered(run_tables(judged), width=120)
+    assert row(lines, "cost") == "cost $12.35"
+    assert row(lines, "  the model") == "the model 1 call, $2.50"
+    assert row(lines, "  judge j") == (
+        "judge j 2,000 calls, $0.2500 ($0.1250 of it paid by this run, the rest before)"
+    )
+    unknown = "judge k 2 calls, unknown ($0.5000 and 1 calls of unknown cost)"
+    assert row(lines, "  judge k") == unknown
+    assert not any("the model" in line for line in rendered(run_tables(metrics())))
 
 
 def test_rounds() -> None:

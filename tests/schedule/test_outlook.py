@@ -16,7 +16,7 @@ def test_each_judge_judges_each_attempt_to_come_at_most(tmp_path: Path) -> None:
             Ledger(tmp_path / "none"),
             lambda request: messages_hash(request.messages),
             lambda _: False,
-            judges=judges,
+            judges=lambda _: judges,
         ).judge_calls
 
     assert [judge_calls(judges) for judges in (0, 1, 2)] == [0, 24, 48]

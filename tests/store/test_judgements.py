@@ -249,6 +249,25 @@ def test_the_calls_of_judges_cost_the_run_each_once(tmp_path: Path) -> None:
     assert read_payments(path) == {b"\xab": 0.5, b"\xcd": 0.75, b"\xef": 1.0}
 
 
+def test_calls_are_told_apart_by_who_has_made_them(tmp_path: Path) -> None:
+    made = [attempt("a", call_id="ef", cost_usd=1.0), attempt("b", call_id="00", cost_usd=None)]
+    said = [
+        judgement("a", call_ids=("ab",), cost_usd=0.5),
+        judgement("b", call_ids=("ab",), cost_usd=0.5, cached=True, judge="k"),
+        judgement("a", call_ids=("cd",), usage=Usage(10, 5), judge="k"),
+    ]
+    calls = read_calls(judged(tmp_path, made, *said, deciding={"j": False, "k": True}))
+    assert (calls.n, calls.known_cost_usd, calls.n_without_cost) == (4, 1.5, 2)
+    assert calls.model is not None
+    assert (calls.model.n, calls.model.known_cost_usd, calls.model.n_without_cost) == (2, 1.0, 1)
+    j, k = calls.judges["j"], calls.judges["k"]
+    assert (j.n, j.known_cost_usd, j.paid_usd, j.n_without_cost) == (1, 0.5, 0.5, 0)
+    assert (k.n, k.known_cost_usd, k.paid_usd, k.n_without_cost) == (2, 0.5, 0.0, 1)
+    (tmp_path / "judges.json").unlink()
+    alone = read_calls(tmp_path / "attempts.jsonl")
+    assert (alone.model, alone.judges, alone.n) == (None, {}, 2)
+
+
 def test_an_instance_is_shown_with_its_judgements(tmp_path: Path) -> None:
     said = judgement(replies=("Yes.",))
     path = judged(tmp_path, [attempt(scores={"rule": PASS})], said, deciding={"j": True})

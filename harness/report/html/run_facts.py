@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from harness.analysis.metrics import Metrics
+from harness.analysis.self_preference import notes
 from harness.config.run_file import flatten
 from harness.records import OUTCOMES
 from harness.report.cells import UNKNOWN, figure, interval_text, measure_of, usd, with_error
@@ -71,6 +72,11 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
     return table(
         "Settings that differ", ("setting", *(run.name for run in runs)), rows, 1 + len(runs)
     )
+
+
+def self_preferences(runs: Sequence[ReportedRun]) -> list[tuple[str, str]]:
+    """Of each run, on its judges that are of the model's own family."""
+    return [(run.name, note) for run in runs for note in notes(run.metrics)]
 
 
 def settings(runs: Sequence[ReportedRun]) -> Table:

@@ -51,6 +51,8 @@ class YesNo:
     features: of the judging model's backend; None where nobody knows them.
     """
 
+    by_criteria = True
+
     def __init__(
         self,
         prompt: str = "yes_no",

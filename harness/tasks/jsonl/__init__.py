@@ -8,8 +8,9 @@ r"""A benchmark of one's own, from a file of rows: no Python.
       checks: [{exact_match: {ignore_case: true}}]
 
 A row is asked by the template ``prompt``, or by its own ``prompt`` or ``messages``; it may have
-``id``, ``target`` or ``targets``, ``groups``, ``cluster``, ``checks`` and any other field. Each
-check is a score, and an answer passes where all do. docs/jsonl.md has all of it.
+``id``, ``target`` or ``targets``, ``groups``, ``cluster``, ``checks``, ``criteria`` and any other
+field. Each check is a score, by a rule or by a judge of the run, and an answer passes where all
+do. docs/jsonl.md has all of it.
 
 >>> task = JsonlTask(data=folder)  # doctest: +SKIP
 >>> [instance.id for instance in task.instances()][:1]  # doctest: +SKIP
@@ -18,6 +19,7 @@ check is a score, and an answer passes where all do. docs/jsonl.md has all of it
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,13 +32,14 @@ from typing import Any, Literal
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.prompts.template import Template
-from harness.records import Instance, Message, Score, verdict
+from harness.records import Criterion, Instance, Message, Score, verdict
 from harness.scoring.parsers.extraction import extraction
 from harness.scoring.parsers.pattern import PatternTooSlow
 from harness.scoring.parsers.prompt_check import Shown, faults, garbled
 from harness.tasks.jsonl.checks import Checks
 from harness.tasks.jsonl.items import Item, Reader
 from harness.tasks.jsonl.presets import PRESETS
+from harness.tasks.jsonl.rows import rows
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
@@ -52,12 +55,14 @@ class JsonlTask:
     system: a template of the system message.
     extract: where the answer is in a text: {regex: ...}, {number: last} or {json: key}; null for
         all of it.
-    checks: checkers by name, with options.
+    checks: checkers and judges by name, with options.
     gold: a template of a right answer, for shots and simulated runs (target is the first of
         several there); null for one that is made from target, where that passes.
     groups: fields of the rows that results are broken down by.
     preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that form.
     on_truncated: whether answers that are cut off fail or are graded (fail, grade).
+
+    judges: of the run, each with whether it decides on criteria; None where nobody knows.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class JsonlTask:
         on_truncated: Literal["fail", "grade"] = "fail",
         *,
         data: DataFolder,
+        judges: Mapping[str, bool] | None = None,
     ) -> None:
         self.on_truncated: Literal["fail", "grade"] = on_truncated
         known = PRESETS[preset] if preset else None
@@ -82,7 +88,8 @@ class JsonlTask:
             checks = checks or list(known.checks)
             gold = gold or known.gold
         self.path = BUILTIN if path == "builtin" else data.file(path)
-        self._checks = Checks(checks or [], data)
+        self._judge: str | None = None
+        self._checks = Checks(checks or [], data, judges, lambda: (r for _, r in rows(self.path)))
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
         self._reader = Reader(
@@ -128,13 +135,14 @@ class JsonlTask:
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
         """A score for each check.
 
-        Where reading the answer takes too long, no score can be made: none passes or fails.
+        Where reading the answer takes too long, no score can be made: none passes or fails. A
+        row that only judges check has no score here, and nothing is extracted for it.
 
         Raises: Unparseable where the answer, or a check's part of it, cannot be read.
         """
-        checks = instance.data.checks
+        checks = instance.data.checks.rules
         answer = text
-        if self._extraction is not None:
+        if self._extraction is not None and checks:
             try:
                 answer = self._extraction.read(text)
             except PatternTooSlow as error:
@@ -145,6 +153,15 @@ class JsonlTask:
             )
             for bound in checks
         }
+
+    def score_parsed(self, instance: Instance[Item], answer: str) -> Mapping[str, Score]:
+        """A score for each check of the answer, without a verdict; those of the text have none."""
+        scores = {
+            bound.name: self._checks.checker(bound).check(answer, instance)
+            for bound in instance.data.checks.rules
+            if bound.of == "answer"
+        }
+        return {name: Score(s.value, None, s.reason, s.details) for name, s in scores.items()}
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
         """The reasons of the checks that failed; those of matches tell no target."""
@@ -184,6 +201,31 @@ class JsonlTask:
                     yield written
             if isinstance(value, list):  # one of several is not all of them
                 yield " ".join(map(str, value))
+
+    def asked(self, instance: Instance[Item]) -> str:
+        """The row's conversation, as a judge is told it."""
+        turns = instance.data.messages
+        if len(turns) == 1:
+            return turns[0].content
+        return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
+
+    def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
+        """What a row asks of judges, or of the one that sees the task so.
+
+        Raises: DataInvalid where the row's field ``criteria`` holds none.
+        """
+        row, checks = instance.data.row, instance.data.checks.judges
+        return [Criterion(text) for text in self._checks.judges.criteria(row, checks, self._judge)]
+
+    def calls(self, instance: Instance[Item], judge: str) -> bool:
+        """Whether a judge judges a row's answers: one that its checks name, or that none do."""
+        return self._checks.judges.calls(instance.data.checks.judges, judge)
+
+    def seen_by(self, judge: str) -> JsonlTask:
+        """The task with the criteria of one judge."""
+        view = copy.copy(self)
+        view._judge = judge
+        return view
 
     def prompt_faults(self) -> list[str]:
         """What prompts lack of the structure that is extracted, and golds that are not read."""

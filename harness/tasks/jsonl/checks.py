@@ -7,12 +7,13 @@ r"""``checks:`` checkers by name, with options from the run file, from the row, 
       - word_count: {at_most: 50}
         as: short                                         # the score's name
         of: text                                          # the whole answer, not what was extracted
+      - judge: polite                                     # a judge of the run (`judge_checks`)
 
 A row may hold ``checks`` of its own: a list in the same form takes the place of these; a mapping
 of a check's name changes its options, or drops it: ``{"short": {"at_most": 9}, "contains": null}``.
 
 >>> checks = Checks([{"word_count": {"at_most": {"field": "most"}}}])
->>> [bound] = checks.of({"most": 2})
+>>> [bound] = checks.of({"most": 2}).rules
 >>> checks.checker(bound).check("one two three", instance).reason  # doctest: +SKIP
 '3 words, not at most 2'
 """
@@ -21,8 +22,8 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -32,8 +33,15 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import kind
 from harness.ports import Checker
-
-Of = Literal["answer", "text"]
+from harness.tasks.jsonl.judge_checks import JudgeCheck, JudgeChecks
+from harness.tasks.jsonl.written_checks import (
+    JUDGE,
+    Check,
+    Of,
+    checks_of,
+    field_of,
+    read_checks,
+)
 
 MOST_CACHED = 4_096
 """Checkers with options from rows that are kept: an answer's are needed again for its feedback."""
@@ -42,7 +50,6 @@ FROM_ROW = ("target", "targets")
 
 MAY_NAME_A_FILE = {"json_schema": "schema"}
 """The option of a checker that, as a text, is a path."""
-KEYS = ("as", "of")
 
 
 class Bound(Struct, frozen=True):
@@ -58,41 +65,56 @@ class Bound(Struct, frozen=True):
     options: Mapping[str, Any]
 
 
-class Check(Struct, frozen=True):
-    """A check as it is written down."""
+class RowChecks(Struct, frozen=True):
+    """The checks of one row: those by rules, and those by judges."""
 
-    name: str
-    checker: str
-    of: Of
-    options: Mapping[str, Any]
+    rules: tuple[Bound, ...] = ()
+    judges: tuple[JudgeCheck, ...] = ()
 
 
 class Checks:
     """The checks of a task.
 
-    default: what is checked where neither run file nor row says.
+    raw: as the run file has them.
     data: is handed over to checkers that ask for it.
+    judges: of the run, each with whether it decides on criteria; None where nobody knows.
+    rows: of the task, as `JudgeChecks` reads them.
 
     Raises: ConfigError, naming the place.
     """
 
-    def __init__(self, raw: object, data: DataFolder | None = None) -> None:
+    def __init__(
+        self,
+        raw: object,
+        data: DataFolder | None = None,
+        judges: Mapping[str, bool] | None = None,
+        rows: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+    ) -> None:
         self._data = data
         self._kinds: dict[str, _Kind] = {}
         self._built: OrderedDict[bytes, Checker] = OrderedDict()
-        self._own = _read(raw, "task.checks")
+        self._own = read_checks(raw, "task.checks")
+        self.judges = JudgeChecks(self._own, judges, rows)
         for check in self._own:
+            if check.checker == JUDGE:
+                continue
             self._kind(check.checker)
             if not self._takes_from_row(check):
                 self._build(check.checker, check.options, f"task.checks, {check.name}")
 
-    def of(self, row: Mapping[str, Any]) -> tuple[Bound, ...]:
+    def of(self, row: Mapping[str, Any]) -> RowChecks:
         """A row's checks, their options known and valid.
 
         Raises: DataInvalid.
         """
+        checks = checks_of(row, self._own)
+        return RowChecks(self._rules(checks, row), self.judges.of(checks, row))
+
+    def _rules(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Bound, ...]:
         bound = []
-        for check in self._of(row):
+        for check in checks:
+            if check.checker == JUDGE:
+                continue
             try:
                 options = self._resolved(check, row)
                 self._refuse_file(check, options)
@@ -100,8 +122,6 @@ class Checks:
             except ConfigError as error:
                 raise DataInvalid(error.message, error.remedy) from None
             bound.append(Bound(check.name, check.checker, check.of, options))
-        if not bound:
-            raise DataInvalid("there are no checks.", "Write task.checks, or 'checks' in the row.")
         return tuple(bound)
 
     def _refuse_file(self, check: Check, options: Mapping[str, Any]) -> None:
@@ -119,19 +139,6 @@ class Checks:
         """The checker of a row's check."""
         return self._build(bound.checker, bound.options, bound.name)
 
-    def _of(self, row: Mapping[str, Any]) -> Sequence[Check]:
-        raw = row.get("checks")
-        if raw is None:
-            return self._own
-        try:
-            if isinstance(raw, list):
-                return _read(raw, "'checks'")
-            if isinstance(raw, Mapping):
-                return list(_changed(self._own, raw))
-        except ConfigError as error:
-            raise DataInvalid(error.message, error.remedy) from None
-        raise DataInvalid("'checks' must be a list, or a mapping of the names of checks.")
-
     def _kind(self, name: str) -> _Kind:
         if name not in self._kinds:
             self._kinds[name] = _Kind(name)
@@ -141,7 +148,7 @@ class Checks:
         found = self._kind(check.checker)
         return (
             found.shorthand(check.options) is not None
-            or any(_field(value) is not None for value in check.options.values())
+            or any(field_of(value) is not None for value in check.options.values())
             or any(option not in check.options for option in found.from_row)
         )
 
@@ -157,7 +164,7 @@ class Checks:
             if option not in options:
                 options[option] = {"field": next((f for f in FROM_ROW if f in row), option)}
         for option, value in options.items():
-            field = _field(value)
+            field = field_of(value)
             if field is None:
                 continue
             if field not in row:
@@ -226,72 +233,3 @@ class _Kind:
         checked = kind("checkers").options(self.name, options)
         self._model, self._checked = type(checked), frozenset(options)
         return checked
-
-
-def _field(value: object) -> str | None:
-    """The row's field that an option's value stands for."""
-    if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
-        return value["field"]
-    return None
-
-
-def _read(raw: object, where: str) -> list[Check]:
-    if not isinstance(raw, list):
-        raise ConfigError(f"{where} must be a list.", "Write - exact_match, one to a line.")
-    found: list[Check] = []
-    for number, entry in enumerate(raw, start=1):
-        found.append(_entry(entry, f"{where}.{number}", [check.name for check in found]))
-    return found
-
-
-def _entry(raw: object, where: str, taken: Sequence[str]) -> Check:
-    entry: Mapping[Any, Any] = {raw: {}} if isinstance(raw, str) else raw  # type: ignore[assignment]
-    if not isinstance(entry, Mapping):
-        raise ConfigError(f"{where} must be a checker's name, or the name with its options.")
-    names = [key for key in entry if key not in KEYS]
-    if len(names) != 1:
-        raise ConfigError(
-            f"{where} must name one checker, not {len(names)}.",
-            "Begin each check with a dash; its options are indented below its name.",
-        )
-    checker, options = names[0], entry[names[0]]
-    if not isinstance(checker, str) or checker not in kind("checkers").names():
-        raise ConfigError(
-            f"{where}: there is no checker {checker!r:.60}.",
-            nearest(str(checker), {*kind("checkers").names(), *KEYS}),
-        )
-    options = {} if options is None else options
-    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise ConfigError(f"{where}: the options of {checker!r} must be a mapping.")
-    of = entry.get("of", "answer")
-    if of not in ("answer", "text"):
-        raise ConfigError(f"{where}: of must be answer or text, not {of!r:.40}.")
-    name = entry.get("as", _numbered(checker, taken))
-    if not isinstance(name, str) or not name or name in taken:
-        raise ConfigError(f"{where}: as must be a name that no other check has.")
-    return Check(name, checker, of, dict(options))
-
-
-def _numbered(name: str, taken: Sequence[str]) -> str:
-    """The name, or with a number where it is taken."""
-    number, own = 1, name
-    while own in taken:
-        number += 1
-        own = f"{name}_{number}"
-    return own
-
-
-def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Check]:
-    names = [check.name for check in checks]
-    for name in changes:
-        if name not in names:
-            raise ConfigError(
-                f"'checks' changes {name!r:.60}, which is no check.", nearest(str(name), names)
-            )
-    for check in checks:
-        change = changes.get(check.name, {})
-        if change is None:
-            continue
-        if not isinstance(change, Mapping):
-            raise ConfigError(f"'checks', {check.name}: must be options, or null to drop it.")
-        yield Check(check.name, check.checker, check.of, {**check.options, **change})

@@ -16,7 +16,7 @@ from msgspec import Struct
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.prompts.template import Template
 from harness.records import Instance, Message, encodable
-from harness.tasks.jsonl.checks import Bound, Checks
+from harness.tasks.jsonl.checks import Checks, RowChecks
 from harness.tasks.jsonl.presets import Preset
 from harness.tasks.jsonl.rows import Row, rows
 
@@ -31,7 +31,7 @@ class Item(Struct, frozen=True):
 
     row: Mapping[str, Any]
     messages: tuple[Message, ...]
-    checks: tuple[Bound, ...]
+    checks: RowChecks
 
 
 class Reader:

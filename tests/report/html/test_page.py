@@ -1,9 +1,12 @@
 import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replaced
 
+from harness.analysis.metrics import JudgeFacts
 from harness.errors import DataInvalid, StoreFailed
 from harness.report.html import page
 from harness.report.html.blocks import source_hash
@@ -111,3 +114,12 @@ def test_runs_with_unequal_chances_are_warned_of(tmp_path: Path) -> None:
     assert re.search('<p class="warning" role="note">The runs have 1 and 2 rounds: ', text)
     one = [reported_run(tmp_path / "one", "one", [attempt("a")])]
     assert '<p class="warning"' not in write(tmp_path / "one.html", one).read_text()
+
+
+def test_a_judge_of_the_models_own_family_is_told(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")])
+    judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI"), "k": JudgeFacts(model="k")}
+    run = replace(run, metrics=replaced(run.metrics, judges=judges))
+    text = write(tmp_path / "report.html", [run]).read_text()
+    (told,) = re.findall('<p class="note">.*self-preference.*</p>', text)
+    assert "the judge &#39;j&#39; asks gpt-4, of the model&#39;s own family (OpenAI)." in told

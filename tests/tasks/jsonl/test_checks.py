@@ -13,7 +13,9 @@ WORDS = {"target_level": "word", "transformation": {"op": "count"}, "relation": 
 def verdicts(raw: list[Any], row: dict[str, Any], text: str) -> dict[str, bool | None]:
     checks = Checks(raw)
     instance: Instance[Any] = Instance("1", None)
-    return {one.name: checks.checker(one).check(text, instance).passed for one in checks.of(row)}
+    return {
+        one.name: checks.checker(one).check(text, instance).passed for one in checks.of(row).rules
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_wrong_row_after_right_ones_is_told_as_well() -> None:
 
 def test_checkers_are_made_once_and_not_kept_without_bound() -> None:
     checks = Checks(["exact_match"])
-    (bound,) = checks.of({"target": "x"})
+    (bound,) = checks.of({"target": "x"}).rules
     assert checks.checker(bound) is checks.checker(bound)
     for number in range(MOST_CACHED + 10):
         checks.of({"target": str(number)})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.datasets.folder import DataFolder
@@ -318,6 +318,7 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)  # what is imported first takes its time
 @given(OPTIONS)
 def test_options_that_are_written_down_make_the_same_task(options: dict[str, Any]) -> None:
     written = kind("tasks").options("jsonl", options).model_dump(mode="json")
@@ -346,3 +347,16 @@ EXAMPLE: JsonlTask = kind("tasks").build(
     },
     data=DataFolder(Path("nowhere")),
 )
+
+
+def test_an_answer_that_a_judge_has_read_is_checked_and_gives_no_verdict(made: Made) -> None:
+    checks = ["exact_match", {"word_count": {"at_most": 1}, "of": "text"}]
+    task = made(ROW, checks=checks, extract={"regex": r"answer is (\w+)"})
+    instance = next(task.instances())
+    with pytest.raises(Unparseable):
+        task.score(instance, "It must be 4!")
+    for answer, right in (("4", True), ("5", False), ("", False)):
+        scores = task.score_parsed(instance, answer)
+        assert {name: (s.value, s.passed) for name, s in scores.items()} == {
+            "exact_match": (right, None)
+        }

@@ -1,0 +1,84 @@
+"""A judge of a model's own family, wherever its scores are read: two models, one judge."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.mock import MockServer
+from harness.mock.wire import Ask
+from tests.cli.command import harness
+
+NAMES = {"own": "ft:gpt-4o-mini:acme:x:1", "other": "meta-llama/Llama-3.1-8B-Instruct"}
+
+
+CHECKS = [{"contains": {"target": "4"}}]
+
+
+def said(ask: Ask, _: int) -> str:
+    if "<judged_text>" not in ask.prompt:
+        return f"{ask.model} says 4."
+    return "Verdict: bad" if "2 + 0" in ask.prompt else "Verdict: good"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Two runs, each judged by a GPT and by a model of which nothing is known."""
+    folder = tmp_path_factory.mktemp("families")
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(folder), "COLUMNS": "200"}
+    rows = folder / "rows.jsonl"
+    rows.write_text("".join(f'{{"prompt": "{n} + 0?", "target": "{n}"}}\n' for n in range(4)))
+    with MockServer(answers=said) as server:
+
+        def model(name: str) -> dict[str, str]:
+            return {"backend": "openai", "name": name, "base_url": server.base_url}
+
+        choices = {"good": 1, "bad": 0}
+        criteria = {"fine": {"question": "Is it?", "choices": choices, "passes_from": 1}}
+        for run, name in NAMES.items():
+            content = {
+                "task": {"name": "jsonl", "path": str(rows), "checks": CHECKS},
+                "model": model(name),
+                "judges": [
+                    {"name": "choice", "as": "j", "model": model("gpt-4"), "criteria": criteria},
+                    {"name": "choice", "as": "k", "model": model("judge"), "criteria": criteria},
+                ],
+            }
+            file = folder / f"{run}.yaml"
+            file.write_text(json.dumps(content))
+            ended = harness("run", file, env=environment)
+            assert ended.returncode == 0, ended.stderr
+    return environment
+
+
+def test_a_run_tells_which_of_its_judges_is_of_its_models_family(
+    environment: dict[str, str],
+) -> None:
+    own = harness("show", "own", env=environment).stdout
+    assert "j.fine †" in own
+    assert "k.fine †" not in own
+    note = "† self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)"
+    assert note in own
+    assert "†" not in harness("show", "other", env=environment).stdout
+    path = Path(environment["HARNESS_RUNS_DIR"]) / "own" / "metrics.json"
+    judges = msgspec.json.decode(path.read_bytes())["judges"]
+    assert {name: (one["model"], one["family"]) for name, one in judges.items()} == {
+        "j": ("gpt-4", "OpenAI"), "k": ("judge", None),
+    }  # fmt: skip
+
+
+def test_comparisons_and_validations_tell_it(environment: dict[str, str]) -> None:
+    told = harness("compare", "own", "other", env=environment).stdout
+    assert (
+        "The judge 'j' is of one family (OpenAI) with the model of own and not with that of other"
+        in " ".join(told.split())
+    )
+    arguments = ("judge", "validate", "own", "--judge", "k", "--against", "j", "--format", "json")
+    notes = json.loads(harness(*arguments, env=environment).stdout)["notes"]
+    assert [note for note in notes if "self-preference" in note] == [
+        "own: self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)."
+    ]
