@@ -1,7 +1,8 @@
 """A judge for a run that is there already: from its section to its judgements.
 
 It judges every answer of the run that it has not judged yet, and its scores stand beside what
-the run was made with; what has passed stays what it was.
+the run was made with; what has passed stays what it was. Or it judges the gold answers to the
+run's instances, apart from them (`harness.store.golds`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.assemble.call_stack import Session
+from harness.assemble.golds import prepare_golds
 from harness.assemble.job import Watch, replies_path
 from harness.assemble.judges import JudgeModel, build_judge, judging, register_judges
 from harness.assemble.measuring import measure
@@ -47,6 +49,7 @@ class LaterJudge:
     """A judge and the run that it is to judge, checked as far as it can be before any work.
 
     usd: what the run may cost with it, None for no cap.
+    golds: the gold answers are judged, and not the run's.
     """
 
     folder: RunFolder
@@ -54,6 +57,7 @@ class LaterJudge:
     judge: JudgeModel
     settings: Settings
     usd: float | None
+    golds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +87,13 @@ def prepare_judge(
     settings: Settings,
     *,
     usd: float | None = None,
+    golds: bool = False,
     secret: Callable[[str], str] = secret,
 ) -> LaterJudge:
     """Check a judge against its plug-ins, the run, and what it was before in it.
 
     usd: what the run may cost with it; None for the run's own budget.
+    golds: judge the gold answers in the place of the run's.
 
     Raises: a `harness.errors.UserError`.
     """
@@ -128,7 +134,7 @@ def prepare_judge(
     usd = run.budget.usd if usd is None else usd
     if usd is not None:
         refuse_unpriced([judge.model], prices)
-    return LaterJudge(folder, task, judge, settings, usd)
+    return LaterJudge(folder, task, judge, settings, usd, golds)
 
 
 def _refuse_other_data(folder: RunFolder, task: Task[Any]) -> None:
@@ -159,8 +165,9 @@ async def judge_later(job: LaterJudge, watch: Watch | None = None) -> Judged:
     folder, judge, stop, notices = job.folder, job.judge, Stop(), Notices()
     name = folder.run_id() or folder.name
     with folder.hold():
-        register_judges(folder, job.task, [judge], later=True)
         try:
+            place = prepare_golds(folder, job.task, judge) if job.golds else folder
+            register_judges(folder, job.task, [judge], later=True)
             with (
                 ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
                 if judge.model.backend.cacheable
@@ -171,7 +178,7 @@ async def judge_later(job: LaterJudge, watch: Watch | None = None) -> Judged:
                 state_limits([judge.model])
                 session = Session(name, stop, notices, replies, budget)
                 tally = Tally(0, budget=budget)
-                working = judging(folder, job.task, [judge], session, tally, stack)
+                working = judging(place, job.task, [judge], session, tally, stack)
                 tally.owed = working.late
                 with watch(tally, stop, notices) if watch else nullcontext():
                     workers = WORKERS_PER_SLOT * judge.model.limits.concurrency

@@ -28,11 +28,12 @@ INTERRUPTED = 130
 FORM = "It must hold a judge: {name: …, model: {backend: …, name: …}} (docs/judges.md)."
 
 
-def judge_run(name: str, judge: str, *, budget: float | None) -> int:
+def judge_run(name: str, judge: str, *, budget: float | None, golds: bool = False) -> int:
     """Judge a run by a judge of a file, or by one that it has; returns the exit code.
 
     judge: the file, or the judge's name in the run.
     budget: US dollars that the run may cost with it; None for the run's own.
+    golds: judge the gold answers to its instances, in the place of its own.
 
     0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
 
@@ -40,8 +41,8 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, name)
-    job = prepare_judge(folder, _section(folder, judge), settings, usd=budget)
-    words = ["harness", "judge", name, "--judge", judge]
+    job = prepare_judge(folder, _section(folder, judge), settings, usd=budget, golds=golds)
+    words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
     again = shlex.join(words if budget is None else [*words, "--budget", str(budget)])
     tallies: list[Tally] = []
 
@@ -63,7 +64,8 @@ def judge_run(name: str, judge: str, *, budget: float | None) -> int:
                 _say(f"To continue: {again}")
             raise
     output.print(run_tables(judged.metrics))
-    return _told(judged, job.judge.name, tallies[0], again)
+    what = "gold answers" if golds else "answers"
+    return _told(judged, f"{job.judge.name}: {judged.judged:,} {what}", tallies[0], again)
 
 
 def _section(folder: RunFolder, judge: str) -> JudgeSection:
@@ -82,9 +84,9 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection:
         raise ConfigError(f"{path}: {error}.", FORM) from None
 
 
-def _told(judged: Judged, judge: str, tally: Tally, again: str) -> int:
+def _told(judged: Judged, what: str, tally: Tally, again: str) -> int:
     """Say how it ended; the exit code."""
-    _say(f"{judge}: {judged.judged:,} answers judged in this session.")
+    _say(f"{what} judged in this session.")
     if judged.gone:
         _say(f"{judged.gone:,} were not: the data set has their instances no more.")
     if judged.ended == "budget":
