@@ -139,6 +139,22 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
     family: str | None = None
 
 
+class GoldScore(Mean, frozen=True, kw_only=True):
+    """The mean of a judge's score over gold answers, and how far the run's own are from them.
+
+    n_pairs: instances whose gold answer and whose own answers (averaged) have a value.
+    n_pair_clusters: statistical units they come from.
+    difference: over them, own minus gold, each instance weighing the same; null where there are
+        none; its stderr and ci95 as in `harness.analysis.comparison.Comparison`.
+    """
+
+    n_pairs: int = 0
+    n_pair_clusters: int = 0
+    difference: float | None = None
+    difference_stderr: float | None = None
+    difference_ci95: tuple[float, float] | None = None
+
+
 class Metrics(Struct, frozen=True, kw_only=True):
     """`metrics.json`.
 
@@ -176,6 +192,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         null without judges, where all are.
     judges: by their names, those that were asked later too, each with its calls. A call that
         two of them share is with both, and in the run's figures once.
+    golds: what judges say of the gold answers, by the score's name; never among `scores`.
     """
 
     schema_version: int = METRICS_VERSION
@@ -214,6 +231,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_calls_without_cost: int
     model_calls: CallFigures | None = None
     judges: dict[str, JudgeFacts] = {}
+    golds: dict[str, GoldScore] = {}
 
 
 def to_json(metrics: Metrics) -> bytes:

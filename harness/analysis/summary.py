@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
+from harness.analysis.gold_scores import gold_scores
 from harness.analysis.metrics import (
     CallFigures,
     Group,
@@ -50,6 +51,7 @@ def summarise(
     measure: str | None = None,
     grouped: bool = True,
     judges: Mapping[str, str] | None = None,
+    golds: AttemptTable | None = None,
 ) -> Metrics:
     """All figures of a run.
 
@@ -58,6 +60,7 @@ def summarise(
     complete, n_planned, n_owed, measure: see `Metrics`.
     grouped: also of each label's groups, of which there may be thousands.
     judges: of the run, each with the name of its model.
+    golds: the gold answers that judges have scored; None where they have none.
     """
     last = attempts.last_rounds()
     drawn = _drawn(last)
@@ -100,6 +103,7 @@ def summarise(
             )
             for name, asked in (judges or {}).items()
         },
+        golds={} if golds is None else gold_scores(attempts, golds),
     )
 
 

@@ -1,7 +1,8 @@
 """A judge for a run that is there already: from its section to its judgements.
 
 It judges every answer of the run that it has not judged yet, and its scores stand beside what
-the run was made with; what has passed stays what it was.
+the run was made with; what has passed stays what it was. Or it judges the gold answers to the
+run's instances, apart from them (`harness.store.golds`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.assemble.call_stack import Session
+from harness.assemble.golds import prepare_golds
 from harness.assemble.job import Watch, replies_path
 from harness.assemble.judges import JudgeModel, build_judge, judging, register_judges
 from harness.assemble.measuring import measure
@@ -50,6 +52,7 @@ class LaterJudge:
 
     judge: with its model; None where it is a panel of judges that the run has.
     usd: what the run may cost with it, None for no cap.
+    golds: the gold answers are judged, and not the run's.
     """
 
     folder: RunFolder
@@ -58,6 +61,7 @@ class LaterJudge:
     settings: Settings
     usd: float | None
     panel: PanelSection | None = None
+    golds: bool = False
 
     @property
     def name(self) -> str:
@@ -101,11 +105,13 @@ def prepare_judge(
     settings: Settings,
     *,
     usd: float | None = None,
+    golds: bool = False,
     secret: Callable[[str], str] = secret,
 ) -> LaterJudge:
     """Check a judge against its plug-ins, the run, and what it was before in it.
 
     usd: what the run may cost with it; None for the run's own budget.
+    golds: judge the gold answers in the place of the run's.
 
     Raises: a `harness.errors.UserError`.
     """
@@ -146,7 +152,7 @@ def prepare_judge(
     usd = run.budget.usd if usd is None else usd
     if usd is not None:
         refuse_unpriced([judge.model], prices)
-    return LaterJudge(folder, task, judge, settings, usd)
+    return LaterJudge(folder, task, judge, settings, usd, golds=golds)
 
 
 def prepare_panel(folder: RunFolder, section: PanelSection, settings: Settings) -> LaterJudge:
@@ -221,12 +227,15 @@ async def judge_later(
     """
     folder, stop, notices = job.folder, Stop(), Notices()
     judges = [job.judge] if job.judge else []
-    panels = [job.panel] if job.panel else _panels_with(folder, job.name)
+    panels = [job.panel] if job.panel else [] if job.golds else _panels_with(folder, job.name)
     name = folder.run_id() or folder.name
     paid = any(judge.model.backend.cacheable for judge in judges)
     with folder.hold():
-        register_judges(folder, job.task, judges, panels, later=True)
         try:
+            place = (
+                prepare_golds(folder, job.task, job.judge) if job.judge and job.golds else folder
+            )
+            register_judges(folder, job.task, judges, panels, later=True)
             with (
                 ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
                 if paid
@@ -237,7 +246,7 @@ async def judge_later(
                 state_limits([judge.model for judge in judges])
                 session = Session(name, stop, notices, replies, budget)
                 tally = Tally(0, budget=budget)
-                working = judging(folder, job.task, judges, session, tally, stack, panels, retried)
+                working = judging(place, job.task, judges, session, tally, stack, panels, retried)
                 tally.owed = working.late
                 with watch(tally, stop, notices) if watch else nullcontext():
                     most = sum(judge.model.limits.concurrency for judge in judges)

@@ -6,7 +6,7 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.summary import summarise
 from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
 from harness.store.reader import read_attempts, read_columns
-from harness.store.run_folder import JUDGES, RunFolder
+from harness.store.run_folder import GOLD, JUDGES, RunFolder
 
 
 def measure(folder: RunFolder) -> Metrics:
@@ -45,7 +45,17 @@ def summary_of(
         measure=manifest.get("measure"),
         grouped=grouped,
         judges=_judges(folder),
+        golds=_golds(folder),
     )
+
+
+def _golds(folder: RunFolder) -> AttemptTable | None:
+    """The gold answers that judges have scored; None where there are none."""
+    if not (folder.path / GOLD).is_dir():
+        return None
+    from harness.store.golds import gold_folder
+
+    return read_attempts(gold_folder(folder).attempts)
 
 
 def _judges(folder: RunFolder) -> dict[str, str]:

@@ -397,18 +397,26 @@ def judge(
             "commas between. Failed calls are always made again.",
         ),
     ] = "",
+    gold: Annotated[
+        bool,
+        typer.Option(
+            "--gold",
+            help="Judge the gold answers to the run's instances, apart from the run's own.",
+        ),
+    ] = False,
 ) -> None:
     """Put a run's answers before one more judge; run again, only what is missing is judged.
 
     Writes judgements.jsonl beside the attempts: its scores stand beside the run's, and what passed
-    stays as it was. Ends with 0 where all is done, 1 where calls failed, 3 where the budget is
-    spent, 130 where it was interrupted.
+    stays as it was. Those of gold answers (--gold) are in the folder gold/, never among the run's,
+    and 'harness show' tells how the run's answers differ from them. Ends with 0 where all is done,
+    1 where calls failed, 3 where the budget is spent, 130 where it was interrupted.
 
     How far a judge is to be believed says 'harness judge validate': see its --help.
     """
     from harness.cli.judge import judge_run
 
-    raise typer.Exit(judge_run(run, judge, budget=budget, retry=retry))
+    raise typer.Exit(judge_run(run, judge, budget=budget, retry=retry, golds=gold))
 
 
 @app.command("tasks")

@@ -40,12 +40,15 @@ FORM = (
 )
 
 
-def judge_run(name: str, judge: str, *, budget: float | None, retry: str = "") -> int:
+def judge_run(
+    name: str, judge: str, *, budget: float | None, retry: str = "", golds: bool = False
+) -> int:
     """Judge a run by a judge of a file, or by one that it has; returns the exit code.
 
     judge: the file, or the judge's name in the run.
     budget: US dollars that the run may cost with it; None for the run's own.
     retry: outcomes of judgements that are made again, with commas between.
+    golds: judge the gold answers to its instances, in the place of its own.
 
     0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
 
@@ -54,12 +57,13 @@ def judge_run(name: str, judge: str, *, budget: float | None, retry: str = "") -
     settings, retried = Settings(), _outcomes(retry)
     folder = find_run(settings.runs_dir, name)
     section = _section(folder, judge)
-    job = (
-        prepare_panel(folder, section, settings)
-        if isinstance(section, PanelSection)
-        else prepare_judge(folder, section, settings, usd=budget)
-    )
-    words = ["harness", "judge", name, "--judge", judge]
+    if isinstance(section, PanelSection):
+        if golds:
+            raise ConfigError(f"{section.as_}: a panel judges no golds.", "Leave --gold out.")
+        job = prepare_panel(folder, section, settings)
+    else:
+        job = prepare_judge(folder, section, settings, usd=budget, golds=golds)
+    words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
     words += [] if budget is None else ["--budget", str(budget)]
     again = shlex.join(words)
     tallies: list[Tally] = []
@@ -82,7 +86,8 @@ def judge_run(name: str, judge: str, *, budget: float | None, retry: str = "") -
                 _say(f"To continue: {again}")
             raise
     output.print(run_tables(judged.metrics))
-    return _told(judged, job.name, tallies[0], again)
+    what = "gold answers" if golds else "answers"
+    return _told(judged, f"{job.name}: {judged.judged:,} {what}", tallies[0], again)
 
 
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -114,9 +119,9 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
         raise ConfigError(f"{path}: {error}.", FORM) from None
 
 
-def _told(judged: Judged, judge: str, tally: Tally, again: str) -> int:
+def _told(judged: Judged, what: str, tally: Tally, again: str) -> int:
     """Say how it ended; the exit code."""
-    _say(f"{judge}: {judged.judged:,} answers judged in this session.")
+    _say(f"{what} judged in this session.")
     if judged.gone:
         _say(f"{judged.gone:,} were not: the data set has their instances no more.")
     if judged.ended == "budget":

@@ -20,6 +20,7 @@ from rich.text import Text
 from harness.analysis.metrics import CallFigures, Mean, Metrics
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
+from harness.report import gold_figures
 from harness.report.cells import (
     SIMULATED,
     UNKNOWN,
@@ -44,6 +45,8 @@ def run_tables(metrics: Metrics) -> RenderableType:
     parts: list[RenderableType] = [heading(metrics), _headline(metrics)]
     if telling := _telling(metrics):
         parts.append(_scores_table(metrics, telling))
+    if metrics.golds:
+        parts.append(_gold_table(metrics))
     if own := notes(metrics):
         parts.append(Text("\n".join(f"{MARK} {inert(note).plain}" for note in own), style="yellow"))
     parts += [GroupTable(metrics, label) for label in metrics.groups]
@@ -116,6 +119,17 @@ def _scores_table(metrics: Metrics, scores: Mapping[str, Mean]) -> Table:
         error = with_error(mean.mean, mean.stderr, 4)
         shown = Text.assemble(inert(name), f" {MARK}" if marked(metrics, name) else "")
         table.add_row(shown, f"{mean.n:,}", error, interval_text(mean, 4))
+    return table
+
+
+def _gold_table(metrics: Metrics) -> RenderableType:
+    """What judges say of the gold answers, and how far the run's own are from them."""
+    table = empty_table(metrics)
+    table.add_column("gold answers")
+    for heading in gold_figures.HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, gold in metrics.golds.items():
+        table.add_row(inert(name), *gold_figures.cells(gold))
     return table
 
 

@@ -29,7 +29,7 @@ from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
 from harness.store.attempts import lines
 from harness.store.columns import AttemptTable, CallTotals, Ints, name_digest
 from harness.store.gathering import Attempts, Calls
-from harness.store.run_folder import JUDGES
+from harness.store.run_folder import GOLD, JUDGES
 
 if TYPE_CHECKING:
     from harness.store.judged import Owed
@@ -147,13 +147,14 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def _judge_calls(path: Path) -> Iterator[tuple[str, str, JudgeCall]]:
-    """The calls of the run's judges: the judge's name, the call's id, and the call."""
+    """The calls of the run's judges, for golds too: the judge's name, the call's id, the call."""
     if _judged(path):
         from harness.store.judged import read_judge_calls
 
-        for judgement in read_judge_calls(path.parent):
-            for name, call in judgement.each_call():
-                yield judgement.judge, name, call
+        for folder in (path.parent, path.parent / GOLD):
+            for judgement in read_judge_calls(folder):
+                for name, call in judgement.each_call():
+                    yield judgement.judge, name, call
 
 
 _UNUSABLE = (

@@ -19,6 +19,8 @@ from harness.store.attempts import lines
 from harness.store.replacing import replacing
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
+GOLD = "gold"
+"""The folder of the golds that judges have scored (`harness.store.golds`)."""
 
 _REMEDY = "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder."
 

@@ -152,6 +152,7 @@ def _told(report: Report, prefix: str) -> dict[str, Any]:
         "headline": run_facts.headline(
             runs, {run.name: prefix + run.name for run in runs} if prefix else {}
         ),
+        "golds": run_facts.golds(runs),
         "self_preferences": run_facts.self_preferences(runs),
         "differences": run_facts.differences(runs),
         "sections": _sections(report),

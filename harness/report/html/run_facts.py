@@ -12,6 +12,7 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.self_preference import notes
 from harness.config.run_file import flatten
 from harness.records import OUTCOMES
+from harness.report import gold_figures
 from harness.report.cells import UNKNOWN, figure, interval_text, measure_of, usd, with_error
 from harness.report.html.table import Cell, Table, table
 from harness.report.reported_run import ReportedRun
@@ -77,6 +78,17 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 def self_preferences(runs: Sequence[ReportedRun]) -> list[tuple[str, str]]:
     """Of each run, on its judges that are of the model's own family."""
     return [(run.name, note) for run in runs for note in notes(run.metrics)]
+
+
+def golds(runs: Sequence[ReportedRun]) -> Table | None:
+    """What judges say of the gold answers, beside each run's own; None where they have none."""
+    rows = [
+        [run.name, name, *gold_figures.cells(gold)]
+        for run in runs
+        for name, gold in run.metrics.golds.items()
+    ]
+    headings = ("run", "score", *gold_figures.HEADINGS)
+    return table("Gold answers, and each run's own", headings, rows, 2) if rows else None
 
 
 def settings(runs: Sequence[ReportedRun]) -> Table:

@@ -121,5 +121,6 @@ def test_a_judge_of_the_models_own_family_is_told(tmp_path: Path) -> None:
     judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI"), "k": JudgeFacts(model="k")}
     run = replace(run, metrics=replaced(run.metrics, judges=judges))
     text = write(tmp_path / "report.html", [run]).read_text()
+    assert "Gold answers" not in text
     (told,) = re.findall('<p class="note">.*self-preference.*</p>', text)
     assert "the judge &#39;j&#39; asks gpt-4, of the model&#39;s own family (OpenAI)." in told

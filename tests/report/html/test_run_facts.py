@@ -1,9 +1,20 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from harness.report.html.run_facts import differences, headline, origins, packages, settings
+from msgspec.structs import replace as replaced
+
+from harness.analysis.metrics import GoldScore
+from harness.report.html.run_facts import (
+    differences,
+    golds,
+    headline,
+    origins,
+    packages,
+    settings,
+)
 from harness.report.html.table import Table
-from tests.report.html.pages import attempt, reported_run, two_runs
+from tests.report.html.pages import attempt, reported_run, two_runs, write
 
 
 def texts(table: Table | None) -> list[list[str]]:
@@ -73,6 +84,20 @@ def test_marks_and_outcomes_are_told(tmp_path: Path) -> None:
     assert table.rows[0][0].notes == ("SIMULATED",)
     told = dict(zip(*texts(table), strict=True))
     assert (told["not judged"], told["not ok"]) == ("1", "1 truncated, 1 error")
+
+
+def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")])
+    assert golds([run]) is None
+    found = GoldScore(
+        mean=7.5, stderr=0.25, n=9, n_clusters=9, n_pairs=8, n_pair_clusters=8,
+        difference=-0.5, difference_stderr=0.125, difference_ci95=(-0.75, -0.25),
+    )  # fmt: skip
+    run = replace(run, metrics=replaced(run.metrics, golds={"j.score": found}))
+    ((*_, row),) = [texts(golds([run]))]
+    assert row == ["run", "j.score", "9", "7.500 ± 0.250", "8", "-0.500 ± 0.125",
+                   "-0.750 to -0.250"]  # fmt: skip
+    assert "Gold answers" in write(tmp_path / "report.html", [run]).read_text()
 
 
 def test_the_settings_that_differ(tmp_path: Path) -> None:
