@@ -155,8 +155,12 @@ def prepare_judge(
     return LaterJudge(folder, task, judge, settings, usd, golds=golds)
 
 
-def prepare_panel(folder: RunFolder, section: PanelSection, settings: Settings) -> LaterJudge:
+def prepare_panel(
+    folder: RunFolder, section: PanelSection, settings: Settings, *, golds: bool = False
+) -> LaterJudge:
     """Check a panel against the judges that the run has, and what it was before in it.
+
+    golds: of the gold answers in the place of the run's.
 
     Raises: a `harness.errors.UserError`.
     """
@@ -175,7 +179,7 @@ def prepare_panel(folder: RunFolder, section: PanelSection, settings: Settings) 
             f"The run {folder.name!r} has another judge {section.as_!r}.",
             "Give this one a name of its own, with 'as: NAME' in its section.",
         )
-    return LaterJudge(folder, task, None, settings, None, section)
+    return LaterJudge(folder, task, None, settings, None, section, golds)
 
 
 def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
@@ -227,14 +231,14 @@ async def judge_later(
     """
     folder, stop, notices = job.folder, Stop(), Notices()
     judges = [job.judge] if job.judge else []
-    panels = [job.panel] if job.panel else [] if job.golds else _panels_with(folder, job.name)
+    panels = [job.panel] if job.panel else _panels_with(folder, job.name)
     name = folder.run_id() or folder.name
     paid = any(judge.model.backend.cacheable for judge in judges)
     with folder.hold():
         try:
-            place = (
-                prepare_golds(folder, job.task, job.judge) if job.judge and job.golds else folder
-            )
+            place, combining = folder, panels
+            if job.golds:
+                place, combining = prepare_golds(folder, job.task, job.judge, panels)
             register_judges(folder, job.task, judges, panels, later=True)
             with (
                 ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
@@ -246,7 +250,9 @@ async def judge_later(
                 state_limits([judge.model for judge in judges])
                 session = Session(name, stop, notices, replies, budget)
                 tally = Tally(0, budget=budget)
-                working = judging(place, job.task, judges, session, tally, stack, panels, retried)
+                working = judging(
+                    *(place, job.task, judges, session, tally, stack, combining, retried)
+                )
                 tally.owed = working.late
                 with watch(tally, stop, notices) if watch else nullcontext():
                     most = sum(judge.model.limits.concurrency for judge in judges)

@@ -416,7 +416,7 @@ def judge(
     """
     from harness.cli.judge import judge_run
 
-    raise typer.Exit(judge_run(run, judge, budget=budget, retry=retry, golds=gold))
+    raise typer.Exit(judge_run(run, judge, budget=budget, golds=gold, retry=retry))
 
 
 @app.command("tasks")

@@ -41,14 +41,14 @@ FORM = (
 
 
 def judge_run(
-    name: str, judge: str, *, budget: float | None, retry: str = "", golds: bool = False
+    name: str, judge: str, *, budget: float | None, golds: bool = False, retry: str = ""
 ) -> int:
     """Judge a run by a judge of a file, or by one that it has; returns the exit code.
 
     judge: the file, or the judge's name in the run.
     budget: US dollars that the run may cost with it; None for the run's own.
-    retry: outcomes of judgements that are made again, with commas between.
     golds: judge the gold answers to its instances, in the place of its own.
+    retry: outcomes of judgements that are made again, with commas between.
 
     0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
 
@@ -57,12 +57,11 @@ def judge_run(
     settings, retried = Settings(), _outcomes(retry)
     folder = find_run(settings.runs_dir, name)
     section = _section(folder, judge)
-    if isinstance(section, PanelSection):
-        if golds:
-            raise ConfigError(f"{section.as_}: a panel judges no golds.", "Leave --gold out.")
-        job = prepare_panel(folder, section, settings)
-    else:
-        job = prepare_judge(folder, section, settings, usd=budget, golds=golds)
+    job = (
+        prepare_panel(folder, section, settings, golds=golds)
+        if isinstance(section, PanelSection)
+        else prepare_judge(folder, section, settings, usd=budget, golds=golds)
+    )
     words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
     words += [] if budget is None else ["--budget", str(budget)]
     again = shlex.join(words)

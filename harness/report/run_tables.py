@@ -245,7 +245,8 @@ def _cost(metrics: Metrics) -> Table:
     facts.add_row("cost", _sum_of_money(metrics))
     if metrics.model_calls is not None:
         apart = {"  the model": metrics.model_calls}
-        apart |= {f"  judge {name}": judge for name, judge in metrics.judges.items()}
+        asking = {name: one for name, one in metrics.judges.items() if one.n_calls or one.model}
+        apart |= {f"  judge {name}": judge for name, judge in asking.items()}  # a panel asks nobody
         for name, part in apart.items():
             calls = f"{part.n_calls:,} call{'s' if part.n_calls != 1 else ''}"
             facts.add_row(inert(name), f"{calls}, {_sum_of_money(part)}")

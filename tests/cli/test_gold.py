@@ -174,3 +174,40 @@ def test_without_a_gold_there_is_nothing_to_judge(tmp_path: Path) -> None:
     told = mistake(harness("judge", "wild", "--judge", judge, "--gold", env=environment))
     assert "There is no gold answer to any instance of the run 'wild'" in told
     assert not (tmp_path / "wild" / "judges.json").exists()
+
+
+def test_panels_follow_once_all_of_their_judges_have_scored_the_golds(tmp_path: Path) -> None:
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path), "COLUMNS": "200"}
+    criteria = {"fine": {"question": "Is it?", "choices": {"good": 1, "bad": 0}}}
+    judges = [
+        {"name": "choice", "as": name, "model": {"backend": "simulated"}, "criteria": criteria}
+        for name in ("a", "b")
+    ]
+    panel = {"as": "jury", "of": ["a", "b"], "by": "mean", "quorum": 1}
+    ended = harness(
+        *("run", ROOT / "configs" / "jsonl_example.yaml", "--limit", "4", "--name", "many"),
+        *("-o", f"judges={json.dumps(judges)}", "-o", f"panels={json.dumps([panel])}"),
+        env=environment,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+    def golds(judge: str | Path) -> Any:
+        return harness("judge", "many", "--judge", judge, "--gold", env=environment)
+
+    assert golds("a").returncode == 0
+    assert "have not all scored the gold answers" in mistake(golds("jury"))
+    assert golds("b").returncode == 0
+    found = msgspec.json.decode((tmp_path / "many" / "metrics.json").read_bytes())
+    assert found["golds"].keys() == {"a.fine", "b.fine", "jury.fine"}
+    votes = [
+        msgspec.json.decode(line)["scores"]["jury.fine"]["details"]["panel"].keys()
+        for line in (tmp_path / "many" / "gold" / "judgements.jsonl").read_bytes().splitlines()
+        if msgspec.json.decode(line)["judge"] == "jury"
+    ]
+    assert len(votes) == 4
+    assert set().union(*votes) == {"a", "b"}
+    assert "judge jury" not in harness("show", "many", env=environment).stdout, "it asks nobody"
+
+    same = tmp_path / "same.yaml"
+    same.write_text("{name: pairwise, against: gold, model: {backend: simulated}}")
+    assert "There is no gold answer" in mistake(golds(same)), "beside itself it is no better"
