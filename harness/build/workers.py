@@ -32,19 +32,15 @@ def in_order(
     pieces: Iterable[T],
     *,
     jobs: int,
-    begin: Callable[[], None] | None = None,
 ) -> Iterator[R]:
     """What ``work`` makes of each piece, in the order of the pieces.
 
-    work, begin: importable, as are the pieces' types, where there are several processes.
+    work: importable, as are the pieces' types, where there are several processes.
     jobs: how many processes; 1 works in this one.
-    begin: called once in each process before its first piece.
 
     Raises: what ``work`` raises; HarnessError where a process is killed.
     """
     if jobs == 1:
-        if begin:
-            begin()
         yield from map(work, pieces)
         return
     import multiprocessing
@@ -55,7 +51,6 @@ def in_order(
         jobs,
         mp_context=multiprocessing.get_context("spawn"),  # a fork may hold another thread's locks
         initializer=_begin,
-        initargs=(begin,),
     )
     pending: deque[Future[R]] = deque()
     try:
@@ -74,12 +69,10 @@ def in_order(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(begin: Callable[[], None] | None) -> None:
+def _begin() -> None:
     """The first thing that a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    if begin:
-        begin()
 
 
 def _end_with_parent() -> None:

@@ -60,6 +60,10 @@ class Splitter:
             return self._split(text, unit)
         return self._remembered(text, unit)
 
+    def sentences(self, text: str) -> list[str]:
+        """The sentences as they stand, with their ends."""
+        return self._sentences.tokenize(text)
+
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
         if unit == "word":
             return self._words(text)
