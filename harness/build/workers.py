@@ -69,6 +69,13 @@ def in_order(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def cores() -> int:
+    """How many processes this machine lets this one use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def _begin() -> None:
     """The first thing that a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
