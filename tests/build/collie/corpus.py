@@ -10,132 +10,35 @@ from pathlib import Path
 from harness.build.concodeeval.words import WORDS as NOUNS
 from harness.build.draws import Draws
 
-NAMES = [
-    "Ada",
-    "Berta",
-    "Clement",
-    "Dorothea",
-    "Emil",
-    "Frieda",
-    "Gustav",
-    "Hanna",
-    "Ivo",
-    "Johanna",
-    "Klaus",
-    "Lotte",
-]
-VERBS = [
-    "carried",
-    "counted",
-    "covered",
-    "followed",
-    "found",
-    "kept",
-    "lifted",
-    "mended",
-    "missed",
-    "moved",
-    "noticed",
-    "opened",
-    "painted",
-    "passed",
-    "pushed",
-    "raised",
-    "reached",
-    "remembered",
-    "repaired",
-    "returned",
-    "sold",
-    "studied",
-    "turned",
-    "used",
-    "wanted",
-    "watched",
-]
-ADJECTIVES = [
-    "broad",
-    "broken",
-    "careful",
-    "cheap",
-    "clean",
-    "cold",
-    "dark",
-    "early",
-    "empty",
-    "famous",
-    "gentle",
-    "green",
-    "heavy",
-    "honest",
-    "hollow",
-    "little",
-    "long",
-    "narrow",
-    "ordinary",
-    "patient",
-    "plain",
-    "quiet",
-    "rough",
-    "shallow",
-    "simple",
-    "slow",
-    "small",
-    "steep",
-    "strange",
-    "tall",
-    "warm",
-    "wet",
-    "wide",
-    "wooden",
-    "yellow",
-]
-PLACES = [
-    "across the yard",
-    "along the river",
-    "at the market",
-    "behind the mill",
-    "by the harbor",
-    "in the north",
-    "near Dr. Weber's house",
-    "on the second floor",
-    "over the bridge",
-    "under the roof",
-    "up the hill",
-    "beyond the wall",
-]
-TIMES = [
-    "after the rain",
-    "at noon",
-    "before dawn",
-    "for eleven days",
-    "in 1887",
-    "in the end",
-    "long ago",
-    "on Sundays",
-    "that winter",
-    "the next morning",
-    "toward evening",
-    "twice a week",
-]
-JOINTS = ["and", "because", "but", "so", "until", "when", "while", "although"]
-OPENINGS = ["He", "It", "Nobody", "She", "Somebody", "They", "We"]
-SUFFIXES = [
-    "maker",
-    "keeper",
-    "like",
-    "less",
-    "ward",
-    "ic",
-    "matrix",
-    "club",
-    "quiz",
-    "shrub",
-    "taxi",
-    "ing",
-    "er",
-    "stead",
-    "worthy",
-]
+NAMES = """
+Ada Berta Clement Dorothea Emil Frieda Gustav Hanna Ivo Johanna Klaus Lotte
+""".split()  # noqa: SIM905
+VERBS = """
+carried counted covered followed found kept lifted mended missed moved noticed opened painted
+passed pushed raised reached remembered repaired returned sold studied turned used wanted
+watched
+""".split()  # noqa: SIM905
+ADJECTIVES = """
+broad broken careful cheap clean cold dark early empty famous gentle green heavy honest hollow
+little long narrow ordinary patient plain quiet rough shallow simple slow small steep strange
+tall warm wet wide wooden yellow
+""".split()  # noqa: SIM905
+PLACES = """\
+across the yard;along the river;at the market;behind the mill;by the harbor;in the north;
+near Dr. Weber's house;on the second floor;over the bridge;under the roof;up the hill;
+beyond the wall""".replace("\n", "").split(";")  # noqa: SIM905
+TIMES = """\
+after the rain;at noon;before dawn;for eleven days;in 1887;in the end;long ago;on Sundays;
+that winter;the next morning;toward evening;twice a week""".replace("\n", "").split(";")  # noqa: SIM905
+JOINTS = """
+and because but so until when while although
+""".split()  # noqa: SIM905
+OPENINGS = """
+He It Nobody She Somebody They We
+""".split()  # noqa: SIM905
+SUFFIXES = """
+maker keeper like less ward ic matrix club quiz shrub taxi ing er stead worthy
+""".split()  # noqa: SIM905
 
 DIRT = (
     "CHAPTER {n}",
