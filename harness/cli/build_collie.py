@@ -111,16 +111,16 @@ def audit(
     Ends with 1 where a gold answer fails or a constraint contradicts itself.
     """
     from harness.build.collie.audit import audit_items
-    from harness.build.workers import cores
+    from harness.build.workers import Workers, cores
     from harness.cli.console import messages
     from harness.config.settings import Settings
     from harness.datasets.folder import DataFolder
     from harness.tasks.collie.items import read_items
 
     data = DataFolder(Settings().data_dir)
-    with messages.status("Auditing"):
+    with messages.status("Auditing"), Workers(jobs or cores()) as workers:
         items = read_items(data.file(str(dataset)))
-        found = audit_items(items, data.root / "nltk_data", jobs=jobs or cores())
+        found = audit_items(items, data.root / "nltk_data", workers)
     raise typer.Exit(_show(found))
 
 

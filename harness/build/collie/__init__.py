@@ -11,25 +11,24 @@ instance is then audited (`audit`) and the folder written, with its card and rep
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from harness.build import folder
-from harness.build.collie.audit import Audited, Subject, audit
-from harness.build.collie.batch import Batch, Plan, extract_batch, segmenter
+from harness.build.collie.batch import Plan, segmenter
 from harness.build.collie.documents import Documents, described
 from harness.build.collie.instances import Row, choose
+from harness.build.collie.pipeline import Pipeline
 from harness.build.collie.report import card, report
 from harness.build.collie.source import Source
 from harness.build.collie.structure import Structure
 from harness.build.collie.yields import Yield
 from harness.build.stages import Stages, key_of
-from harness.build.workers import in_order
+from harness.build.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.scoring.constraints.levels import splitter
@@ -65,14 +64,6 @@ class Built:
     seconds: float
 
 
-@dataclass(slots=True)
-class _Found:
-    """What a source has yielded so far."""
-
-    documents: Documents
-    whole: Yield = field(default_factory=Yield)
-
-
 def build(
     structures: Sequence[Structure],
     sources: Sequence[Source],
@@ -93,14 +84,15 @@ def build(
     jobs: processes that work at the same time; the result is the same for any number.
     told: is told what has been done, in a line.
 
-    Raises: a `harness.errors.UserError`: ConfigError where structures and sources do not go
+    Raises: a `harness.errors.HarnessError`: ConfigError where structures and sources do not go
         together; RunConflict where out is there and was not built here; DataInvalid where no
         instance was found.
     """
     began = clock()
+    nltk_data = data.root / "nltk_data"
+    units = splitter(nltk_data)
     folder.refuse_other(out, KIND, FILES)
     _refuse_mismatch(structures, sources)
-    units = splitter(data.root / "nltk_data")
     for source in sources:
         segmenter(source, units, seed)  # a mistyped filter ends the build here
     plan = Plan(
@@ -108,54 +100,39 @@ def build(
         [described(source) for source in sources],
         seed,
         targets,
-        str(data.root / "nltk_data"),
+        str(nltk_data),
     )
-    found = [_Found(Documents(source, seed, data)) for source in sources]
+    corpora = {source.name: Documents(source, seed, data) for source in sources}
     stages = Stages(out.with_name(f".{out.name}.stages"))
-    key = key_of(VERSION, plan, units.name)
-    _extract(plan, key, sources, found, stages, jobs, told)
-    rows = choose(structures, {s.name: f.whole for s, f in zip(sources, found, strict=True)})
-    if not rows:
-        raise DataInvalid(
-            "No text of the sources suits any of the structures.", _remedy(sources, found)
-        )
-    told(f"{len(rows):,} instances; auditing them")
-
-    def audited_now() -> list[Audited]:
-        return _audited(plan, rows, sources, found, jobs)
-
-    audited = stages.result("audit", key_of(key, rows), list[Audited], audited_now)
+    with Workers(jobs) as workers:
+        key = key_of(VERSION, plan, units.name)
+        pipeline = Pipeline(plan, corpora, key, stages, workers, told)
+        pipeline.extract()
+        yields = pipeline.yields
+        rows = choose(structures, yields)
+        if not rows:
+            raise DataInvalid("No text of the sources suits any structure.", _remedy(yields))
+        audited = pipeline.audit(rows)
+    missed = {one.id: list(one.near_misses) for one in audited}
     facts = {
         "version": VERSION,
         "seed": seed,
         "targets": targets,
         "splitter": units.name,
-        "structures": {s.name: key_of(s.plain) for s in structures},
-        "sources": [
-            {
-                **described(source),
-                "available": each.documents.available,
-                "chosen": each.documents.chosen,
-                "sha256": each.documents.sha256,
-            }
-            for source, each in zip(sources, found, strict=True)
-        ],
+        "structures": {structure.name: key_of(structure.plain) for structure in structures},
+        "sources": [_source_facts(source, corpora[source.name]) for source in sources],
         "counts": _counts(rows),
     }
-    missed = {one.id: one.near_misses for one in audited}
-    finished = [msgspec.structs.replace(row, near_misses=list(missed[row.id])) for row in rows]
-    yields = {s.name: f.whole for s, f in zip(sources, found, strict=True)}
     said = report(structures, yields, rows, audited)
     folder.write(
         out,
         KIND,
-        {INSTANCES: finished, AUDIT: audited},
+        {INSTANCES: [replace(row, near_misses=missed[row.id]) for row in rows], AUDIT: audited},
         facts,
         texts={CARD: card(out.name, structures, facts, yields), REPORT: said},
     )
-    resumed = stages.resumed
     stages.done()
-    return Built(out, len(rows), facts, said, resumed, clock() - began)
+    return Built(out, len(rows), facts, said, stages.resumed, clock() - began)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
@@ -177,68 +154,13 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
             )
 
 
-def _extract(
-    plan: Plan,
-    key: str,
-    sources: Sequence[Source],
-    found: Sequence[_Found],
-    stages: Stages,
-    jobs: int,
-    told: Callable[[str], None],
-) -> None:
-    """Extract the candidates of every source, batch by batch; each batch is a stage."""
-    encoded = msgspec.json.encode(plan)
-    waiting: deque[tuple[int, str, str]] = deque()
-
-    def missing() -> Iterator[Batch]:
-        """The batches that no earlier build has done; what it has is taken in."""
-        for number, (source, each) in enumerate(zip(sources, found, strict=True)):
-            for place, documents in enumerate(each.documents.batches()):
-                stage = f"{source.name}-{place:05}"
-                stage_key = key_of(key, source.name, documents)
-                there = stages.found(stage, stage_key, Yield)
-                if there is None:
-                    waiting.append((number, stage, stage_key))
-                    yield Batch(encoded, number, documents)
-                else:
-                    each.whole.add(there, plan.limits, plan.seed)
-
-    for part in in_order(extract_batch, missing(), jobs=jobs):
-        number, stage, stage_key = waiting.popleft()
-        stages.keep(stage, stage_key, part)
-        each = found[number]
-        each.whole.add(part, plan.limits, plan.seed)
-        told(
-            f"{sources[number].name}: {each.whole.documents:,} of {each.documents.chosen:,} "
-            f"documents, {each.whole.characters / 1e6:.1f} million characters"
-        )
-
-
-def _audited(
-    plan: Plan,
-    rows: Sequence[Row],
-    sources: Sequence[Source],
-    found: Sequence[_Found],
-    jobs: int,
-) -> list[Audited]:
-    subjects = [
-        Subject(
-            row.id,
-            row.structure,
-            row.source,
-            {"level": row.level, "constraint": row.constraint, "targets": row.targets},
-            row.example,
-            row.prompt,
-            f"{row.source} {row.level}",
-        )
-        for row in rows
-    ]
-    background = {
-        f"{source.name} {level}": texts
-        for source, each in zip(sources, found, strict=True)
-        for level, texts in each.whole.background.items()
+def _source_facts(source: Source, documents: Documents) -> dict[str, Any]:
+    return {
+        **described(source),
+        "available": documents.available,
+        "chosen": documents.chosen,
+        "sha256": documents.sha256,
     }
-    return audit(subjects, background, Path(plan.nltk_data), jobs=jobs)
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
@@ -250,13 +172,13 @@ def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _remedy(sources: Sequence[Source], found: Sequence[_Found]) -> str:
+def _remedy(yields: Mapping[str, Yield]) -> str:
     """What may be wrong with a corpus from which nothing came."""
-    for source, each in zip(sources, found, strict=True):
-        if not each.whole.documents:
-            reason = next(iter(each.whole.problems.values()), "none is there")
-            return f"No document of {source.name!r} could be read: {reason}."
-        left_out = sum(each.whole.filtered.get("paragraph", {}).values())
-        if left_out == each.whole.paragraphs:
-            return f"The filters of {source.name!r} leave out all {left_out:,} paragraphs."
+    for name, found in yields.items():
+        if not found.documents:
+            reason = next(iter(found.problems.values()), "none is there")
+            return f"No document of {name!r} could be read: {reason}."
+        left_out = sum(found.filtered.get("paragraph", {}).values())
+        if left_out == found.paragraphs:
+            return f"The filters of {name!r} leave out all {left_out:,} paragraphs."
     return "Widen the structures' ranges, or take more text."

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from harness.build.collie.consistency import problems
 from harness.build.collie.near_misses import near_misses
-from harness.build.workers import in_order
+from harness.build.workers import Workers
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.form import read, write
 from harness.scoring.constraints.levels import Splitter, splitter
@@ -30,7 +30,7 @@ TRIVIAL = 0.5
 """Share of natural texts from which on an instance is trivial."""
 TRIVIAL_BASE = 0.95
 """The same of one of its base constraints."""
-PIECE = 50
+PIECE = 200
 """Instances that a process audits at a time."""
 
 
@@ -86,8 +86,7 @@ def audit(
     subjects: Sequence[Subject],
     background: Mapping[str, list[str]],
     nltk_data: Path,
-    *,
-    jobs: int = 1,
+    workers: Workers,
 ) -> list[Audited]:
     """Audit instances, in their order.
 
@@ -95,8 +94,7 @@ def audit(
     nltk_data: where the sentence splitter's parameters may be.
     """
     pieces = _pieces(subjects, background, str(nltk_data))
-    jobs = 1 if len(subjects) <= PIECE else jobs
-    found = [one for part in in_order(_audit_piece, pieces, jobs=jobs) for one in part]
+    found = [one for part in workers.in_order(_audit_piece, pieces) for one in part]
     first: dict[tuple[str, str | None], str] = {}
     same = [first.setdefault((subject.prompt, subject.example), subject.id) for subject in subjects]
     return [
@@ -105,7 +103,7 @@ def audit(
     ]
 
 
-def audit_items(items: Iterable[Item], nltk_data: Path, *, jobs: int = 1) -> list[Audited]:
+def audit_items(items: Iterable[Item], nltk_data: Path, workers: Workers) -> list[Audited]:
     """Audit a data set: the natural texts are the other examples of the same level."""
     subjects = []
     background: dict[str, list[str]] = defaultdict(list)
@@ -118,7 +116,7 @@ def audit_items(items: Iterable[Item], nltk_data: Path, *, jobs: int = 1) -> lis
         if item.example is not None and item.example not in background[level]:
             background[level].append(item.example)
     spread = {level: texts[:: max(1, len(texts) // 40)] for level, texts in background.items()}
-    return audit(subjects, spread, nltk_data, jobs=jobs)
+    return audit(subjects, spread, nltk_data, workers)
 
 
 def _pieces(

@@ -13,7 +13,7 @@ from harness.plugins import kind
 from harness.ports import Loader
 from harness.records import Document
 
-MOST_DOCUMENTS = 32
+MOST_DOCUMENTS = 256
 MOST_CHARACTERS = 1_000_000
 """Of a batch, but a document is never parted."""
 

@@ -48,6 +48,8 @@ FOLDER = Path(__file__).with_name("structures")
 PAPER = "paper"
 """Means all of them."""
 KEYS = ("name", "about", "level", "constraint", "targets", "prompt")
+FIELDS = frozenset({"targets", "level"})
+"""That a prompt may name."""
 MOST_CONSTRAINTS = 1000
 """That may come of what is swept in one."""
 
@@ -214,6 +216,9 @@ def _prompt(raw: Mapping[str, Any], where: str) -> Template | None:
     if not isinstance(text, str):
         raise DataInvalid(f"{where}: 'prompt' must be a text.")
     try:
-        return Template(text, f"{where}, prompt")
+        found = Template(text, f"{where}, prompt")
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
+    for name in sorted(found.names - FIELDS):
+        raise DataInvalid(f"{where}, prompt: there is no field {name!r}.", nearest(name, FIELDS))
+    return found

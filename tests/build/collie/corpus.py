@@ -26,10 +26,10 @@ tall warm wet wide wooden yellow
 PLACES = """\
 across the yard;along the river;at the market;behind the mill;by the harbor;in the north;
 near Dr. Weber's house;on the second floor;over the bridge;under the roof;up the hill;
-beyond the wall""".replace("\n", "").split(";")  # noqa: SIM905
+beyond the wall""".replace("\n", "").split(";")
 TIMES = """\
 after the rain;at noon;before dawn;for eleven days;in 1887;in the end;long ago;on Sundays;
-that winter;the next morning;toward evening;twice a week""".replace("\n", "").split(";")  # noqa: SIM905
+that winter;the next morning;toward evening;twice a week""".replace("\n", "").split(";")
 JOINTS = """
 and because but so until when while although
 """.split()  # noqa: SIM905
