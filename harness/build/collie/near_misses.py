@@ -21,6 +21,8 @@ LONG_WORD = "incomprehensibilities"
 OTHER_WORD = "meanwhile"
 ADDED_SENTENCE = "Nothing more was said about it."
 
+DOUBLED = (2, 4, 8)
+"""How often a text is repeated, to go past a bound that it is far from."""
 MOST_PLACES = 16
 """Words or letters of a text that are changed one by one, from its start."""
 MOST_CHANGES = 120
@@ -84,6 +86,7 @@ def _changes(
     if len(paragraphs) > 1:
         yield PARAGRAPH_BREAK.join(paragraphs[:-1])
     yield f"{text}{PARAGRAPH_BREAK}{ADDED_SENTENCE}"
+    yield from _halved_and_doubled(text, words)
 
 
 def _letters(text: str, level: Level) -> Iterator[str]:
@@ -123,6 +126,16 @@ def _sentences(text: str, units: Splitter) -> Iterator[str]:
     yield f"{text} {ADDED_SENTENCE}"
     for kept in range(len(spans) - 1, 0, -1):
         yield text[: spans[kept - 1][1]]
+
+
+def _halved_and_doubled(text: str, words: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """For a bound that the text is far from."""
+    kept = len(words) // 2
+    while kept:
+        yield text[: words[kept - 1][1]]
+        kept //= 2
+    for times in DOUBLED:
+        yield " ".join([text] * times)
 
 
 def _without(text: str, wanted: str) -> str:

@@ -9,11 +9,10 @@ import pytest
 from harness.build.collie.extraction import Options, extract, satisfying
 from harness.build.collie.structure import PAPER, find_structures
 from harness.build.draws import Draws
-from harness.scoring.constraints import punkt
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Target
-from harness.scoring.constraints.levels import splitter
 from harness.tasks.collie.items import Item, read_items
+from tests.scoring.constraints.nltk_reference import english
 
 OTHERWISE = {"ccnews_c10/28", "guten_c07/7", "wiki_c10/56", "wiki_c10/62", "wiki_c11/17"}
 """Instances whose text passes, but has a word more, or the same word twice, with today's NLTK."""
@@ -21,8 +20,6 @@ OTHERWISE = {"ccnews_c10/28", "guten_c07/7", "wiki_c10/56", "wiki_c10/62", "wiki
 
 @pytest.fixture
 def published(data_dir: Path) -> list[Item]:
-    if punkt.english() is None:
-        pytest.skip("NLTK's English parameters are needed: set NLTK_DATA")
     return list(read_items(data_dir / "collie" / "instances.jsonl"))
 
 
@@ -39,7 +36,7 @@ def test_the_recorded_targets_come_out_of_the_recorded_texts(
 ) -> None:
     recorded = json.loads((data_dir / "collie" / "expected_examples.json").read_text())
     passing = set(recorded["examples_passing"])
-    units = splitter()
+    units = english()
     structures = {structure.name: structure for structure in find_structures([PAPER])}
     given_back: Counter[str] = Counter()
     otherwise = set()
@@ -66,7 +63,7 @@ def test_the_recorded_targets_come_out_of_the_recorded_texts(
 
 
 def test_every_extracted_target_is_satisfied(published: list[Item]) -> None:
-    units = splitter()
+    units = english()
     structures = find_structures([PAPER])
     found = 0
     for item in published[::10]:
