@@ -90,9 +90,9 @@ def build(
     """
     began = clock()
     nltk_data = data.root / "nltk_data"
-    units = splitter(nltk_data)
     folder.refuse_other(out, KIND, FILES)
     _refuse_mismatch(structures, sources)
+    units = splitter(nltk_data)
     for source in sources:
         segmenter(source, units, seed)  # a mistyped filter ends the build here
     plan = Plan(
