@@ -1,5 +1,5 @@
-"""The one door for parts that a run file names: backends, tasks, checkers, judges,
-metrics.
+"""The one door for parts that a file of the user's names: backends, tasks, checkers, judges,
+metrics; measures of constraints; loaders, filters and post-processors of corpora.
 
 A built-in is a module of the kind's package (module name = name in the run
 file); a third party registers an entry point in the kind's group. Both offer
@@ -33,6 +33,10 @@ PACKAGES = {
     "checkers": "harness.scoring.checkers",
     "judges": "harness.scoring.judges",
     "metrics": "harness.scoring.metrics",
+    "measures": "harness.scoring.measures",
+    "loaders": "harness.build.loaders",
+    "filters": "harness.build.filters",
+    "post_processors": "harness.build.post_processors",
 }
 """Kind -> package of the built-ins; the entry-point group is ``harness.KIND``."""
 
@@ -42,6 +46,10 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "checkers": ("name",),
     "judges": ("name", "as", "model", "limits"),
     "metrics": ("name",),
+    "measures": (),
+    "loaders": ("name",),
+    "filters": ("name",),
+    "post_processors": ("name",),
 }
 """Kind -> keys beside the options in the run file: also what a mistyped one may mean."""
 
@@ -51,6 +59,11 @@ class Kind:
     """All plug-ins of one kind."""
 
     name: str
+
+    @property
+    def title(self) -> str:
+        """What messages call one of them."""
+        return self.name.removesuffix("s").replace("_", "-")
 
     def _builtins(self) -> list[str]:
         package = importlib.import_module(PACKAGES[self.name])
@@ -80,12 +93,12 @@ class Kind:
         if name in external:
             return self._loaded(name, external[name])
         raise ConfigError(
-            f"There is no {self.name.removesuffix('s')} named {name!r}.",
+            f"There is no {self.title} named {name!r}.",
             nearest(name, self.names()),
         )
 
     def _loaded(self, name: str, entries: list[EntryPoint]) -> Callable[..., Any]:
-        where = f"{self.name.removesuffix('s')} {name!r}"
+        where = f"{self.title} {name!r}"
         if len({entry.value for entry in entries}) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))
             raise ConfigError(
@@ -108,7 +121,7 @@ class Kind:
         """
         from pydantic import ConfigDict, ValidationError, create_model
 
-        where = f"{self.name.removesuffix('s')} {name!r}"
+        where = f"{self.title} {name!r}"
         own = _parameters(self.load(name), given=False)
         for key in options:
             if key not in own:
@@ -166,7 +179,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def kind(name: str) -> Kind:
-    """The plug-ins of ``backends``, ``tasks``, ``checkers`` or ``judges``."""
+    """The plug-ins of a kind: one of `PACKAGES`."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

@@ -1,4 +1,4 @@
-"""The shapes of plug-ins: what a backend, a task, a checker and a judge must offer.
+"""The shapes of plug-ins: what a backend, a task, a checker, a judge and others must offer.
 
 Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
 with ``plugin = TheClass``; the constructor's parameters are the options that a
@@ -8,12 +8,13 @@ names, each with whether it decides on criteria) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
 ``on_allowances`` (to be told what the headers say of rate limits) to backends;
 ``task``, ``model`` (the judging one's name), its backend's ``features`` and ``answers`` (those of
-another run, see `AnswersOf`) to judges (see `harness.plugins`).
+another run, see `AnswersOf`) to judges; ``data`` to loaders, ``units`` (the splitter of texts) to
+filters (see `harness.plugins`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -21,6 +22,7 @@ from harness.records import (
     ConstraintKind,
     Criterion,
     DecodingConstraint,
+    Document,
     Instance,
     Message,
     Reply,
@@ -407,4 +409,53 @@ class Simulatable(Protocol):
 
     def simulated(self, request: Request) -> str:
         """What a good model could reply to one of its requests, for the simulated backend."""
+        ...
+
+
+class Measure(Protocol):
+    """A number that a constraint may ask for and the grammar has no word for (`op: measure`)."""
+
+    def number(self, units: Sequence[str]) -> int:
+        """Of a text's units, marks around them cut off: pure, and quick for any text."""
+        ...
+
+    def phrase(self, units: str) -> str:
+        """What it is in an instruction.
+
+        units: what they are called ("words").
+        """
+        ...
+
+
+class Loader(Protocol):
+    """Where the documents of a corpus come from."""
+
+    def names(self) -> Iterator[str]:
+        """The name of each document, always in the same order, as cheaply as it can be told.
+
+        Raises: `harness.errors.UserError`.
+        """
+        ...
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """The documents of these names, in the order of `names`.
+
+        Raises: `harness.errors.UserError`; a document that cannot be read says so itself.
+        """
+        ...
+
+
+class Filter(Protocol):
+    """Says which paragraphs and sentences of a corpus are no natural text."""
+
+    def __call__(self, text: str) -> bool:
+        """Whether it is left out: pure, and in bounded time for any text."""
+        ...
+
+
+class PostProcessor(Protocol):
+    """Cleans the paragraphs of a corpus that its filters have let through."""
+
+    def __call__(self, text: str) -> str:
+        """The text without what is no part of it: pure, and in bounded time for any text."""
         ...

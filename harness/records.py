@@ -330,3 +330,18 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]
     return all(verdicts) if verdicts else None
+
+
+class Document(Struct, frozen=True):
+    """A document of a corpus, from which a benchmark is built.
+
+    name: within its source.
+    text: line ends are ``\\n``.
+    about: what the source says of it (title, author).
+    problem: why it cannot be read; empty where it can.
+    """
+
+    name: str
+    text: str
+    about: Mapping[str, Any] = {}
+    problem: str = ""

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.build_collie import audit, collie
+
 build = typer.Typer(no_args_is_help=True, help="Make a benchmark of your own.")
 
 
@@ -42,3 +44,7 @@ def concodeeval(
         told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         messages.print(Text(f"{what}: {told}"), soft_wrap=True)
     messages.print(Text(f"In {out}, {built.seconds:.1f} s"), soft_wrap=True)
+
+
+build.command("collie")(collie)
+build.command("audit")(audit)

@@ -16,10 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.build.concodeeval import folder
+from harness.build import folder
 from harness.build.concodeeval.instances import instances as draw_instances
 from harness.build.concodeeval.schemas import PER_RANGE, Vocabulary, generate
 from harness.errors import ConfigError
+
+KIND = "concodeeval"
+SCHEMAS = "schemas.jsonl"
+VALIDATION = "validation.jsonl"
+FILES = (SCHEMAS, VALIDATION)
 
 VERSION = 1
 """Version of what a seed gives: another one, other bytes."""
@@ -74,7 +79,7 @@ def build(
             "Ask for at least 1, at least 0, and a share from 0 to 1.",
         )
     began = clock()
-    folder.refuse_other(out)  # before any work
+    folder.refuse_other(out, KIND, FILES)  # before any work
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))
     no = round(instances * share_no)
     rows = draw_instances(seed, schemas, yes=instances - no, no=no)
@@ -95,7 +100,7 @@ def build(
         "share_no": share_no,
         "counts": counts,
     }
-    folder.write(out, {folder.SCHEMAS: schemas, folder.VALIDATION: rows}, about)
+    folder.write(out, KIND, {SCHEMAS: schemas, VALIDATION: rows}, about)
     return Built(out, seed, vocabulary, counts, instances, clock() - began)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from harness.build.concodeeval import decimals, strings
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.valid import anything, matching, other_name, unmatched
 from harness.build.concodeeval.verdict import Verdicts
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.schema import Schema
 
 FREE = {"minLength": 0, "minItems": 0, "minContains": 0, "required": [], "uniqueItems": False}

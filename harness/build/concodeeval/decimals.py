@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
-from harness.build.concodeeval.draws import Draws
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.schema import Schema
 
 OPEN = 25

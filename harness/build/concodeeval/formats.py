@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 
 ACCENTED = ("café", "naïve", "über", "señor", "crème", "fjörd")
 HEX = "0123456789abcdef"

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.schemas import SchemaRow
 from harness.build.concodeeval.targets import Target, targets
 from harness.build.concodeeval.valid import NoInstanceError, valid
 from harness.build.concodeeval.verdict import Verdicts, Violation
 from harness.build.concodeeval.violating import Broken, break_target
+from harness.build.draws import Draws
 
 ATTEMPTS = 12
 """Draws for one more instance of a schema that differs from those before."""

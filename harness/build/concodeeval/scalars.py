@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import Any
 
 from harness.build.concodeeval.decimals import number
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.formats import FORMATS
 from harness.build.concodeeval.strings import PATTERNS
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 
 Drawn = dict[str, Any]
 

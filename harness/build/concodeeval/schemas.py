@@ -18,9 +18,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from harness.build.concodeeval import scalars
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.valid import NoInstanceError, valid
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 from harness.errors import ConfigError
 
 Vocabulary = Literal["paper", "extended"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.formats import INVALID, VALID
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.schema import Schema
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.valid import draw, other_name
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.schema import Schema, pointer
 
 Step = tuple[Literal["property", "item", "additional"], str]

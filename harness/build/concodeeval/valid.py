@@ -10,10 +10,10 @@ import json
 from typing import Any
 
 from harness.build.concodeeval.decimals import Range, number
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.strings import plain, string
 from harness.build.concodeeval.verdict import Verdicts
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.schema import Schema
 
 ATTEMPTS = 20

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.build.concodeeval.breaking import breaking, unbreakable
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.targets import Target, replaced, targets
 from harness.build.concodeeval.valid import NoInstanceError, valid
 from harness.build.concodeeval.verdict import Verdicts, Violation
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.schema import Schema
 
 ATTEMPTS = 8

@@ -18,6 +18,7 @@ from harness.scoring.constraints.grammar import (
     Count,
     ForEach,
     Identity,
+    Measure,
     Min,
     Position,
     Specification,
@@ -25,6 +26,7 @@ from harness.scoring.constraints.grammar import (
     Transformation,
 )
 from harness.scoring.constraints.levels import Splitter, splitter
+from harness.scoring.constraints.measuring import measure
 from harness.scoring.constraints.relations import Observed, holds
 
 
@@ -128,6 +130,8 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
         if transformation.of is None:
             return len(units)
         return sum(unit == transformation.of for unit in units)
+    if isinstance(transformation, Measure):
+        return int(measure(transformation.name).number(_texts(units)))
     if isinstance(transformation, Position):
         if isinstance(transformation.index, int):
             return _at(units, transformation.index)
@@ -140,6 +144,10 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
     if not known:
         return None
     return min(known) if isinstance(transformation, Min) else max(known)
+
+
+def _texts(units: tuple[Observed, ...] | str) -> tuple[str, ...]:
+    return tuple(unit for unit in units if isinstance(unit, str))
 
 
 def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:

@@ -38,7 +38,7 @@ MAX_PARTS = 10_000
 KEYS = ("level", "constraint", "targets")
 
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "op": ("count", "position", "for_each", "max", "min", "identity"),
+    "op": ("count", "position", "for_each", "max", "min", "measure", "identity"),
     "relation": get_args(Relation),
     "target_level": get_args(Unit),
     "input_level": get_args(Unit),
@@ -54,7 +54,7 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
     Raises: DataInvalid.
     """
-    _refuse_excess(raw, where)
+    refuse_excess(raw, where)
     fields = _mapping(raw, where, KEYS)
     for key in KEYS:
         if key not in fields:
@@ -62,8 +62,8 @@ def read(raw: object, where: str = "the constraint") -> Specification:
     level = fields["level"]
     if level not in LEVELS:
         raise DataInvalid(f"{where}: there is no level {level!r:.40}.", nearest(str(level), LEVELS))
-    constraint = _constraint(fields["constraint"], f"{where}, constraint")
-    targets = _targets(fields["targets"], f"{where}, targets")
+    constraint = read_constraint(fields["constraint"], f"{where}, constraint")
+    targets = read_targets(fields["targets"], f"{where}, targets")
     refuse_misfits(level, constraint, targets, where)
     return Specification(level, constraint, targets)
 
@@ -72,13 +72,13 @@ def write(specification: Specification) -> dict[str, Any]:
     """The plain form that `read` reads."""
     return {
         "level": specification.level,
-        "constraint": _plain_constraint(specification.constraint),
-        "targets": _plain_targets(specification.targets),
+        "constraint": write_constraint(specification.constraint),
+        "targets": write_targets(specification.targets),
     }
 
 
-def _refuse_excess(raw: object, where: str) -> None:
-    """Refuse trees out of proportion before anything recurses into them."""
+def refuse_excess(raw: object, where: str) -> None:
+    """Refuse trees out of proportion before anything recurses into them. Raises: DataInvalid."""
     parts = 0
     pending: list[tuple[object, int]] = [(raw, 1)]
     while pending:
@@ -103,8 +103,11 @@ def _mapping(raw: object, where: str, known: tuple[str, ...]) -> Mapping[str, An
     return raw
 
 
-def _constraint(raw: object, where: str) -> Constraint:
-    """A tree is a base constraint unless it names a logic."""
+def read_constraint(raw: object, where: str) -> Constraint:
+    """Read a tree without targets: a base constraint unless it names a logic.
+
+    Raises: DataInvalid. Whether it fits a level and targets is for `shapes` to say.
+    """
     if not (isinstance(raw, Mapping) and "logic" in raw):
         try:
             return msgspec.convert(raw, Base)
@@ -118,7 +121,7 @@ def _constraint(raw: object, where: str) -> Constraint:
         raise DataInvalid(f"{where}: 'constraints' must be a list of constraints.")
     return Combination(
         logic,
-        tuple(_constraint(part, f"{where}.{number}") for number, part in enumerate(parts, 1)),
+        tuple(read_constraint(part, f"{where}.{number}") for number, part in enumerate(parts, 1)),
     )
 
 
@@ -139,23 +142,26 @@ def _misfit(raw: object, where: str, said: str) -> DataInvalid:
     return DataInvalid(f"{where}: {said[:1].lower()}{said[1:]}.", "docs/collie.md has the grammar.")
 
 
-def _targets(raw: object, where: str) -> Target:
+def read_targets(raw: object, where: str) -> Target:
+    """Read targets. Raises: DataInvalid."""
     if isinstance(raw, list | tuple):
-        return tuple(_targets(part, f"{where}.{number}") for number, part in enumerate(raw, 1))
+        return tuple(read_targets(part, f"{where}.{number}") for number, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
         return raw
     raise DataInvalid(f"{where}: a target is a whole number, a text or a list, not {raw!r:.40}.")
 
 
-def _plain_constraint(constraint: Constraint) -> dict[str, Any]:
+def write_constraint(constraint: Constraint) -> dict[str, Any]:
+    """The plain form of a tree."""
     if isinstance(constraint, Combination):
         return {
             "logic": constraint.logic,
-            "constraints": [_plain_constraint(part) for part in constraint.constraints],
+            "constraints": [write_constraint(part) for part in constraint.constraints],
         }
     plain: dict[str, Any] = msgspec.to_builtins(constraint)
     return plain
 
 
-def _plain_targets(targets: Target) -> int | str | list[Any]:
-    return [_plain_targets(part) for part in targets] if isinstance(targets, tuple) else targets
+def write_targets(targets: Target) -> int | str | list[Any]:
+    """The plain form of targets."""
+    return [write_targets(part) for part in targets] if isinstance(targets, tuple) else targets

@@ -59,11 +59,17 @@ class Min(Struct, frozen=True, tag_field="op", tag="min", forbid_unknown_fields=
     do: Transformation
 
 
+class Measure(Struct, frozen=True, tag_field="op", tag="measure", forbid_unknown_fields=True):
+    """A number that a plug-in makes of the units (`harness.ports.Measure`)."""
+
+    name: str
+
+
 class Identity(Struct, frozen=True, tag_field="op", tag="identity", forbid_unknown_fields=True):
     """The units themselves."""
 
 
-Transformation: TypeAlias = Count | Position | ForEach | Max | Min | Identity
+Transformation: TypeAlias = Count | Position | ForEach | Max | Min | Measure | Identity
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):

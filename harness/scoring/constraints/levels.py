@@ -60,11 +60,15 @@ class Splitter:
             return self._split(text, unit)
         return self._remembered(text, unit)
 
+    def sentences(self, text: str) -> list[str]:
+        """The sentences as they stand, with their ends."""
+        return self._sentences.tokenize(text)
+
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
         if unit == "word":
             return self._words(text)
-        if unit == "character":
-            return _bared(text)
+        if unit == "character":  # of letters and digits nothing is cut off
+            return tuple(text) if text.isalnum() else _bared(text)
         if unit == "sentence":
             return _bared(self._sentences.tokenize(text))
         return _bared(text.split(PARAGRAPH_BREAK))

@@ -23,10 +23,12 @@ from harness.scoring.constraints.grammar import (
     ForEach,
     Identity,
     Level,
+    Measure,
     Position,
     Target,
     Transformation,
 )
+from harness.scoring.constraints.measuring import known
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
     if isinstance(transformation, Count):
         if transformation.of is not None and unit != "text":
             raise DataInvalid(f"{where}: 'count' of {transformation.of!r} needs single units.")
+        return "number"
+    if isinstance(transformation, Measure):
+        known(transformation.name, where)
+        if unit != "text":
+            raise DataInvalid(f"{where}: the measure {transformation.name!r} needs single units.")
         return "number"
     if isinstance(transformation, Position):
         if isinstance(transformation.index, int):

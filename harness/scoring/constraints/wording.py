@@ -18,10 +18,12 @@ from harness.scoring.constraints.grammar import (
     ForEach,
     Identity,
     Max,
+    Measure,
     Min,
     Position,
     Transformation,
 )
+from harness.scoring.constraints.measuring import measure
 from harness.scoring.constraints.relations import Observed
 
 AMOUNT = {
@@ -64,6 +66,8 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
             return f"the greatest of {described(do, nouns)}"
         case Min(do=do):
             return f"the least of {described(do, nouns)}"
+        case Measure(name=name):
+            return measure(name).phrase(f"{noun}s")
         case Identity():
             return f"the {noun}s"
 

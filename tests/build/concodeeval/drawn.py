@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.schemas import RANGES, ROOTS, drawn
+from harness.build.draws import Draws
 
 SEEDS = st.integers(0, 2**32)
 

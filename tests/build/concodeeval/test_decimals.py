@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.build.concodeeval.decimals import Range, beyond, decimal, no_multiples, number
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.verdict import Verdicts
+from harness.build.draws import Draws
 
 CENTS = st.integers(0, 10_000).map(lambda cents: number(Decimal(cents) / 100))
 BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")

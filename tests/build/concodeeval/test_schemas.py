@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.formats import FORMATS
 from harness.build.concodeeval.schemas import SchemaRow, generate
 from harness.build.concodeeval.valid import valid
 from harness.build.concodeeval.verdict import Verdicts
+from harness.build.draws import Draws
 from harness.errors import ConfigError
 from harness.tasks.concodeeval.representations import keywords
 

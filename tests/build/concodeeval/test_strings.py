@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.formats import FORMATS, INVALID, VALID
 from harness.build.concodeeval.strings import MEASURES, PATTERNS, breaking, measured, string
 from harness.build.concodeeval.verdict import Verdicts
 from harness.build.concodeeval.words import WORDS
+from harness.build.draws import Draws
 from harness.tasks.concodeeval.representations.python import RESERVED
 
 

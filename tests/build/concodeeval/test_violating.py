@@ -6,12 +6,12 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from harness.build.concodeeval.draws import Draws
 from harness.build.concodeeval.schemas import drawn
 from harness.build.concodeeval.targets import targets
 from harness.build.concodeeval.valid import NoInstanceError, valid
 from harness.build.concodeeval.verdict import Verdicts
 from harness.build.concodeeval.violating import Broken, Unbroken, violating
+from harness.build.draws import Draws
 from tests.build.concodeeval.drawn import SEEDS, generated
 
 CASES: list[tuple[dict[str, Any], str]] = [

@@ -3,7 +3,7 @@ import subprocess
 import sys
 from collections import Counter
 
-from harness.build.concodeeval.draws import Draws
+from harness.build.draws import Draws
 
 
 def numbers(draws: Draws) -> list[int]:
@@ -43,7 +43,7 @@ def test_known_draws() -> None:
 
 def test_the_same_in_every_process() -> None:
     code = (
-        "from harness.build.concodeeval.draws import Draws\n"
+        "from harness.build.draws import Draws\n"
         "print([Draws(0, 'schemas', n).integer(0, 999) for n in range(5)])"
     )
     said = {

@@ -1,0 +1,184 @@
+"""A benchmark like COLLIE (arXiv 2307.08689), built from a corpus of the user's own.
+
+The paper's six steps: documents are loaded (`documents`), split into paragraphs, filtered, cleaned,
+and made into sentences and passages (`strings`); each string is tried on each structure
+(`structure`, `target_rules`, `extraction`); of what suits, some instances are drawn (`pool`). Every
+instance is then audited (`audit`) and the folder written, with its card and report.
+
+>>> build(find_structures(["paper"]), [find_source("corpus/")], Path("mine"))  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.build import folder
+from harness.build.collie.batch import Plan, segmenter
+from harness.build.collie.documents import Documents, described
+from harness.build.collie.instances import Row, choose
+from harness.build.collie.pipeline import Pipeline
+from harness.build.collie.report import card, report
+from harness.build.collie.source import Source
+from harness.build.collie.structure import Structure
+from harness.build.collie.yields import Yield
+from harness.build.stages import Stages, key_of
+from harness.build.workers import Workers
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid
+from harness.scoring.constraints.levels import splitter
+
+KIND = "collie"
+VERSION = 1
+"""Version of what a seed gives: another one, other instances."""
+
+INSTANCES = "instances.jsonl"
+AUDIT = "audit.jsonl"
+CARD = "card.md"
+REPORT = "report.md"
+FILES = (INSTANCES, AUDIT, CARD, REPORT)
+
+TARGETS = 100
+"""Most instances of a structure from one source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What was built.
+
+    facts: what the manifest says.
+    report: for people, in Markdown.
+    resumed: stages whose result was there from a build that was cut off.
+    """
+
+    folder: Path
+    instances: int
+    facts: dict[str, Any]
+    report: str
+    resumed: int
+    seconds: float
+
+
+def build(
+    structures: Sequence[Structure],
+    sources: Sequence[Source],
+    out: Path,
+    *,
+    data: DataFolder,
+    seed: int = 0,
+    targets: int = TARGETS,
+    jobs: int = 1,
+    told: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Built:
+    """Build the benchmark and write its folder.
+
+    A build that was cut off goes on from its stages, in a folder beside; they go when it has ended.
+
+    targets: most instances of a structure from one source.
+    jobs: processes that work at the same time; the result is the same for any number.
+    told: is told what has been done, in a line.
+
+    Raises: a `harness.errors.HarnessError`: ConfigError where structures and sources do not go
+        together; RunConflict where out is there and was not built here; DataInvalid where no
+        instance was found.
+    """
+    began = clock()
+    nltk_data = data.root / "nltk_data"
+    folder.refuse_other(out, KIND, FILES)
+    _refuse_mismatch(structures, sources)
+    units = splitter(nltk_data)
+    for source in sources:
+        segmenter(source, units, seed)  # a mistyped filter ends the build here
+    plan = Plan(
+        [dict(structure.plain) for structure in structures],
+        [described(source) for source in sources],
+        seed,
+        targets,
+        str(nltk_data),
+    )
+    corpora = {source.name: Documents(source, seed, data) for source in sources}
+    stages = Stages(out.with_name(f".{out.name}.stages"))
+    with Workers(jobs) as workers:
+        key = key_of(VERSION, plan, units.name)
+        pipeline = Pipeline(plan, corpora, key, stages, workers, told)
+        pipeline.extract()
+        yields = pipeline.yields
+        rows = choose(structures, yields)
+        if not rows:
+            raise DataInvalid("No text of the sources suits any structure.", _remedy(yields))
+        audited = pipeline.audit(rows)
+    missed = {one.id: list(one.near_misses) for one in audited}
+    facts = {
+        "version": VERSION,
+        "seed": seed,
+        "targets": targets,
+        "splitter": units.name,
+        "structures": {structure.name: key_of(structure.plain) for structure in structures},
+        "sources": [_source_facts(source, corpora[source.name]) for source in sources],
+        "counts": _counts(rows),
+    }
+    said = report(structures, yields, rows, audited)
+    folder.write(
+        out,
+        KIND,
+        {INSTANCES: [replace(row, near_misses=missed[row.id]) for row in rows], AUDIT: audited},
+        facts,
+        texts={CARD: card(out.name, structures, facts, yields), REPORT: said},
+    )
+    stages.done()
+    return Built(out, len(rows), facts, said, stages.resumed, clock() - began)
+
+
+def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
+    names = [source.name for source in sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"There are two sources named {name!r}.", "Name one: --source NAME=PATH."
+            )
+    for structure in structures:
+        if not any(structure.level in source.levels for source in sources):
+            remedy = "Give the file's 'levels' that level, or leave the structure out."
+            if structure.level == "word":
+                remedy = "Add a word list, --source words=FILE, or leave the structure out."
+            raise ConfigError(
+                f"No source has texts of the level {structure.level}, which the structure "
+                f"{structure.name} asks for.",
+                remedy,
+            )
+
+
+def _source_facts(source: Source, documents: Documents) -> dict[str, Any]:
+    return {
+        **described(source),
+        "available": documents.available,
+        "chosen": documents.chosen,
+        "sha256": documents.sha256,
+    }
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """Structure -> source -> instances."""
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        of = counts.setdefault(row.structure, {})
+        of[row.source] = of.get(row.source, 0) + 1
+    return counts
+
+
+def _remedy(yields: Mapping[str, Yield]) -> str:
+    """What may be wrong with a corpus from which nothing came."""
+    for name, found in yields.items():
+        if not found.documents:
+            reason = next(iter(found.problems.values()), "none is there")
+            return f"No document of {name!r} could be read: {reason}."
+        left_out = sum(found.filtered.get("paragraph", {}).values())
+        if left_out == found.paragraphs:
+            return f"The filters of {name!r} leave out all {left_out:,} paragraphs."
+    return "Widen the structures' ranges, or take more text."

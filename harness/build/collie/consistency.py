@@ -1,0 +1,182 @@
+"""What is wrong with a constraint in itself: parts that are there twice, follow, or contradict.
+
+Looked at are the base constraints that must all hold. Numbers are compared as ranges, texts as the
+checker compares them. Nothing is said where nothing is found: a constraint may still be impossible.
+
+>>> [problem.kind for problem in problems(specification)]  # doctest: +SKIP
+['contradictory']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from harness.scoring.constraints.grammar import (
+    Base,
+    Combination,
+    Constraint,
+    Count,
+    ForEach,
+    Identity,
+    Position,
+    Specification,
+    Target,
+)
+from harness.scoring.constraints.relations import Observed, bare
+from harness.scoring.constraints.render import clause
+
+Kind = Literal["duplicate", "implied", "contradictory"]
+INFINITY = float("inf")
+
+Pair = tuple[Base, Target]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem, and the base constraints that make it, in English."""
+
+    kind: Kind
+    clauses: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {' / '.join(self.clauses)}"
+
+
+def problems(specification: Specification) -> list[Problem]:
+    """The problems of a specification, pair by pair."""
+    pairs = list(_required(specification.constraint, specification.targets))
+    found = []
+    for one, other in combinations(pairs, 2):
+        kind = _problem(one, other)
+        if kind is not None:
+            found.append(Problem(kind, (clause(*one), clause(*other))))
+    return found
+
+
+def _required(constraint: Constraint, targets: Target) -> Iterator[Pair]:
+    """The base constraints outside of every ``or``."""
+    if isinstance(constraint, Base):
+        yield constraint, targets
+    elif isinstance(constraint, Combination) and constraint.logic != "or":
+        assert isinstance(targets, tuple)
+        for part, target in zip(constraint.constraints, targets, strict=True):
+            yield from _required(part, target)
+
+
+def _problem(one: Pair, other: Pair) -> Kind | None:
+    if one[0] == other[0] and _same(one[1], other[1]):
+        return "duplicate"
+    for first, second in ((one, other), (other, one)):
+        if _forbids(first, second) or _miscounts(first, second):
+            return "contradictory"
+    if _measured(one[0]) != _measured(other[0]):
+        return None
+    ranges = _range(one), _range(other)
+    if ranges[0] is None or ranges[1] is None:
+        return "contradictory" if _names_another(one, other) else None
+    low, high = max(ranges[0][0], ranges[1][0]), min(ranges[0][1], ranges[1][1])
+    if low > high:
+        return "contradictory"
+    return "implied" if (low, high) in ranges else None
+
+
+def _measured(base: Base) -> tuple[object, ...]:
+    return base.input_level, base.target_level, base.transformation, base.reduction
+
+
+def _range(pair: Pair) -> tuple[float, float] | None:
+    """The numbers that satisfy, None where they make no one range."""
+    base, target = pair
+    number = _sole(target)
+    if not isinstance(number, int) or base.reduction not in (None, "all"):
+        return None
+    return {
+        "==": (number, number),
+        ">=": (number, INFINITY),
+        ">": (number + 1, INFINITY),
+        "<=": (-INFINITY, number),
+        "<": (-INFINITY, number - 1),
+    }.get(base.relation)
+
+
+def _names_another(one: Pair, other: Pair) -> bool:
+    """Whether the same place is to be two different texts."""
+    (first, target), (second, wanted) = one, other
+    if first.relation != "==" or second.relation != "==" or first.reduction not in (None, "all"):
+        return False
+    return not _same(target, wanted)
+
+
+def _forbids(pair: Pair, other: Pair) -> bool:
+    """Whether the one forbids a unit that the other asks for."""
+    base, target = pair
+    if base.relation != "not in" or not _is_units(base) or base.reduction is not None:
+        return False
+    forbidden = set(_bare_texts(target))
+    asking, wanted = other
+    if asking.target_level != base.target_level or asking.reduction not in (None, "all"):
+        return False
+    asks = asking.relation == "==" and isinstance(_each(asking), Position)
+    asks |= asking.relation == "in" and _is_units(asking) and asking.reduction is None
+    return asks and not forbidden.isdisjoint(_bare_texts(wanted))
+
+
+def _miscounts(pair: Pair, other: Pair) -> bool:
+    """Whether a number of units does not go with the units that the other speaks of."""
+    base, _ = pair
+    counted = _range(pair)
+    if base.transformation != Count() or base.input_level or counted is None:
+        return False
+    asking, target = other
+    if asking.relation != "==":
+        return False
+    position = asking.transformation
+    if (
+        isinstance(position, Position)
+        and asking.input_level is None
+        and asking.target_level == base.target_level
+    ):
+        indices = position.index if isinstance(position.index, tuple) else (position.index,)
+        needed = max(index + 1 if index >= 0 else -index for index in indices)
+        return counted[1] < needed
+    if asking.reduction == "all" and asking.input_level == base.target_level:
+        listed = isinstance(target, tuple) and isinstance(asking.transformation, ForEach)
+        return listed and not counted[0] <= len(_parts(target)) <= counted[1]
+    return False
+
+
+def _is_units(base: Base) -> bool:
+    return base.transformation in (ForEach(Identity()), Identity())
+
+
+def _each(base: Base) -> object:
+    """What is done to the text, or to each of its parts."""
+    done = base.transformation
+    return done.do if isinstance(done, ForEach) else done
+
+
+def _parts(target: Target) -> tuple[Target, ...]:
+    return target if isinstance(target, tuple) else (target,)
+
+
+def _sole(target: Target) -> Target:
+    return target[0] if isinstance(target, tuple) and len(target) == 1 else target
+
+
+def _same(one: Target, other: Target) -> bool:
+    return _bared(_sole(one)) == _bared(_sole(other))
+
+
+def _bared(target: Target) -> Observed:
+    return tuple(map(_bared, target)) if isinstance(target, tuple) else bare(target)
+
+
+def _bare_texts(target: Target) -> Iterator[str]:
+    for part in _parts(target):
+        if isinstance(part, tuple):
+            yield from _bare_texts(part)
+        elif isinstance(part, str):
+            yield str(bare(part))

@@ -1,0 +1,180 @@
+"""The strings of a document: its natural paragraphs, and the sentences and passages made of them.
+
+A document is split into paragraphs; filters leave out what is no natural text, post-processors
+clean the rest. Surviving paragraphs in a row make passages, of two paragraphs at least. Of each
+level only so many strings are kept, drawn by a hash of the seed and the string, so that neither
+other documents nor the number of processes change what is drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.build.collie.source import Source
+from harness.build.draws import Draws
+from harness.ports import Filter, PostProcessor
+from harness.records import Document
+from harness.scoring.constraints.grammar import Level
+from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
+
+TOO_LONG = "too long"
+EMPTY = "empty"
+"""Reasons of our own, beside the filters' names."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What became of the paragraphs and sentences of documents.
+
+    paragraphs, sentences: how many were looked at. Only so many sentences are as are drawn.
+    filtered: paragraphs and sentences (``paragraph``, ``sentence``) to filters' names to numbers.
+    single: rows of surviving paragraphs that were no passage, having one paragraph.
+    """
+
+    paragraphs: int = 0
+    sentences: int = 0
+    filtered: dict[str, Counter[str]] = field(
+        default_factory=lambda: {"paragraph": Counter(), "sentence": Counter()}
+    )
+    single: int = 0
+
+
+class Segmenter:
+    """Makes strings of a source's documents.
+
+    filters, passage_filters: by name, in order.
+    seed: of what is drawn.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        filters: Mapping[str, Filter],
+        passage_filters: Mapping[str, Filter],
+        post_processors: Sequence[PostProcessor],
+        units: Splitter,
+        seed: int,
+    ) -> None:
+        self._source = source
+        self._filters = filters
+        self._passage_filters = passage_filters
+        self._post_processors = post_processors
+        self._units = units
+        self._seed = seed
+
+    def strings(
+        self, document: Document, levels: Iterable[Level], seen: Seen
+    ) -> dict[Level, list[str]]:
+        """The strings of each level, in the order drawn; what became of the rest is added to seen.
+
+        levels: those that are wanted.
+        """
+        paragraphs = list(self._paragraphs(document.text, seen))
+        surviving = [paragraph for paragraph in paragraphs if paragraph is not None]
+        made: dict[Level, Callable[[], list[str]]] = {
+            "word": lambda: self._drawn("word", self._words(surviving)),
+            "sentence": lambda: self._sentences(surviving, seen),
+            "paragraph": lambda: self._drawn("paragraph", surviving),
+            "passage": lambda: self._drawn(
+                "passage", self._passages(document.name, paragraphs, seen)
+            ),
+        }
+        return {level: made[level]() for level in levels}
+
+    def _paragraphs(self, text: str, seen: Seen) -> Iterator[str | None]:
+        """The paragraphs of a text, cleaned; None in the place of each that is left out."""
+        for chunk in text.split(self._source.delimiter):
+            if not chunk.strip():
+                continue
+            seen.paragraphs += 1
+            reason = self._refused(chunk)
+            if reason is None:
+                for process in self._post_processors:
+                    chunk = process(chunk)
+                chunk = chunk.strip()
+                reason = None if chunk else EMPTY
+            if reason is not None:
+                seen.filtered["paragraph"][reason] += 1
+            yield chunk if reason is None else None
+
+    def _refused(self, text: str) -> str | None:
+        """Which filter leaves a text out, None where none does."""
+        if len(text) > self._source.longest:
+            return TOO_LONG
+        return next((name for name, filtered in self._filters.items() if filtered(text)), None)
+
+    def _words(self, paragraphs: list[str]) -> Iterator[str]:
+        """A line of a word list is a word; of running text, what the splitter makes of it."""
+        for paragraph in paragraphs:
+            if any(character.isspace() for character in paragraph):
+                yield from filter(str.isalpha, self._units.units(paragraph, "word"))
+            else:
+                yield paragraph
+
+    def _sentences(self, paragraphs: list[str], seen: Seen) -> list[str]:
+        """Sentences are filtered like paragraphs, one by one until enough are there."""
+
+        def natural(sentence: str) -> bool:
+            seen.sentences += 1
+            reason = self._refused(sentence)
+            if reason is not None:
+                seen.filtered["sentence"][reason] += 1
+            return reason is None
+
+        found = (one.strip() for each in paragraphs for one in self._units.sentences(each))
+        return self._drawn("sentence", filter(None, found), natural)
+
+    def _passages(self, name: str, paragraphs: list[str | None], seen: Seen) -> Iterator[str]:
+        """The passages that surviving paragraphs in a row make."""
+        draws = Draws(self._seed, "passages", self._source.name, name)
+        for row in self._rows(paragraphs):
+            for piece in self._pieces(row, draws):
+                if len(piece) > 1:
+                    yield PARAGRAPH_BREAK.join(piece)
+                else:
+                    seen.single += 1
+
+    def _rows(self, paragraphs: list[str | None]) -> Iterator[list[str]]:
+        row: list[str] = []
+        for paragraph in [*paragraphs, None]:
+            if paragraph is not None and not any(
+                refused(paragraph) for refused in self._passage_filters.values()
+            ):
+                row.append(paragraph)
+                continue
+            if row:
+                yield row
+            row = []
+
+    def _pieces(self, row: list[str], draws: Draws) -> Iterator[list[str]]:
+        """A row in pieces of as many paragraphs as passages have."""
+        wanted = self._source.passages
+        if wanted is None:
+            yield row
+            return
+        while row:
+            size = draws.integer(wanted.low, wanted.high)
+            piece, row = row[:size], row[size:]
+            # What is left at the end may be too short for a passage.
+            yield piece if len(piece) >= wanted.low else piece[:1]
+
+    def _drawn(
+        self, level: Level, strings: Iterable[str], natural: Callable[[str], bool] | None = None
+    ) -> list[str]:
+        """Different strings in the order of their hash, as many as one document may give."""
+        most = self._source.strings
+        key = f"{self._seed} {level} ".encode()
+
+        def drawn(string: str) -> bytes:
+            return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
+
+        found: list[str] = []
+        for string in sorted(dict.fromkeys(strings), key=drawn):
+            if most is not None and len(found) >= most:
+                break
+            if natural is None or natural(string):
+                found.append(string)
+        return found

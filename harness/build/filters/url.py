@@ -1,0 +1,23 @@
+r"""Text with a URL in it.
+
+The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
+``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. All but a name, a dot and two letters is optional, so
+that these alone decide; the whole pattern would take time in the square of a long row of letters.
+"""
+
+from __future__ import annotations
+
+import re
+
+NAME_AND_ENDING = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
+
+
+class UrlFilter:
+    """Leaves out text with a URL, or what looks like one ("the end.Then")."""
+
+    def __call__(self, text: str) -> bool:
+        """Whether there is one."""
+        return NAME_AND_ENDING.search(text) is not None
+
+
+plugin = UrlFilter

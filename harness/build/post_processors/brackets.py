@@ -1,0 +1,22 @@
+r"""What stands in square brackets: references, notes, pictures.
+
+As the paper's ``\[[^\]]*\]``, whose time on a row of opening brackets is the square of its length.
+"""
+
+from __future__ import annotations
+
+
+class BracketsProcessor:
+    """Cuts out square brackets with what they hold, up to the first closing one."""
+
+    def __call__(self, text: str) -> str:
+        """The text without them."""
+        kept = []
+        at = 0
+        while (begin := text.find("[", at)) >= 0 and (end := text.find("]", begin)) >= 0:
+            kept.append(text[at:begin])
+            at = end + 1
+        return "".join([*kept, text[at:]])
+
+
+plugin = BracketsProcessor

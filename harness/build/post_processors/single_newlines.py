@@ -1,0 +1,18 @@
+"""Line ends within a paragraph."""
+
+from __future__ import annotations
+
+import re
+
+SINGLE = re.compile(r"(?<!\n)\n(?!\n)")
+
+
+class SingleNewlinesProcessor:
+    """Replaces each newline that stands alone by a space."""
+
+    def __call__(self, text: str) -> str:
+        """The text in long lines."""
+        return SINGLE.sub(" ", text)
+
+
+plugin = SingleNewlinesProcessor

@@ -1,0 +1,18 @@
+"""Runs of white space."""
+
+from __future__ import annotations
+
+import re
+
+RUN = re.compile(r"\s{2,}")
+
+
+class WhiteSpaceProcessor:
+    """Replaces two or more of spaces, newlines and the like by one space."""
+
+    def __call__(self, text: str) -> str:
+        """The text with single spaces."""
+        return RUN.sub(" ", text)
+
+
+plugin = WhiteSpaceProcessor
