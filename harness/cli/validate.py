@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +14,18 @@ from harness.analysis.self_preference import notes
 from harness.assemble import measured
 from harness.cli.console import output
 from harness.config.settings import Settings
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judge_validation_table import as_json, validation_table
 from harness.store.judge_labels import Label, read_labels
 from harness.store.judge_verdicts import judges_with_verdicts, read_answers
+from harness.store.replacing import replacing
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 
 FORMATS = ("table", "json")
+PICTURES = (".svg", ".png", ".pdf")
+MOST_NAMED = 4
+"""Runs in a picture's title."""
 LABELS = (".jsonl", ".json")
 
 
@@ -38,20 +42,45 @@ class ValidationAsked(NamedTuple):
     by: str = ""
 
 
-def show_validation(names: Sequence[str], asked: ValidationAsked, form: str = "table") -> None:
+def show_validation(
+    names: Sequence[str], asked: ValidationAsked, form: str = "table", figure: Path | None = None
+) -> None:
     """Print how a judge's verdicts agree with a reference's.
 
     names: of runs, or of run files for all of their variants.
+    figure: a file for the calibration curve, by its ending.
 
     Raises: a `harness.errors.HarnessError`.
     """
     if form not in FORMATS:
         raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
+    if figure is not None and figure.suffix not in PICTURES:
+        raise ConfigError(f"--figure: {figure.name} ends in none of {', '.join(PICTURES)}.")
     found = _validated(find_runs(Settings().runs_dir, names), asked)
     if form == "table":
         output.print(validation_table(found))
     else:  # as it is: a file's lines are not to be folded
         sys.stdout.write(as_json(found))
+    if figure is not None:
+        _draw(found, figure)
+
+
+def _draw(found: JudgeValidation, path: Path) -> None:
+    """Write the calibration curve. Raises: DataMissing, StoreFailed."""
+    from harness.report.figures.calibration import calibration_figure
+    from harness.report.figures.images import as_pdf, as_png, as_svg
+
+    curve = calibration_figure(found)
+    if curve is None:
+        raise DataMissing(
+            f"--figure: the probabilities of {found.judge!r} are not known.",
+            "A judge tells them by log-probabilities or votes (docs/judges.md).",
+        )
+    draws: dict[str, Callable[..., str | bytes]] = {".svg": as_svg, ".png": as_png, ".pdf": as_pdf}
+    draw = draws[path.suffix]
+    picture = draw(curve, subtitle=", ".join(found.runs[:MOST_NAMED]))
+    with replacing(path, "Make room or mend the permissions, or name another file.") as temporary:
+        temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)
 
 
 def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeValidation:

@@ -5,6 +5,7 @@ A run that is called ``validate`` is judged by its folder's path: ``harness judg
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +67,10 @@ def _validate(
         typer.Option(metavar="LABEL", help="The criteria by their groups, too, as in category."),
     ] = "",
     form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the calibration curve: .svg, .png or .pdf."),
+    ] = None,
 ) -> None:
     """How far is a judge to be believed? Its verdicts against a reference's.
 
@@ -74,4 +79,4 @@ def _validate(
     """
     from harness.cli.validate import ValidationAsked, show_validation
 
-    show_validation(runs, ValidationAsked(judge, against, by), form)
+    show_validation(runs, ValidationAsked(judge, against, by), form, figure)
