@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -21,23 +19,9 @@ from typing import Any
 
 from harness.errors import DataInvalid
 from harness.scoring.constraints.abbreviations import ABBREVIATIONS
+from harness.scoring.light_nltk import light_nltk
 
-
-@contextmanager
-def _without(module: str) -> Iterator[None]:
-    """Let an import that would be tried inside fail, where it was not done before."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[module]
-
-
-# NLTK does without it but for one measure of word pairs; importing it takes a second.
-with _without("scipy.stats"):
+with light_nltk():
     from nltk import data, redos
     from nltk.tokenize.destructive import NLTKWordTokenizer
     from nltk.tokenize.punkt import (

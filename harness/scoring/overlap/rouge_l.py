@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 
+from harness.scoring.light_nltk import light_nltk
+
 _WORD = re.compile(r"[a-z0-9]+")
 
 STEMS = 2**16
@@ -57,7 +59,8 @@ _remembered = lru_cache(TEXTS)(_tokens)
 
 @cache
 def _stems() -> Callable[[str], str]:
-    from nltk.stem.porter import PorterStemmer  # takes a second
+    with light_nltk():
+        from nltk.stem.porter import PorterStemmer
 
     return lru_cache(STEMS)(PorterStemmer().stem)
 
