@@ -163,6 +163,9 @@ def test_parameters_that_gather_the_rest_are_no_options(install: Install) -> Non
 
 
 def test_the_kinds() -> None:
-    assert set(PACKAGES) == {"backends", "tasks", "checkers", "judges", "metrics"}
+    assert set(PACKAGES) == {
+        *("backends", "tasks", "checkers", "judges", "metrics", "measures"),
+        *("loaders", "filters", "post_processors"),
+    }
     with pytest.raises(ValueError, match="no such kind"):
         kind("secrets")

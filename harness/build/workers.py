@@ -10,6 +10,7 @@ end with the process that began them, even where it was killed, and Ctrl-C is th
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -111,6 +112,7 @@ def cores() -> int:
 def _begin() -> None:
     """The first thing that a process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("harness").setLevel(logging.ERROR)  # the first process has said it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

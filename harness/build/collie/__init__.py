@@ -89,6 +89,7 @@ def build(
         instance was found.
     """
     began = clock()
+    out = out.resolve()
     nltk_data = data.root / "nltk_data"
     folder.refuse_other(out, KIND, FILES)
     _refuse_mismatch(structures, sources)

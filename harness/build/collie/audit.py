@@ -9,7 +9,7 @@ of 40 satisfies asks for more than one that half of them do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ from msgspec.structs import replace
 from harness.build.collie.consistency import problems
 from harness.build.collie.near_misses import near_misses
 from harness.build.workers import Workers
-from harness.scoring.constraints.check import check
+from harness.scoring.constraints.check import check, extract, judged
 from harness.scoring.constraints.form import read, write
+from harness.scoring.constraints.grammar import Base
 from harness.scoring.constraints.levels import Splitter, splitter
+from harness.scoring.constraints.relations import Observed
 from harness.scoring.constraints.render import clause
 from harness.tasks.collie.items import Item
 
@@ -135,16 +137,33 @@ def _units(nltk_data: str) -> Splitter:
 
 def _audit_piece(piece: _Piece) -> list[Audited]:
     units = _units(piece.nltk_data)
-    return [_audited(one, piece.background[one.background], units) for one in piece.subjects]
+
+    @cache  # a structure's instances differ in their targets alone
+    def observe(base: Base, text: str) -> Observed:
+        return extract(base, text, units)
+
+    return [
+        _audited(one, piece.background[one.background], units, observe) for one in piece.subjects
+    ]
 
 
-def _audited(subject: Subject, background: Sequence[str], units: Splitter) -> Audited:
+def _audited(
+    subject: Subject,
+    background: Sequence[str],
+    units: Splitter,
+    observe: Callable[[Base, str], Observed],
+) -> Audited:
     specification = read(subject.specification, subject.id)
     clauses = [clause(base, target) for base, target in specification.bases()]
     gold = subject.example
     passes = None if gold is None else check(specification, gold, units).passed
     missed = near_misses(specification, gold, units) if gold is not None and passes else None
-    verdicts = [check(specification, text, units) for text in background if text != gold]
+    bases = [base for base, _ in specification.bases()]
+    verdicts = [
+        judged(specification, (observe(base, text) for base in bases))
+        for text in background
+        if text != gold
+    ]
     shares = [
         sum(verdict.findings[n].passed for verdict in verdicts) / len(verdicts)
         for n in range(len(clauses))

@@ -220,4 +220,4 @@ def _names(named: Sequence[Any]) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(each)}" for key, each in value.items())
-    return f"`{json.dumps(value)}`"
+    return f"`{json.dumps(value).replace('`', '')}`"

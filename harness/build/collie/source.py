@@ -99,9 +99,10 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         if name:
             raw["name"] = name
         return _source({**raw, **(changes or {})}, path)
-    if not equals and path in presets():
+    there = Path(path).expanduser().exists()
+    if not equals and path in presets() and not there:
         return _source({"preset": path, "name": path, **(changes or {})}, given)
-    if not Path(path).expanduser().exists():
+    if not there:
         raise DataMissing(
             f"--source {given}: there is no such file, folder or preset.",
             nearest(path, presets()) if not equals else "Check the path.",

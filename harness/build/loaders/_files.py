@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing
 from harness.records import Document
+
+SPACES_ALONE = re.compile(r"^[ \t]+$", re.MULTILINE)
 
 LARGEST = 64_000_000
 """Bytes of a document, unpacked."""
@@ -79,8 +82,9 @@ class Files:
 
 
 def with_plain_ends(text: str) -> str:
-    """A text whose lines end in ``\\n``, without a byte-order mark."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    """A text whose lines end in ``\\n``, without a byte-order mark and spaces in blank lines."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return SPACES_ALONE.sub("", plain)
 
 
 def is_below(path: Path, root: Path) -> bool:

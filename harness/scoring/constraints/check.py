@@ -9,7 +9,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.scoring.constraints.grammar import (
@@ -54,10 +54,14 @@ def check(specification: Specification, text: str, units: Splitter | None = None
     units: how it is split; None takes the best splitter there is.
     """
     units = units or splitter()
+    return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
+
+
+def judged(specification: Specification, observed: Iterable[Observed]) -> Verdict:
+    """The verdict on a text in which each base constraint, from left to right, observes this."""
     findings = tuple(
-        Finding(base, target, observed, satisfied(base, observed, target))
-        for base, target in specification.bases()
-        for observed in (extract(base, text, units),)
+        Finding(base, target, found, satisfied(base, found, target))
+        for (base, target), found in zip(specification.bases(), observed, strict=True)
     )
     passed = _passed(specification.constraint, iter(finding.passed for finding in findings))
     return Verdict(passed, findings)

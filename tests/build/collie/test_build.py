@@ -41,8 +41,8 @@ def made(
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("build")
-    write_corpus(folder / "corpus", documents=300, characters=1_500)
-    write_words(folder / "words.txt", n=2_500)
+    write_corpus(folder / "corpus", documents=300, characters=1_000)
+    write_words(folder / "words.txt", n=1_500)
     return folder
 
 
@@ -163,12 +163,13 @@ def test_a_mark_of_the_checker_is_in_the_manifest(whole: Built) -> None:
 
 
 def test_a_broken_build_goes_on(corpus: Path) -> None:
-    for number in range(8):  # of more than a batch
-        text = "\n\n".join(path.read_text() for path in sorted((corpus / "corpus").iterdir()))
-        (corpus / "long").mkdir(exist_ok=True)
-        (corpus / "long" / f"{number}.txt").write_text(text.replace("the ", f"the {number} "))
+    text = "\n\n".join(path.read_text() for path in sorted((corpus / "corpus").iterdir()))
+    (corpus / "long").mkdir()
+    for number in range(3):  # the third makes a batch of its own
+        longer = "".join(text.replace("the ", f"the {number} {part} ") for part in "ab")[:400_000]
+        (corpus / "long" / f"{number}.txt").write_text(longer)
     sources = (f"long={corpus / 'long'}",)
-    undisturbed = made(corpus, "one", ("sent02", "pass01"), sources=sources)
+    undisturbed = made(corpus, "one", ("para05",), sources=sources)
     assert undisturbed.resumed == 0
 
     class Stopped(Exception):
@@ -182,12 +183,12 @@ def test_a_broken_build_goes_on(corpus: Path) -> None:
             raise Stopped
 
     with pytest.raises(Stopped):
-        made(corpus, "two", ("sent02", "pass01"), sources=sources, told=stop)
+        made(corpus, "two", ("para05",), sources=sources, told=stop)
     assert not (corpus / "two").exists()
     kept = corpus / ".two.stages"
     (torn,) = [path for path in kept.iterdir() if path.name.endswith("00001.json")]
     torn.write_bytes(torn.read_bytes()[:-9])
-    resumed = made(corpus, "two", ("sent02", "pass01"), sources=sources)
+    resumed = made(corpus, "two", ("para05",), sources=sources)
     assert resumed.resumed == 1
     assert not kept.exists()
     for name in (INSTANCES, AUDIT, REPORT):

@@ -34,7 +34,7 @@ def documents(loader: Loader) -> dict[str, Document]:
 
 def test_a_folder_of_text(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
-    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\rthree")
+    (tmp_path / "b.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\rthree\n  \t\n  four\n")
     (tmp_path / "sub" / "a.txt").write_text("four")
     (tmp_path / ".hidden").write_text("no")
     (tmp_path / "latin.txt").write_bytes("Über".encode("latin-1"))
@@ -43,7 +43,7 @@ def test_a_folder_of_text(tmp_path: Path) -> None:
         file.write("five")
     (tmp_path / "torn.gz").write_bytes(b"\x1f\x8b\x08")
     found = documents(built("text", tmp_path, path="."))
-    assert found["b.txt"].text == "one\ntwo\nthree"
+    assert found["b.txt"].text == "one\ntwo\nthree\n\n  four\n"
     assert found["sub/a.txt"].text == "four"
     assert found["packed.gz"].text == "five"
     assert {name for name, each in found.items() if each.problem} == {
