@@ -25,6 +25,7 @@ CONFIG = ROOT / "configs" / "gpt4_collie_coherence.yaml"
 TASK: Any = kind("tasks").build("collie", {"dataset": "builtin"}, data=DataFolder(Path("nowhere")))
 GOLDS = {one.id: TASK.gold(one) for one in TASK.instances() if one.groups["structure"] == "pass01"}
 SAMPLES = 3
+SURE = {"backend": "simulated", "accuracy": 1}
 
 
 def worth(gold: str) -> int:
@@ -180,8 +181,7 @@ def test_panels_follow_once_all_of_their_judges_have_scored_the_golds(tmp_path: 
     environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path), "COLUMNS": "200"}
     criteria = {"fine": {"question": "Is it?", "choices": {"good": 1, "bad": 0}}}
     judges = [
-        {"name": "choice", "as": name, "model": {"backend": "simulated"}, "criteria": criteria}
-        for name in ("a", "b")
+        {"name": "choice", "as": name, "model": SURE, "criteria": criteria} for name in ("a", "b")
     ]
     panel = {"as": "jury", "of": ["a", "b"], "by": "mean", "quorum": 1}
     ended = harness(
