@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from harness.config.run_file import RunFile
 from harness.errors import Unparseable
@@ -16,6 +17,10 @@ from harness.mock import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
 
 ROOT = Path(__file__).parents[1]
+
+# A machine may be busy: how long an example took, or was in the making, is no fault of the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 class Sums:

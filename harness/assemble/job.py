@@ -172,13 +172,14 @@ def prepare(
         second = model(run.polish, "polish")
     judges: tuple[JudgeModel, ...] = ()
     if run.judges:
-        from harness.assemble.judges import build_judge, check_panels
+        from harness.assemble.judges import build_judge, check_panels, registered_judge
 
         judges = tuple(
             build_judge(section, run.task.name, task, model, settings.runs_dir)
             for section in run.judges
         )
-        check_panels(run.panels, judges)
+        registered = {judge.name: registered_judge(judge, decides=True) for judge in judges}
+        check_panels(run.panels, registered)
     job = Job(
         run,
         folder,

@@ -106,18 +106,45 @@ def build_judge(
     return JudgeModel(section, judge, found)
 
 
-def check_panels(panels: Sequence[PanelSection], judges: Sequence[JudgeModel]) -> None:
+def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
+    """A judge as it is written down."""
+    return RegisteredJudge(
+        judge.section.model_dump(mode="json"),
+        decides,
+        judge.simulated,
+        judge.fingerprint,
+        judge.decides,
+        bool(getattr(judge.judge, "by_criteria", False)),
+    )
+
+
+def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
     """That the judges of panels have what these combine.
 
     Raises: ConfigError.
     """
-    verdicts = {judge.name: judge.decides for judge in judges}
     for panel in panels:
-        without = [name for name in panel.of if not verdicts[name]]
+        where = f"panels.{panel.as_}"
+        members = {name: judges[name] for name in panel.of}
+        without = [name for name, judge in members.items() if not judge.verdicts]
         if panel.by == "majority" and without:
             raise ConfigError(
-                f"panels.{panel.as_}: {', '.join(without)} gives no verdicts to count.",
+                f"{where}: {', '.join(without)} gives no verdicts to count.",
                 "Set 'by: mean', or give these judges a mark to pass.",
+            )
+        if len({judge.by_criteria for judge in members.values()}) > 1:
+            raise ConfigError(
+                f"{where}: some of its judges decide on criteria, and others do not.",
+                "Make a panel of each kind.",
+            )
+        marked = [
+            name for name, judge in members.items() if judge.verdicts and not judge.by_criteria
+        ]
+        if panel.by == "mean" and panel.passes_from is None and marked:
+            raise ConfigError(
+                f"{where}: {', '.join(marked)} decides on what passes, and a mean without a mark "
+                "does not.",
+                "Set the panel's passes_from, or take the judges' marks away.",
             )
 
 
@@ -142,11 +169,8 @@ def register_judges(
     for judge in judges:
         old = known.get(judge.name)
         decides = judge.decides and judge.name not in members
-        known[judge.name] = RegisteredJudge(
-            judge.section.model_dump(mode="json"),
-            bool(old and old.decides) if later else decides,
-            judge.simulated,
-            judge.fingerprint,
+        known[judge.name] = registered_judge(
+            judge, decides=bool(old and old.decides) if later else decides
         )
     for panel in panels:
         old = known.get(panel.as_)

@@ -16,7 +16,13 @@ from harness.analysis.metrics import Metrics, to_json
 from harness.assemble.call_stack import Session
 from harness.assemble.golds import prepare_golds
 from harness.assemble.job import Watch, replies_path
-from harness.assemble.judges import JudgeModel, build_judge, judging, register_judges
+from harness.assemble.judges import (
+    JudgeModel,
+    build_judge,
+    check_panels,
+    judging,
+    register_judges,
+)
 from harness.assemble.measuring import measure
 from harness.assemble.other_answers import other_data
 from harness.assemble.parts import (
@@ -75,12 +81,14 @@ class Judged:
 
     judged: attempts it has judged in this session; failed: of them, those whose calls failed.
     gone: attempts whose instances the data set has no more: nobody can judge them.
+    waiting: attempts that a panel's judges have still to judge.
     """
 
     ended: Literal["finished", "interrupted", "budget"]
     judged: int
     failed: int
     gone: int
+    waiting: int
     metrics: Metrics
 
 
@@ -166,13 +174,14 @@ def prepare_panel(
     """
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
-    judges = {name: one.section for name, one in known.items() if "of" not in one.section}
+    judges = {name: one for name, one in known.items() if not one.members}
     try:
         section.check_members(judges)
     except ValueError as error:
         raise ConfigError(
             f"The run {folder.name!r}: {error}.", f"Its judges: {', '.join(judges) or 'none'}."
         ) from None
+    check_panels([section], judges)
     before = known.get(section.as_)
     if before is not None and dict(before.section) != section.model_dump(mode="json"):
         raise RunConflict(
@@ -184,8 +193,8 @@ def prepare_panel(
 
 def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
     """The panels of a run that a judge is in: what it says anew is theirs, too."""
-    sections = [dict(one.section) for one in read_register(folder.path).judges.values()]
-    return [panel_section(one) for one in sections if judge in one.get("of", ())]
+    known = read_register(folder.path).judges.values()
+    return [panel_section(dict(one.section)) for one in known if judge in one.members]
 
 
 def _task_of(
@@ -206,7 +215,7 @@ def _task_of(
 
 
 def _refuse_other_judge(folder: RunFolder, section: JudgeSection, before: RegisteredJudge) -> None:
-    if "of" in before.section:
+    if before.members:
         raise RunConflict(
             f"{section.as_!r} is a panel of the run {folder.name!r}.",
             "Give this judge a name of its own, with 'as: NAME' in its section.",
@@ -262,9 +271,9 @@ async def judge_later(
                 await judge.model.backend.aclose()
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))
-    left = tally.owed - tally.finished
+    left = tally.owed - tally.finished - working.pending
     gone = left if not stop.requested else 0
     ended: Literal["finished", "interrupted", "budget"] = "finished"
     if left > gone:
         ended = "budget" if budget is not None and budget.ended else "interrupted"
-    return Judged(ended, tally.finished, working.failed, gone, metrics)
+    return Judged(ended, tally.finished, working.failed, gone, working.pending, metrics)

@@ -123,6 +123,11 @@ def _told(judged: Judged, what: str, tally: Tally, again: str) -> int:
     _say(f"{what} judged in this session.")
     if judged.gone:
         _say(f"{judged.gone:,} were not: the data set has their instances no more.")
+    if judged.waiting:
+        _say(
+            f"{judged.waiting:,} wait for judges of the panel that have not judged them. Put them "
+            "before these first: harness judge RUN --judge NAME."
+        )
     if judged.ended == "budget":
         budget = tally.budget
         assert budget is not None
@@ -139,7 +144,7 @@ def _told(judged: Judged, what: str, tally: Tally, again: str) -> int:
         _say(f"{judged.failed:,} judgements failed, the last one thus: {tally.last_error}.")
         _say(f"To have them made: {again}")
         return 1
-    return 0
+    return int(judged.waiting > 0)
 
 
 def _say(text: str) -> None:

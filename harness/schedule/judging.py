@@ -63,6 +63,7 @@ class Judging:
 
     late: attempts that were there before this session and that judges have still to judge.
     failed: judgements of this session that are failed calls.
+    pending: attempts of `late` of which panels have still to wait for their judges.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class Judging:
         self.late = len(self._owed)
         earlier = self.late and panels  # of what panels owe, their judges may have said all before
         self._earlier = JudgementPlaces(attempts.parent, Judgement) if earlier else None
-        self.failed = 0
+        self.failed = self.pending = 0
 
     def told(self) -> str:
         """What the user is to know of failed calls."""
@@ -191,11 +192,20 @@ class Judging:
         said = {one.judge for one in judgements if one.outcome != "error"}
         return not said.issuperset(self._deciding)
 
-    def feedback(self, by_rules: str, passed: bool | None, judgements: Sequence[Judgement]) -> str:
+    def feedback(
+        self,
+        by_rules: str,
+        passed: bool | None,
+        scores: Mapping[str, Score],
+        judgements: Sequence[Judgement],
+    ) -> str | None:
         """What the user's next turn says, with what deciding judges found wrong.
 
+        None where nobody found anything wrong, and yet the answer has not passed: a judge has no
+        verdict, and there is nothing to say.
+
         by_rules: what the task says; it is left out where no rule found anything wrong.
-        passed: by the rules.
+        passed, scores: the rules'.
         """
         wrong = [
             score.reason or f"The answer does not pass for {name.partition('.')[2]!r}."
@@ -204,9 +214,11 @@ class Judging:
             for name, score in judgement.scores.items()
             if score.passed is False
         ]
-        if not wrong:
-            return by_rules
-        return "\n".join([by_rules, *wrong] if passed is False else wrong)
+        if wrong:
+            return "\n".join([by_rules, *wrong] if passed is False else wrong)
+        if passed is not False and self.verdict(passed, scores, judgements) is None:
+            return None
+        return by_rules
 
     async def catch_up(self, task: Task[Any], workers: int) -> None:
         """Judge what `late` counts.
@@ -227,8 +239,12 @@ class Judging:
     async def _work(self, work: Iterator[Unjudged]) -> None:
         try:
             while not self._stop.requested and (owed := next(work, None)) is not None:
-                self.record(await self.judge(owed.instance, owed.attempt, owed.judges))
-                self._tally.finish_sample(None)
+                made = await self.judge(owed.instance, owed.attempt, owed.judges)
+                self.record(made)
+                if made:
+                    self._tally.finish_sample(None)
+                else:
+                    self.pending += 1
                 await asyncio.sleep(0)  # a call that never waits must let the others have a turn
         except Stopping:
             return

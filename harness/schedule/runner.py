@@ -174,7 +174,12 @@ class Runner:
                     judged = self._judging.recorded(done)
                     if self._judging.waiting(done, judged):
                         return None
-                    said = self._judging.feedback(said, assessment.passed, judged)
+                    told = self._judging.feedback(
+                        said, assessment.passed, assessment.scores, judged
+                    )
+                    if told is None:
+                        return None
+                    said = told
                 said, rewriting = await self._polished(said, "feedback", work, done.round)
                 polished += rewriting
             messages = _continued(messages, reply, said)
@@ -231,7 +236,7 @@ class Runner:
         told: str | None = None
         stops = passed is True and self._plan.run.rounds.stop_on_pass
         if not stops and not judging.waiting(attempt, said):
-            told = judging.feedback(attempt.feedback, attempt.passed, said)
+            told = judging.feedback(attempt.feedback, attempt.passed, attempt.scores, said)
         try:
             attempt = await self._with_polished_feedback(replace(attempt, feedback=told), work)
         finally:

@@ -109,8 +109,11 @@ class Combining(Protocol):
         """The names of the judges."""
         ...
 
-    def combine(self, said: Mapping[str, Scores]) -> Scores:
-        """Their scores as one's. Raises: `harness.errors.Unparseable`."""
+    def combine(self, said: Mapping[str, Scores | None]) -> Scores:
+        """Their scores as one's; None of one without a verdict.
+
+        Raises: `harness.errors.Unparseable`.
+        """
         ...
 
 
@@ -139,7 +142,7 @@ class SeatedPanel:
         problem: str | None = None
         try:
             scores = self.panel.combine(
-                {one.judge: _own(one) for one in there if one.outcome == "ok"}
+                {one.judge: _own(one) if one.outcome == "ok" else None for one in there}
             )
         except Unparseable as error:
             problem = str(error)

@@ -116,6 +116,10 @@ def owed(
         done = rows >= 0
         if len(found):
             done &= ~np.isin(found.outcome[rows], again)
+        if name in register.judges:
+            for member in register.judges[name].members:  # what it says anew is the panel's, too
+                later = found.match(member, keys)
+                done &= (later <= rows) | found.failed(later)
         missing[name] = put_before & ~done
         answers[name] = found.answers(name, keys)
     any_missing = np.logical_or.reduce(list(missing.values()))
@@ -197,6 +201,14 @@ class _Judgements:
         at = np.searchsorted(self._key[order], keys, side="right") - 1
         found = order[np.maximum(at, 0)]
         return np.where((at >= 0) & (self._key[found] == keys), found, -1)
+
+    def failed(self, rows: NDArray[np.intp]) -> Bools:
+        """(n,) which of some rows are failed calls; -1 is none."""
+        codes = [JUDGEMENT_OUTCOMES.index(outcome) for outcome in FAILED]
+        if not len(self):
+            return np.zeros(len(rows), np.bool_)
+        found: Bools = (rows >= 0) & np.isin(self.outcome[rows], codes)
+        return found
 
     def answers(self, judge: str, keys: NDArray[np.int64]) -> Ints:
         """(n,) how often a judge has answered of each attempt: failed calls are no answers."""

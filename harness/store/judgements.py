@@ -134,12 +134,21 @@ class RegisteredJudge(Struct, frozen=True):
     decides: its scores have a say in what passed.
     simulated: its answers are made up.
     fingerprint: what its judgements depend on beside the section: its prompt's text.
+    verdicts: its scores give verdicts, whether they decide or not.
+    by_criteria: it decides on what the task's criteria say.
     """
 
     section: Mapping[str, Any]
     decides: bool = False
     simulated: bool = False
     fingerprint: Mapping[str, str] = {}
+    verdicts: bool = True
+    by_criteria: bool = False
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Of a panel the judges that it is made of; none of a judge, who has a model."""
+        return () if "model" in self.section else tuple(self.section.get("of", ()))
 
     @property
     def model(self) -> str:

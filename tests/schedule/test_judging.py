@@ -291,6 +291,17 @@ async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -
     assert sorted(setting.passed()) == [0, 0, 1, 1]
 
 
+async def test_an_answer_on_which_nobody_has_a_verdict_is_not_called_right(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(1), rounds={"max": 3})
+    model, mute = Scripted(lambda _: "0"), Scripted(lambda _: "perhaps")
+    await setting.run(model, one=mute)
+    await setting.run(model, one=mute)
+    assert len(model.requests) == 1
+    (attempt,) = setting.attempts().values()
+    assert (attempt.passed, attempt.feedback) == (True, None)
+    assert setting.passed() == [NOT_JUDGED]
+
+
 async def test_only_failed_judgements_are_made_again(tmp_path: Path) -> None:
     setting, failing = Setting(tmp_path), {"sum/1": RequestRejected("no"), "sum/2": "perhaps"}
     judge = Scripted(lambda request: failing.get(request.origin.instance, "yes"))

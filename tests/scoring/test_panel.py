@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from harness.errors import Unparseable
 from harness.records import Score
 from harness.scoring.criteria import criteria_scores
-from harness.scoring.panel import Panel
+from harness.scoring.panel import Panel, Said
 
 YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
 VERDICTS = {True: YES, False: NO, None: NONE}
 
 
-def verdicts(**said: bool | None) -> dict[str, dict[str, Score]]:
+def verdicts(**said: bool | None) -> Said:
     return {name: {"good": VERDICTS[one]} for name, one in said.items()}
 
 
@@ -44,7 +44,6 @@ def strict(*verdicts: bool | None, probabilities: Sequence[float | None] = ()) -
         ({"a": True, "b": True, "c": False}, True),
         ({"a": True, "b": False, "c": False}, False),
         ({"a": True, "b": True, "c": None}, True),
-        ({"a": False, "b": False}, False),  # the third gave no verdict at all
     ],
 )
 def test_the_majority_decides(said: dict[str, bool | None], decided: bool) -> None:
@@ -59,8 +58,7 @@ def test_the_majority_decides(said: dict[str, bool | None], decided: bool) -> No
     [
         ({"a": True, "b": None, "c": None}, None),  # one of three is no majority of the panel
         ({"a": True, "b": False, "c": None}, None),  # a tie
-        ({"a": True, "b": True}, 3),
-        ({}, None),
+        ({"a": True, "b": True, "c": None}, 3),
     ],
 )
 def test_too_few_verdicts_and_ties_are_no_verdict(
@@ -122,8 +120,53 @@ def test_a_rules_verdict_stays_beside_the_panels() -> None:
     assert second["decided_by"] == "rule"
 
 
-def test_what_no_judge_was_to_judge_has_no_score() -> None:
+def test_what_was_put_before_no_judge_has_no_score() -> None:
     assert Panel(["a", "b"]).combine({"a": {}, "b": {}}) == {}
+
+
+def test_a_judge_without_a_verdict_is_not_one_that_was_not_asked() -> None:
+    panel = Panel(["a", "b", "c"])
+    with pytest.raises(Unparseable):
+        panel.combine({"a": {}, "b": {}, "c": None})
+    assert panel.combine({"a": {"good": YES}, "b": {}, "c": {}})["good"].passed
+    with pytest.raises(Unparseable):
+        panel.combine({"a": {"good": YES}, "b": None, "c": {}})
+    assert panel.combine({"a": {"good": YES}, "b": {"good": YES}, "c": None})["good"].passed
+    strict_quorum = Panel(["a", "b", "c"], quorum=3)
+    assert strict_quorum.combine({"a": {"good": YES}, "b": {}, "c": {}})["good"].passed
+    with pytest.raises(Unparseable):
+        strict_quorum.combine({"a": {"good": YES}, "b": {"good": YES}, "c": None})
+
+
+def test_a_mark_is_of_scores_that_have_verdicts() -> None:
+    """That a judge looks at the place alone is its own fault, and not the answer's."""
+    said: Said = {
+        name: {"preferred": Score(0.5, True), "consistent": Score(0.0)} for name in ("a", "b")
+    }
+    found = Panel(["a", "b"], "mean", passes_from=0.5).combine(said)
+    assert {name: score.passed for name, score in found.items()} == {
+        "preferred": True,
+        "consistent": None,
+    }
+
+
+def test_a_mark_is_of_the_mean_probability_of_criteria_too() -> None:
+    said: Said = {name: strict(True, probabilities=[0.6]) for name in "ab"}
+    assert Panel(list("ab"), "mean").combine(said)["strict"].passed is True
+    assert Panel(list("ab"), "mean", passes_from=0.9).combine(said)["strict"].passed is False
+
+
+def test_criteria_that_the_panel_is_divided_on_are_named_as_such() -> None:
+    found = Panel(["a", "b"]).combine({"a": strict(True), "b": strict(False)})["strict"]
+    assert (found.value, found.reason) == (None, "The panel comes to no verdict on: c0")
+
+
+def test_a_plug_in_may_tell_of_anything() -> None:
+    odd = [{"passed": True}, "x", {"constraint": 3, "passed": True}]
+    said: Said = {
+        name: {"good": Score(True, True, "", {"constraints": odd})} for name in ("a", "b")
+    }
+    assert Panel(["a", "b"]).combine(said)["good"].passed is True
 
 
 def test_criteria_that_differ_are_not_mixed() -> None:

@@ -194,6 +194,35 @@ def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Pa
         assert [one.judges for one in owed.get("a", [])] == ([] if name == "well" else [expected])
 
 
+@pytest.mark.parametrize(
+    ("said", "owed"),
+    [
+        (["a", "b", "jury"], False),
+        (["a", "b"], True),
+        (["a", "b", "jury", "b"], True),  # asked again, and cut off before the panel's line
+        (["a", "b", "jury", "failed b"], False),
+        (["a", "b", "jury", "b", "jury"], False),
+        (["jury"], False),
+    ],
+)
+def test_a_panel_owes_what_its_judges_have_said_since(
+    tmp_path: Path, said: list[str], owed: bool
+) -> None:
+    lines = [
+        judgement(judge=who.split()[-1], outcome="error" if " " in who else "ok") for who in said
+    ]
+    path = judged(tmp_path, [attempt()], *lines, deciding={"a": False, "b": False, "jury": True})
+    known = read_register(tmp_path)
+    jury = RegisteredJudge({"as": "jury", "of": ["a", "b"]}, True)
+    write_register(tmp_path, Register(judged=known.judged, judges={**known.judges, "jury": jury}))
+    assert bool(read_owed_judgements(path, ("jury",), FAILED)) == owed
+
+
+def test_an_option_of_a_judge_makes_no_panel() -> None:
+    assert RegisteredJudge({"as": "j", "of": ["a"], "model": {}}).members == ()
+    assert RegisteredJudge({"as": "j", "of": ["a"]}).members == ("a",)
+
+
 def test_the_last_line_counts_and_a_torn_one_does_not(tmp_path: Path) -> None:
     failed = judgement(outcome="error")
     path = judged(tmp_path, [attempt()], failed, judgement(), deciding={"j": True})
