@@ -5,14 +5,15 @@ with ``plugin = TheClass``; the constructor's parameters are the options that a
 run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
-``on_allowances`` (to be told what the headers say of rate limits) to backends;
+``on_allowances`` (to be told what the headers say of rate limits), ``servers`` (the processes
+that this one owns) and ``logs`` (the folder for their output) to backends;
 ``task``, ``model`` (the judging one's name) and its backend's ``features`` to judges
 (see `harness.plugins`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -35,6 +36,12 @@ PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "
 LOGPROBS = "logprobs"
 """And what only some give: the log-probabilities of the likeliest tokens."""
 
+PROMPT_LOGPROBS = "prompt_logprobs"
+"""Those of the prompt's own tokens."""
+
+OWN_DRAWS = "own_draws"
+"""Sampling is cheap: instances that share a prompt get answers of their own."""
+
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
 """What an answer can be held to, as features name it."""
 
@@ -54,7 +61,8 @@ class Backend(Protocol):
         more than one turn; ``recorded``: its answers are there already, whatever is
         asked; ``by_instance``: its answers depend on the instance
         asked for, not on the prompt alone; ``free``: its calls cost no money (a
-        local server); ``simulated``: its answers are made up, and every table
+        local server); ``own_draws``: sampled answers are drawn anew for instances that share a
+        prompt, by seeds of their own; ``simulated``: its answers are made up, and every table
         must say so.
         """
         ...
@@ -79,6 +87,24 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections and processes."""
+        ...
+
+
+class Startable(Protocol):
+    """A backend that must come up before it can be asked, such as a server of one's own."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be asked now."""
+        ...
+
+    async def start(self, tell: Callable[[str], None]) -> None:
+        """Return when it can be asked, for the first time or again; may take minutes.
+
+        tell: is told what the user should know.
+
+        Raises: `harness.errors.FatalCallError` where that will not be.
+        """
         ...
 
 

@@ -10,7 +10,10 @@ from harness.config.run_file import MAY_CHANGE, JudgeSection, RunFile, flatten
 GROWING = ("samples", "rounds.max", "limit")
 """Keys that a continued run may raise, never lower."""
 
-MAY_CHANGE_OF_JUDGE = ("model.path", "model.api_key_env", "model.price", "model.limits")
+MAY_CHANGE_OF_JUDGE = (
+    *("model.path", "model.api_key_env", "model.price", "model.limits"),
+    *("model.replicas", "model.gpus", "model.replicas_at", "model.start_s", "model.restarts"),
+)
 """The same of a judge's section."""
 
 

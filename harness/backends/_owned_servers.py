@@ -1,0 +1,87 @@
+"""The servers that this process owns: shared by the runs and models that want the same one.
+
+The variants of a run file, and a judge that is also the model, want the same server: it is
+started once, kept while a later run wants it, and ended with the last one. A server that nobody
+uses just now makes room for the next: two large models seldom fit on one machine's GPUs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from harness.backends._server_process import ServerProcess
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that was started: its process, and the base URL of its protocol."""
+
+    process: ServerProcess
+    url: str
+
+
+class OwnedServers:
+    """Names of servers (whatever tells them apart) to their processes.
+
+    command: what starts a vLLM server on this machine; empty for the one installed here.
+    gpus: the GPUs that may be used, as CUDA names them; empty where nobody said.
+    """
+
+    def __init__(self, command: Sequence[str] = (), gpus: Sequence[str] = ()) -> None:
+        self.command = tuple(command)
+        self.gpus = tuple(gpus)
+        self._running: dict[str, Running] = {}
+        self._wanted: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
+
+    def want(self, name: str) -> None:
+        """Somebody will use a server: it is not ended before `give_up` was called as often."""
+        self._wanted[name] += 1
+
+    def use(self, name: str) -> None:
+        """Somebody uses it from now on, until `give_up`."""
+        self._used[name] += 1
+
+    def running(self, name: str) -> Running | None:
+        """The server, None where it has ended or was not started."""
+        found = self._running.get(name)
+        return None if found is None or found.process.ended() else found
+
+    def start(self, name: str, launch: Callable[[], Running]) -> Running:
+        """Start a server in the place of one that may have been there.
+
+        launch: starts it.
+
+        Raises: what `launch` raises.
+        """
+        self.end(name)
+        for other in [other for other in self._running if not self._used[other]]:
+            self.end(other)
+        self._running[name] = launch()
+        return self._running[name]
+
+    def end(self, name: str) -> None:
+        """End a server; waits until it is gone. Nothing where it is not running."""
+        if (found := self._running.pop(name, None)) is not None:
+            found.process.end()
+
+    def give_up(self, name: str, *, used: bool) -> None:
+        """Undo one `want`, and one `use`; ends the server that nobody wants any more."""
+        self._wanted[name] -= 1
+        self._used[name] -= used
+        if self._wanted[name] <= 0:
+            self.end(name)
+
+    def close(self) -> None:
+        """End all of them."""
+        for name in list(self._running):
+            self.end(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
