@@ -108,6 +108,15 @@ class Startable(Protocol):
         ...
 
 
+class Deep(Protocol):
+    """A backend that works on many calls at a time, such as a batch of an engine of one's own."""
+
+    @property
+    def depth(self) -> int:
+        """Calls in flight that keep it busy, where the user states no ``limits.concurrency``."""
+        ...
+
+
 class Task(Protocol[D]):
     """One benchmark: its instances, prompts and scoring."""
 

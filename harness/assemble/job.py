@@ -110,7 +110,7 @@ class Job:
     def workers(self) -> int:
         """How many work at it: a worker awaits the judges of its attempt, too."""
         judging = sum(judge.model.limits.concurrency for judge in self.judges)
-        return WORKERS_PER_SLOT * (self.run.limits.concurrency + judging)
+        return WORKERS_PER_SLOT * (self.model.limits.concurrency + judging)
 
 
 @dataclass(frozen=True, slots=True)

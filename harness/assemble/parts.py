@@ -168,6 +168,7 @@ def build_model(
         logs=logs / where.removesuffix(".model"),
     )
     told.append(rates.of(section.backend, backend.endpoint, section.name))
+    limits = _deep(limits, backend)
     return Model(section, backend, limits, told[0], _price(section, backend, prices), where)
 
 
@@ -179,6 +180,14 @@ def _limits(section: ModelSection, run: RunFile) -> LimitsSection:
     return run.limits.model_copy(
         update={"rpm": None, "tpm": None, "input_tpm": None, "output_tpm": None}
     )
+
+
+def _deep(limits: LimitsSection, backend: Backend) -> LimitsSection:
+    """The limits, as deep as the backend wants where the user states no concurrency."""
+    wanted = getattr(backend, "depth", None)
+    if wanted is None or "concurrency" in limits.model_fields_set:
+        return limits
+    return limits.model_copy(update={"concurrency": wanted})
 
 
 def _price(section: ModelSection, backend: Backend, prices: Prices) -> Price | None:

@@ -1,30 +1,34 @@
-"""The servers that this process owns: shared by the runs and models that want the same one.
+"""The servers and engines that this process owns, shared by the runs that want the same one.
 
 The variants of a run file, and a judge that is also the model, want the same server: it is
-started once, kept while a later run wants it, and ended with the last one. A server that nobody
-uses just now makes room for the next: two large models seldom fit on one machine's GPUs.
+started once, kept while a later run wants it, and ended with the last one. One that nobody uses
+just now makes room for the next: two large models seldom fit on one machine's GPUs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Self
-
-from harness.backends._server_process import ServerProcess
+from typing import Protocol, Self, TypeVar
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A server that was started: its process, and the base URL of its protocol."""
+class Running(Protocol):
+    """A server or engine that was started."""
 
-    process: ServerProcess
-    url: str
+    def ended(self) -> bool:
+        """Whether it runs no more."""
+        ...
+
+    def end(self) -> None:
+        """End it; waits until it is gone. Nothing where it has ended."""
+        ...
+
+
+R = TypeVar("R", bound=Running)
 
 
 class OwnedServers:
-    """Names of servers (whatever tells them apart) to their processes.
+    """Names (whatever tells one from the others) to what runs.
 
     command: what starts a vLLM server on this machine; empty for the one installed here.
     gpus: the GPUs that may be used, as CUDA names them; empty where nobody said.
@@ -48,9 +52,9 @@ class OwnedServers:
     def running(self, name: str) -> Running | None:
         """The server, None where it has ended or was not started."""
         found = self._running.get(name)
-        return None if found is None or found.process.ended() else found
+        return None if found is None or found.ended() else found
 
-    def start(self, name: str, launch: Callable[[], Running]) -> Running:
+    def start(self, name: str, launch: Callable[[], R]) -> R:
         """Start a server in the place of one that may have been there.
 
         launch: starts it.
@@ -60,13 +64,14 @@ class OwnedServers:
         self.end(name)
         for other in [other for other in self._running if not self._used[other]]:
             self.end(other)
-        self._running[name] = launch()
-        return self._running[name]
+        found = launch()
+        self._running[name] = found
+        return found
 
     def end(self, name: str) -> None:
         """End a server; waits until it is gone. Nothing where it is not running."""
         if (found := self._running.pop(name, None)) is not None:
-            found.process.end()
+            found.end()
 
     def give_up(self, name: str, *, used: bool) -> None:
         """Undo one `want`, and one `use`; ends the server that nobody wants any more."""

@@ -87,13 +87,18 @@ class ServerProcess:
 
     def last_words(self, lines: int = TAIL_LINES) -> str:
         """The last lines of its log since it was started."""
-        try:
-            with self.log.open("rb") as file:
-                file.seek(max(self._begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-                said = file.read().decode(errors="replace")
-        except OSError:
-            return ""
-        return "\n".join([line for line in said.splitlines() if line.strip()][-lines:])
+        return tail(self.log, self._begins, lines)
+
+
+def tail(log: Path, begins: int = 0, lines: int = TAIL_LINES) -> str:
+    """The last lines of a log, of what it has from a byte on; empty where it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            said = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join([line for line in said.splitlines() if line.strip()][-lines:])
 
 
 def free_port() -> int:

@@ -15,6 +15,7 @@ Source: vLLM's "Engine Arguments", as of 0.32.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -110,3 +111,14 @@ def gpus_needed(engine: Mapping[str, Any]) -> int:
     for name in PARALLEL:
         product *= engine.get(name, 1)
     return product
+
+
+SEATS = 256
+"""Sequences that vLLM works on at a time where nothing else is said (``max_num_seqs``)."""
+
+
+def depth(engine: Mapping[str, Any]) -> int:
+    """How many calls in flight keep one engine's batch full: a quarter more than it holds."""
+    seats = engine.get("max_num_seqs", SEATS)
+    ranks = engine.get("data_parallel_size", 1)
+    return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else math.ceil(1.25 * SEATS)

@@ -7,11 +7,12 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 from urllib.parse import urlsplit
 
-from harness.backends._owned_servers import OwnedServers, Running
+from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import ServerProcess, free_port
 from harness.backends._vllm_arguments import flags
 from harness.backends._vllm_model import VLLMModel
@@ -65,6 +66,22 @@ async def serves(base_url: str, model: str) -> bool:
         return any(found.get("id") == model for found in listed["data"])
     except (httpx2.HTTPError, ValueError, LookupError, TypeError, AttributeError):
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that was started: its process, and the base URL of its protocol."""
+
+    process: ServerProcess
+    url: str
+
+    def ended(self) -> bool:
+        """Whether it runs no more."""
+        return self.process.ended()
+
+    def end(self) -> None:
+        """End it."""
+        self.process.end()
 
 
 class GivenServer:
@@ -153,7 +170,7 @@ class OwnServer:
     async def well(self) -> bool:
         """Whether it runs and answers."""
         now = self._now
-        return now is not None and not now.process.ended() and await answers_health(now.url)
+        return now is not None and not now.ended() and await answers_health(now.url)
 
     async def revive(self) -> None:
         """Start it, or join the one that another model of this process has started.
@@ -164,7 +181,7 @@ class OwnServer:
             if not self._used:
                 self._servers.use(self._name)
                 self._used = True
-            found = self._servers.running(self._name)
+            found = cast("Running | None", self._servers.running(self._name))
             if found is None or found is self._now:  # not yet there, or the one that failed
                 if self._starts > self._restarts:
                     raise self._failed("died again and again, without an answer in between")
@@ -185,9 +202,9 @@ class OwnServer:
         """Wait until it answers its health; whether it did, before it ended or took too long."""
         end = time.monotonic() + self._start_s
         step = STEP_S
-        while not running.process.ended() and time.monotonic() < end:
+        while not running.ended() and time.monotonic() < end:
             if await answers_health(running.url) and await serves(running.url, self._model.name):
-                return not running.process.ended()
+                return not running.ended()
             await asyncio.sleep(step)
             step = min(1.2 * step, 2.0)
         return False

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._replicas import Replicas, Tell
-from harness.backends._vllm_arguments import gpus_needed
+from harness.backends._vllm_arguments import depth, gpus_needed
 from harness.backends._vllm_model import Protocol, VLLMModel, features
 from harness.backends._vllm_servers import GivenServer, OwnServer, Wire, server_name
 from harness.backends.openai import OpenAIBackend
@@ -74,7 +74,7 @@ class VLLMServerBackend:
             return kind(
                 *("vllm", url, api_key_env),
                 secret=secret,
-                concurrency=concurrency,
+                concurrency=max(concurrency, self.depth),
                 timeout_s=timeout_s,
                 model=model,
             )
@@ -90,14 +90,16 @@ class VLLMServerBackend:
                     "List further servers in model.replicas_at.",
                 )
             urls = [base_url, *(replicas_at or [])]
-            self._replicas = Replicas([GivenServer(url, dial) for url in dict.fromkeys(urls)])
             self.endpoint = base_url.rstrip("/")
+            self.depth = depth({}) * len(urls)
+            self._replicas = Replicas([GivenServer(url, dial) for url in dict.fromkeys(urls)])
             return
         given = {"replicas_at": replicas_at, "api_key_env": api_key_env}
         _refuse(given, "model.base_url is not set, so the harness starts the server itself")
         self._served = served = VLLMModel(model, path, lora, engine or {}, protocol)
         sets = _gpu_sets(replicas, gpus, gpus_needed(served.engine), servers.gpus)
         self.endpoint = served.endpoint()
+        self.depth = depth(served.engine) * replicas
         self._replicas = Replicas(
             [
                 OwnServer(

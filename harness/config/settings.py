@@ -6,6 +6,7 @@ PosixPath('runs')
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,11 @@ def visible_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, as CUDA names them; empty where nobody said."""
     named = _OfCUDA().cuda_visible_devices.split(",")
     return tuple(part.strip() for part in named if part.strip())
+
+
+def hand_down(**variables: str) -> None:
+    """Set variables for a library that takes its settings, and its child processes', from them."""
+    os.environ.update(variables)
 
 
 class _Secrets(_Environment):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends._owned_servers import OwnedServers, Running
+from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import ServerProcess, free_port
 from harness.errors import ConfigError, StoreFailed
 from tests.backends.stand_ins import alive, until
@@ -122,10 +122,10 @@ class Launches:
         self.folder = folder
         self.servers: list[ServerProcess] = []
 
-    def __call__(self) -> Running:
+    def __call__(self) -> ServerProcess:
         server = ServerProcess(["sleep", "600"], self.folder / f"{len(self.servers)}.log")
         self.servers.append(server)
-        return Running(server, "http://127.0.0.1:1/v1")
+        return server
 
 
 def test_a_server_is_shared_kept_for_the_next_and_ended_with_the_last(tmp_path: Path) -> None:
@@ -160,6 +160,6 @@ def test_an_idle_server_makes_room_and_a_used_one_stays(tmp_path: Path) -> None:
 def test_one_that_has_died_is_not_running(tmp_path: Path) -> None:
     with OwnedServers() as servers:
         servers.want("a")
-        found = servers.start("a", lambda: Running(ServerProcess(["true"], tmp_path / "a"), "u"))
-        until(found.process.ended, "it ends by itself")
+        found = servers.start("a", lambda: ServerProcess(["true"], tmp_path / "a.log"))
+        until(found.ended, "it ends by itself")
         assert servers.running("a") is None
