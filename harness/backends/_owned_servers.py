@@ -7,9 +7,10 @@ just now makes room for the next: two large models seldom fit on one machine's G
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar, cast
 
 
 class Running(Protocol):
@@ -40,6 +41,7 @@ class OwnedServers:
         self._running: dict[str, Running] = {}
         self._wanted: Counter[str] = Counter()
         self._used: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def want(self, name: str) -> None:
         """Somebody will use a server: it is not ended before `give_up` was called as often."""
@@ -54,36 +56,45 @@ class OwnedServers:
         found = self._running.get(name)
         return None if found is None or found.ended() else found
 
-    def start(self, name: str, launch: Callable[[], R]) -> R:
-        """Start a server in the place of one that may have been there.
+    def renew(self, name: str, failed: Running | None, launch: Callable[[], R]) -> R:
+        """The server of a name: the one that runs, or a new one. Blocks.
 
+        Two that share a server see it die at the same moment: one of them starts it again, and
+        the other is given what that one has started.
+
+        failed: one that does not do any more, though it may run.
         launch: starts it.
 
         Raises: what `launch` raises.
         """
-        self.end(name)
-        for other in [other for other in self._running if not self._used[other]]:
-            self.end(other)
-        found = launch()
-        self._running[name] = found
-        return found
+        with self._lock:
+            found = self.running(name)
+            if found is not None and found is not failed:
+                return cast("R", found)
+            self._end(name)
+            for other in [other for other in self._running if not self._used[other]]:
+                self._end(other)
+            launched = launch()
+            self._running[name] = launched
+            return launched
 
-    def end(self, name: str) -> None:
-        """End a server; waits until it is gone. Nothing where it is not running."""
+    def _end(self, name: str) -> None:
         if (found := self._running.pop(name, None)) is not None:
             found.end()
 
     def give_up(self, name: str, *, used: bool) -> None:
-        """Undo one `want`, and one `use`; ends the server that nobody wants any more."""
-        self._wanted[name] -= 1
-        self._used[name] -= used
-        if self._wanted[name] <= 0:
-            self.end(name)
+        """Undo one `want`, and one `use`; ends the server that nobody wants any more. Blocks."""
+        with self._lock:
+            self._wanted[name] -= 1
+            self._used[name] -= used
+            if self._wanted[name] <= 0:
+                self._end(name)
 
     def close(self) -> None:
         """End all of them."""
-        for name in list(self._running):
-            self.end(name)
+        with self._lock:
+            for name in list(self._running):
+                self._end(name)
 
     def __enter__(self) -> Self:
         return self

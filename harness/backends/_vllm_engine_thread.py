@@ -73,6 +73,8 @@ class EngineThread:
 
     def end(self) -> None:
         """End the engine and its processes; waits until they are gone. Nothing if it has ended."""
+        with contextlib.suppress(BaseException):
+            self._made.result()  # a model that is being loaded cannot be called off
         with contextlib.suppress(RuntimeError):  # its loop is closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -83,8 +85,9 @@ class EngineThread:
         try:
             if self._engine is not None:
                 self._loop.run_forever()  # until `end`
-                self._engine.shutdown()
         finally:
+            if self._engine is not None:
+                self._engine.shutdown()
             left = asyncio.all_tasks(self._loop)
             for task in left:
                 task.cancel()
@@ -99,4 +102,5 @@ class EngineThread:
         except BaseException as error:
             self._made.set_exception(error)
         else:
-            self._made.set_result(None)
+            # Whoever ends it now finds a loop that runs for ever.
+            self._loop.call_soon(self._made.set_result, None)

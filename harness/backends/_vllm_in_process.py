@@ -233,11 +233,12 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _positions(logprobs: Any) -> dict[str, Any]:
-    """An answer's log-probabilities in the form of a text completion."""
+    """An answer's log-probabilities in the form of a chat: two tokens may have the same text."""
     told = [
-        {one.decoded_token: one.logprob for one in position.values()} for position in logprobs or ()
+        [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
+        for position in logprobs or ()
     ]
-    return {"top_logprobs": told}
+    return {"content": [{"top_logprobs": likeliest} for likeliest in told]}
 
 
 def _of_prompt(logprobs: Any) -> list[Any]:

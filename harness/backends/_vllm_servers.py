@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from harness.backends._owned_servers import OwnedServers
@@ -181,13 +181,9 @@ class OwnServer:
             if not self._used:
                 self._servers.use(self._name)
                 self._used = True
-            found = cast("Running | None", self._servers.running(self._name))
-            if found is None or found is self._now:  # not yet there, or the one that failed
-                if self._starts > self._restarts:
-                    raise self._failed("died again and again, without an answer in between")
-                self._starts += 1
-                await asyncio.to_thread(self._servers.end, self._name)
-                found = self._servers.start(self._name, self._launch)
+            found = await asyncio.to_thread(
+                self._servers.renew, self._name, self._now, self._launch
+            )
             self._now = found
             if await self._came_up(found):
                 await self._close_wire()
@@ -195,7 +191,7 @@ class OwnServer:
                 return
             clash = "address already in use" in found.process.last_words().lower()
             if not (self._answered or clash) or self._starts > self._restarts:
-                await asyncio.to_thread(self._servers.end, self._name)
+                await asyncio.to_thread(found.end)
                 raise self._failed("did not start")
 
     async def _came_up(self, running: Running) -> bool:
@@ -217,6 +213,9 @@ class OwnServer:
         )
 
     def _launch(self) -> Running:
+        if self._starts > self._restarts:
+            raise self._failed("died again and again, without an answer in between")
+        self._starts += 1
         model, port = self._model, free_port()
         command = [
             *self._program(),

@@ -15,7 +15,7 @@ import importlib.util
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -87,13 +87,7 @@ class VLLMEngineBackend:
         if not self._used:
             self._servers.use(self._name)
             self._used = True
-        found = cast("EngineThread | None", self._servers.running(self._name))
-        if found is None:
-            if self._makings > self._restarts:
-                raise self._failed("died again and again, without an answer in between")
-            self._makings += 1
-            await asyncio.to_thread(self._servers.end, self._name)
-            found = self._servers.start(self._name, lambda: EngineThread(self._make))
+        found = await asyncio.to_thread(self._servers.renew, self._name, self._thread, self._launch)
         try:
             await found.made()
         except HarnessError as error:
@@ -102,6 +96,12 @@ class VLLMEngineBackend:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise self._failed(f"did not start ({said})") from None
         self._thread = found
+
+    def _launch(self) -> EngineThread:
+        if self._makings > self._restarts:
+            raise self._failed("died again and again, without an answer in between")
+        self._makings += 1
+        return EngineThread(self._make)
 
     def _make(self) -> Engine:
         from harness.backends._vllm_in_process import InProcessEngine

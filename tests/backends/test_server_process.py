@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,7 @@ def test_a_server_is_shared_kept_for_the_next_and_ended_with_the_last(tmp_path: 
         for _ in range(2):
             servers.want("a")
         servers.use("a")
-        found = servers.start("a", launch)
+        found = servers.renew("a", None, launch)
         servers.give_up("a", used=True)
         assert servers.running("a") is found, "another run wants it"
         servers.give_up("a", used=False)
@@ -148,10 +149,10 @@ def test_an_idle_server_makes_room_and_a_used_one_stays(tmp_path: Path) -> None:
         for name in ("idle", "used", "new"):
             servers.want(name)
         servers.use("used")
-        servers.start("used", launch)
-        servers.start("idle", launch)
+        servers.renew("used", None, launch)
+        servers.renew("idle", None, launch)
         servers.use("new")
-        servers.start("new", launch)
+        servers.renew("new", None, launch)
         assert servers.running("idle") is None
         assert servers.running("used") is not None
     assert all(server.ended() for server in launch.servers)
@@ -160,6 +161,21 @@ def test_an_idle_server_makes_room_and_a_used_one_stays(tmp_path: Path) -> None:
 def test_one_that_has_died_is_not_running(tmp_path: Path) -> None:
     with OwnedServers() as servers:
         servers.want("a")
-        found = servers.start("a", lambda: ServerProcess(["true"], tmp_path / "a.log"))
+        found = servers.renew("a", None, lambda: ServerProcess(["true"], tmp_path / "a.log"))
         until(found.ended, "it ends by itself")
         assert servers.running("a") is None
+
+
+def test_of_two_that_see_it_fail_one_starts_it_again(tmp_path: Path) -> None:
+    launch = Launches(tmp_path)
+    with OwnedServers() as servers:
+        for _ in range(2):
+            servers.want("a")
+            servers.use("a")
+        failed = servers.renew("a", None, launch)
+        with ThreadPoolExecutor() as pool:
+            both = pool.map(lambda _: servers.renew("a", failed, launch), range(2))
+            first, second = both
+        assert first is second is not failed
+        assert not first.ended()
+        assert len(launch.servers) == 2

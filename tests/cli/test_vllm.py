@@ -81,6 +81,26 @@ def test_a_server_that_dies_in_the_middle_costs_only_what_was_in_flight(tmp_path
     assert len(case.journal.lines("starts")) == 2, "what is in the cache needs no server"
 
 
+def test_a_model_and_its_judge_on_one_server_survive_its_death(tmp_path: Path) -> None:
+    case = Case(
+        tmp_path,
+        {"dies_at": 25, "latency": 0.02, "answer": "yes"},
+        task={"name": "wildifeval", "dataset": "builtin"},
+        limit=6,
+        samples=4,
+    )
+    judge = {"name": "yes_no", "model": {**case.content["model"], "limits": {"concurrency": 4}}}
+    case.file.write_text(yaml.safe_dump({**case.content, "judges": [judge]}))
+    ended = case.run()
+    assert ended.returncode == 0, ended.stderr
+    assert len(case.attempts()) == 24
+    [death] = case.journal.lines("dies")
+    asked = [line["asked"] for line in case.journal.lines("asked")]
+    assert len(asked) - len(set(asked)) <= death["in_flight"] <= 12
+    assert len(case.journal.lines("starts")) == 2, "one of the two has started it again"
+    case.over()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_server_outlives_its_run(number: int, tmp_path: Path) -> None:
     case = Case(tmp_path, {"latency": 0.05, "leaves_a_child": True})

@@ -2,7 +2,8 @@
 
     .venv-vllm/bin/python tests/backends/vllm/tiny_model.py FOLDER [SEED]
 
-It writes nonsense, and so any form that its answers have was put on them by the decoder.
+It writes nonsense, and so any form that its answers have was put on them by the decoder. Only
+its first token is a yes or a no more often than others, for judges to have something to read.
 """
 
 from __future__ import annotations
@@ -63,6 +64,11 @@ def make(folder: Path, seed: int = 0) -> None:
         tie_word_embeddings=False,
     )
     model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        begins = torch.randn(config.hidden_size)
+        model.model.embed_tokens.weight[vocabulary["<|assistant|>"]] = begins
+        for word in ("yes", "no"):
+            model.lm_head.weight[vocabulary[word]] += 0.5 * begins / begins.norm()
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
 
