@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import functools
 import json
+import multiprocessing
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,6 +69,7 @@ class InProcessEngine:
         self._defaults: Mapping[str, Any] = config.get_diff_sampling_param()
         self._lora = _adapter(model)
         self._split = _reasoning_parser(self._llm, self._tokenizer)
+        self._guard = _guarded([child.pid for child in multiprocessing.active_children()])
         self._prompt = functools.lru_cache(PROMPTS_KEPT)(self._tokenised)
 
     @property
@@ -75,6 +79,8 @@ class InProcessEngine:
 
     def shutdown(self) -> None:
         """End its processes; blocks until they are gone."""
+        self._guard.kill()
+        self._guard.communicate()
         self._llm.shutdown(timeout=10)
 
     async def answer(self, request: Request, name: str) -> Reply:
@@ -182,6 +188,17 @@ def _log_to(log: Path) -> None:
     path = log.with_suffix(".json")
     path.write_text(json.dumps(config))
     hand_down(VLLM_LOGGING_CONFIG_PATH=str(path.absolute()), VLLM_WORKER_MULTIPROC_METHOD="spawn")
+
+
+def _guarded(pids: Sequence[int | None]) -> subprocess.Popen[bytes]:
+    """A guard that kills processes when this one has died without doing so."""
+    guard = [sys.executable, "-I", str(Path(__file__).with_name("_orphan_guard.py"))]
+    return subprocess.Popen(  # noqa: S603
+        [*guard, *(str(pid) for pid in pids if pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _parser() -> Any:
