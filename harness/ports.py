@@ -113,7 +113,10 @@ class Deep(Protocol):
 
     @property
     def depth(self) -> int:
-        """Calls in flight that keep it busy, where the user states no ``limits.concurrency``."""
+        """Calls in flight that keep it busy, where the user states no ``limits.concurrency``.
+
+        It queues what it cannot take yet, so that a run need not begin with a few.
+        """
         ...
 
 

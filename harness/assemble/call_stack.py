@@ -13,6 +13,7 @@ from harness.middleware.cache.payments import Payment
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.calls import Ask, Calls, FreeCalls, PaidCalls
 from harness.middleware.circuit import Circuit
+from harness.middleware.limits.adaptive_limit import START
 from harness.middleware.limits.lane import Lane
 from harness.middleware.notices import Notices
 from harness.middleware.retry import Retry
@@ -48,6 +49,8 @@ def call_stack(model: Model, session: Session) -> Calls:
         most=limits.concurrency,
         timeout_s=limits.timeout_s,
         limits=model.rates,
+        # A server of one's own queues what it cannot take yet, and refuses nobody.
+        start=getattr(backend, "depth", START),
     )
     ask: Ask = lane
     tell = session.notices.teller(model.section.name or name)
