@@ -181,6 +181,7 @@ class OwnServer:
             if not self._used:
                 self._servers.use(self._name)
                 self._used = True
+            before = self._starts
             found = await asyncio.to_thread(
                 self._servers.renew, self._name, self._now, self._launch
             )
@@ -189,6 +190,8 @@ class OwnServer:
                 await self._close_wire()
                 self._wire = self._dial(found.url)
                 return
+            if self._starts == before:
+                continue  # another's, which has died in the meantime
             clash = "address already in use" in found.process.last_words().lower()
             if not (self._answered or clash) or self._starts > self._restarts:
                 await asyncio.to_thread(found.end)

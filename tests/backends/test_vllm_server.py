@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -402,3 +404,18 @@ def test_the_cache_knows_what_decides_an_answer_and_nothing_else(tmp_path: Path)
     assert endpoint(path=str(moved)) != first, "other weights of the same size"
     given = built(tmp_path, base_url="http://a:8000/v1/", replicas_at=["http://b:8000/v1"])
     assert given.endpoint == "http://a:8000/v1"
+
+
+async def test_one_that_joins_a_server_that_is_dying_starts_another(tmp_path: Path) -> None:
+    with OwnedServers(COMMAND) as servers:
+        async with served(tmp_path, servers) as one, served(tmp_path, servers) as other:
+            await started(one)
+            [first] = Journal(tmp_path).lines("starts")
+            # It is there, and answers no more: the one that joins it does not know that yet.
+            os.kill(first["pid"], signal.SIGSTOP)
+            joining = asyncio.create_task(other.start(lambda _: None))
+            await asyncio.sleep(0)
+            os.kill(first["pid"], signal.SIGKILL)
+            await joining
+            assert (await other.generate(REQUEST)).text
+    assert len(Journal(tmp_path).lines("starts")) == 2
