@@ -2,4 +2,5 @@
 
 from harness.cli import main
 
-main()
+if __name__ == "__main__":  # processes that are spawned import this under another name
+    main()

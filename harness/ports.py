@@ -6,7 +6,8 @@ run file may set, its keyword-only ones are handed over by the harness where
 they are asked for: ``data`` (the data folder) and ``judges`` (those of the run by their
 names, each with whether it decides on criteria) to tasks; ``secret``, ``read``,
 ``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
-``on_allowances`` (to be told what the headers say of rate limits) to backends;
+``on_allowances`` (to be told what the headers say of rate limits), ``servers`` (the processes
+that this one owns) and ``logs`` (the folder for their output) to backends;
 ``task``, ``model`` (the judging one's name), its backend's ``features`` and ``answers`` (those of
 another run, see `AnswersOf`) to judges; ``data`` to loaders, ``units`` (the splitter of texts) to
 filters (see `harness.plugins`).
@@ -38,6 +39,12 @@ PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "
 LOGPROBS = "logprobs"
 """And what only some give: the log-probabilities of the likeliest tokens."""
 
+PROMPT_LOGPROBS = "prompt_logprobs"
+"""Those of the prompt's own tokens."""
+
+OWN_DRAWS = "own_draws"
+"""Sampling is cheap: instances that share a prompt get answers of their own."""
+
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
 """What an answer can be held to, as features name it."""
 
@@ -57,7 +64,8 @@ class Backend(Protocol):
         more than one turn; ``recorded``: its answers are there already, whatever is
         asked; ``by_instance``: its answers depend on the instance
         asked for, not on the prompt alone; ``free``: its calls cost no money (a
-        local server); ``simulated``: its answers are made up, and every table
+        local server); ``own_draws``: sampled answers are drawn anew for instances that share a
+        prompt, by seeds of their own; ``simulated``: its answers are made up, and every table
         must say so.
         """
         ...
@@ -82,6 +90,36 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections and processes."""
+        ...
+
+
+class Startable(Protocol):
+    """A backend that must come up before it can be asked, such as a server of one's own."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be asked now."""
+        ...
+
+    async def start(self, tell: Callable[[str], None]) -> None:
+        """Return when it can be asked, for the first time or again; may take minutes.
+
+        tell: is told what the user should know.
+
+        Raises: `harness.errors.FatalCallError` where that will not be.
+        """
+        ...
+
+
+class Deep(Protocol):
+    """A backend that works on many calls at a time, such as a batch of an engine of one's own."""
+
+    @property
+    def depth(self) -> int:
+        """Calls in flight that keep it busy, where the user states no ``limits.concurrency``.
+
+        It queues what it cannot take yet, so that a run need not begin with a few.
+        """
         ...
 
 

@@ -89,6 +89,7 @@ class Decoding:
     constraint: what the answer is held to; ``task`` for what the task says of each instance.
     logprobs: how many of the most likely tokens of each position are asked for, with their
         log-probabilities; None for none.
+    prompt_logprobs: whether the log-probability of each token of the prompt is asked for.
     """
 
     temperature: float | None = None
@@ -98,6 +99,7 @@ class Decoding:
     extra: dict[str, Any] = field(default_factory=dict)
     constraint: DecodingConstraint | Literal["task"] | None = None
     logprobs: int | None = None
+    prompt_logprobs: bool | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
@@ -110,7 +112,11 @@ class Decoding:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
-        return {name: value for name, value in fields.items() if value not in (None, (), {})}
+        return {
+            name: value
+            for name, value in fields.items()
+            if value not in (None, (), {}) and value is not False
+        }
 
 
 class Instance(Struct, Generic[D], frozen=True):
@@ -210,6 +216,9 @@ Logprobs = tuple[tuple[TokenLogprob, ...], ...]
 MOST_POSITIONS = 20
 """Positions of an answer whose log-probabilities are kept."""
 
+PromptLogprobs = tuple[TokenLogprob | None, ...]
+"""Of each token of a prompt the log-probability; None of those that have none, as the first."""
+
 
 class Reply(Struct, frozen=True):
     """A provider's complete answer.
@@ -219,7 +228,7 @@ class Reply(Struct, frozen=True):
     reasoning: what a reasoning model thought before its answer, where it tells.
     model: the model that the provider says has answered.
     usage: None where the provider did not count.
-    logprobs: where they were asked for; None where the provider gives none.
+    logprobs, prompt_logprobs: where they were asked for; None where the provider gives none.
     """
 
     text: str
@@ -229,6 +238,7 @@ class Reply(Struct, frozen=True):
     latency_s: float = 0.0
     reasoning: str | None = None
     logprobs: Logprobs | None = None
+    prompt_logprobs: PromptLogprobs | None = None
 
 
 class Call(Struct, frozen=True):

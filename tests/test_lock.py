@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,9 @@ def test_the_lock_file_was_made_from_this_pyproject() -> None:
     [own] = packages()["harness"]
     assert own["version"] == PROJECT["project"]["version"]
     assert LOCK["requires-python"] == PROJECT["project"]["requires-python"]
-    assert set(locked(own["metadata"]["requires-dist"])) == set(
-        asked(PROJECT["project"]["dependencies"])
-    )
+    extras = PROJECT["project"]["optional-dependencies"]
+    lines = [*PROJECT["project"]["dependencies"], *chain.from_iterable(extras.values())]
+    assert set(locked(own["metadata"]["requires-dist"])) == set(asked(lines))
     groups = PROJECT["dependency-groups"]
     in_lock = own["metadata"]["requires-dev"]
     assert set(locked(in_lock["build"])) == set(asked(groups["build"]))

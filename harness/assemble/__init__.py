@@ -15,10 +15,12 @@ from harness.assemble.job import (
     replies_path,
 )
 from harness.assemble.measuring import measure, measured
-from harness.assemble.parts import Rates, build_task
+from harness.assemble.parts import Rates, build_task, owned_servers
+from harness.backends._owned_servers import OwnedServers
 
 __all__ = [
     "Job",
+    "OwnedServers",
     "Rates",
     "Result",
     "Watch",
@@ -27,6 +29,7 @@ __all__ = [
     "foresee_job",
     "measure",
     "measured",
+    "owned_servers",
     "prepare",
     "replies_path",
 ]

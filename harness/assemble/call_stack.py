@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import cast
 from uuid import uuid4
 
 from harness.assemble.parts import FREE, Model
@@ -12,10 +13,13 @@ from harness.middleware.cache.payments import Payment
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.calls import Ask, Calls, FreeCalls, PaidCalls
 from harness.middleware.circuit import Circuit
+from harness.middleware.limits.adaptive_limit import START
 from harness.middleware.limits.lane import Lane
 from harness.middleware.notices import Notices
 from harness.middleware.retry import Retry
+from harness.middleware.starting import Starting
 from harness.middleware.stopping import Stop
+from harness.ports import Startable
 from harness.records import Reply, Request
 
 
@@ -45,18 +49,23 @@ def call_stack(model: Model, session: Session) -> Calls:
         most=limits.concurrency,
         timeout_s=limits.timeout_s,
         limits=model.rates,
+        # A server of one's own queues what it cannot take yet, and refuses nobody.
+        start=getattr(backend, "depth", START),
     )
     ask: Ask = lane
+    tell = session.notices.teller(model.section.name or name)
+    if hasattr(backend, "start"):
+        ask = Starting(lane, cast("Startable", backend), stop, tell)
     budgeted = None
     costs = model.price not in (None, FREE)
     if costs and session.budget is not None and session.replies is not None:
-        ask = budgeted = _budgeted(lane, model, session.budget, session.replies, session.run_id)
+        ask = budgeted = _budgeted(ask, model, session.budget, session.replies, session.run_id)
     circuit = Circuit(
         ask,
         attempts=limits.attempts,
         outage_s=limits.outage_s,
         sleep=stop.sleep,
-        tell=session.notices.teller(model.section.name or name),
+        tell=tell,
         opened=lane.close,
         restored=lane.reopen,
     )

@@ -20,6 +20,7 @@ from harness.assemble.parts import (
     Rates,
     build_model,
     build_task,
+    owned_servers,
     refuse_unbounded,
     refuse_unpriced,
     refuse_unsupported,
@@ -27,6 +28,7 @@ from harness.assemble.parts import (
     state_limits,
 )
 from harness.assemble.spending import budget_of
+from harness.backends._owned_servers import OwnedServers
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
@@ -34,7 +36,7 @@ from harness.errors import ConfigError
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
-from harness.ports import Task
+from harness.ports import OWN_DRAWS, Task
 from harness.records import Decoding, Outcome
 from harness.schedule.plan import Plan
 from harness.schedule.polish import Polisher
@@ -108,7 +110,7 @@ class Job:
     def workers(self) -> int:
         """How many work at it: a worker awaits the judges of its attempt, too."""
         judging = sum(judge.model.limits.concurrency for judge in self.judges)
-        return WORKERS_PER_SLOT * (self.run.limits.concurrency + judging)
+        return WORKERS_PER_SLOT * (self.model.limits.concurrency + judging)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +132,14 @@ def prepare(
     *,
     secret: Callable[[str], str] = secret,
     rates: Rates | None = None,
+    servers: OwnedServers | None = None,
     retried: Collection[Outcome] = (),
     sharing: Sequence[str] = (),
     variant: str = "",
 ) -> Job:
     """Check a run file against its plug-ins, data, secrets and an earlier run of its name.
 
-    rates: of this process, where other runs of it use the same models.
+    rates, servers: of this process, where other runs of it use the same models.
     retried: outcomes whose attempts are made again, besides failed ones.
     sharing: names of the runs that the budget is shared with: the variants of one file.
     variant: which of them this one is.
@@ -147,6 +150,7 @@ def prepare(
     run = resolved(run)
     task = build_task(run, settings)
     prices, rates = load_prices(settings.prices), rates or Rates()
+    servers = servers or owned_servers(settings)
 
     def model(section: Any, where: str = "model", reply: Any = None) -> Model:
         return build_model(
@@ -154,6 +158,8 @@ def prepare(
             prices=prices,
             rates=rates,
             secret=secret,
+            servers=servers,
+            logs=folder.servers,
             where=where,
             reply=reply,
         )
@@ -205,8 +211,10 @@ def prepare(
 
 def fingerprint(job: Job) -> dict[str, str]:
     """What a run's prompts and scores depend on, beside its run file."""
+    of_model = getattr(job.model.backend, "fingerprint", None)  # the weights, where it has them
     return {
         **job.task.fingerprint(),
+        **(of_model() if of_model else {}),
         **(job.shots.fingerprint() if job.shots else {}),
         **{
             f"judge_{judge.name}_{key}": value
@@ -359,8 +367,15 @@ async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tal
 
 def plan_of(job: Job) -> Plan:
     """What a job has to do."""
-    sends_seed = "seed" in job.model.backend.features
-    return Plan(job.task, job.run, sends_seed, job.retried, job.shots)
+    features = job.model.backend.features
+    return Plan(
+        job.task,
+        job.run,
+        "seed" in features,
+        job.retried,
+        job.shots,
+        own_draws=OWN_DRAWS in features,
+    )
 
 
 def _polisher(job: Job, session: Session) -> Polisher | None:

@@ -30,6 +30,7 @@ from harness.assemble.parts import (
     Rates,
     build_model,
     build_task,
+    owned_servers,
     refuse_unpriced,
     resolved_judge,
     state_limits,
@@ -137,6 +138,8 @@ def prepare_judge(
             prices=prices,
             rates=Rates(),
             secret=secret,
+            servers=owned_servers(settings),
+            logs=folder.servers,
             where=where,
             reply=reply,
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from harness.backends._owned_servers import OwnedServers
 from harness.config.prices import Price, Prices
 from harness.config.run_file import (
     JudgeSection,
@@ -18,7 +21,7 @@ from harness.config.run_file import (
     SecondModelSection,
     TaskSection,
 )
-from harness.config.settings import Settings, secret
+from harness.config.settings import Settings, secret, visible_gpus
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, DataInvalid
 from harness.middleware.limits.rate_limits import RateLimits, Unit
@@ -37,6 +40,20 @@ STATED: Mapping[Unit, str] = {
 """What is limited -> its key in the run file's ``limits``."""
 
 S = TypeVar("S", bound=ModelSection)
+
+
+def owned_servers(settings: Settings) -> OwnedServers:
+    """Where the servers are kept that models of this process start.
+
+    Raises: ConfigError where the setting for starting them is no command.
+    """
+    try:
+        command = shlex.split(settings.vllm_command)
+    except ValueError as error:
+        raise ConfigError(
+            f"HARNESS_VLLM_COMMAND is no command: {error}.", "Write it as in a shell."
+        ) from None
+    return OwnedServers(command, visible_gpus())
 
 
 def build_task(
@@ -123,11 +140,14 @@ def build_model(
     prices: Prices,
     rates: Rates,
     secret: Callable[[str], str] = secret,
+    servers: OwnedServers,
+    logs: Path,
     where: str = "model",
     reply: Callable[[Request], str] | None = None,
 ) -> Model:
     """A model that a run file names.
 
+    servers: where the servers are kept that it may start. logs: folder of their output.
     where: the key of its section. reply: of a judge's, what a simulated one replies.
 
     Raises: ConfigError; SecretMissing; DataMissing.
@@ -152,8 +172,11 @@ def build_model(
         timeout_s=limits.timeout_s,
         model=section.name,
         on_allowances=on_allowances,
+        servers=servers,
+        logs=logs / where.removesuffix(".model"),
     )
     told.append(rates.of(section.backend, backend.endpoint, section.name))
+    limits = _deep(limits, backend)
     return Model(section, backend, limits, told[0], _price(section, backend, prices), where)
 
 
@@ -165,6 +188,14 @@ def _limits(section: ModelSection, run: RunFile) -> LimitsSection:
     return run.limits.model_copy(
         update={"rpm": None, "tpm": None, "input_tpm": None, "output_tpm": None}
     )
+
+
+def _deep(limits: LimitsSection, backend: Backend) -> LimitsSection:
+    """The limits, as deep as the backend wants where the user states no concurrency."""
+    wanted = getattr(backend, "depth", None)
+    if wanted is None or "concurrency" in limits.model_fields_set:
+        return limits
+    return limits.model_copy(update={"concurrency": wanted})
 
 
 def _price(section: ModelSection, backend: Backend, prices: Prices) -> Price | None:

@@ -42,6 +42,11 @@ def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str,
         case "response_format_grammar":
             return {"response_format": {"type": "grammar", "grammar": constraint.grammar}}
         case "structured_outputs":
-            return {"structured_outputs": {_VLLM_NAMES[kind]: constraint.given()[kind]}}
+            return {"structured_outputs": vllm_constraint(constraint)}
         case "grammar":
             return {"grammar": constraint.grammar}
+
+
+def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
+    """vLLM's structured outputs: one field, by its own name."""
+    return {_VLLM_NAMES[constraint.kind]: constraint.given()[constraint.kind]}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.backends._constraints import SCHEMA, VLLM, Dialects
 from harness.errors import ConfigError, nearest
-from harness.ports import LOGPROBS, PARAMETERS
+from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Preset:
     logprobs: whether it tells those of the likeliest tokens, in OpenAI's way; not where its
         reference says nothing of them, refuses them (Groq), has a way of its own (Together
         AI) or passes requests on to others (OpenRouter, Hugging Face).
+    prompt_logprobs: whether it tells those of the prompt's tokens, in vLLM's way.
     constraints: what it can hold an answer to, and in which words.
     """
 
@@ -39,16 +40,19 @@ class Preset:
     fixed_sampling: str = ""
     constraints: Dialects = field(default_factory=lambda: SCHEMA)
     logprobs: bool = False
+    prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
         """What one of its models takes of a run file's decoding, and whether calls are free."""
         refused = set() if self.seed else {"seed"}
         if not self.logprobs:
             refused.add(LOGPROBS)
+        if not self.prompt_logprobs:
+            refused.add(PROMPT_LOGPROBS)
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
             refused |= {"temperature", "top_p", LOGPROBS}
         local = self.key is None and self.url is not None
-        taken = (PARAMETERS | {LOGPROBS}) - refused
+        taken = (PARAMETERS | {LOGPROBS, PROMPT_LOGPROBS}) - refused
         return taken | self.constraints.keys() | ({"free"} if local else set())
 
 
@@ -112,7 +116,12 @@ PRESETS = {
     ),
     "lm_studio": Preset("LM Studio", "http://localhost:1234/v1", None),
     "vllm": Preset(
-        "vLLM server", "http://localhost:8000/v1", None, constraints=VLLM, logprobs=True
+        "vLLM server",
+        "http://localhost:8000/v1",
+        None,
+        constraints=VLLM,
+        logprobs=True,
+        prompt_logprobs=True,
     ),
 }
 

@@ -16,7 +16,12 @@ from msgspec.structs import replace as with_changes
 from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, Count, counted, finish, read, said, text_of
 from harness.backends._constraints import constrained
-from harness.backends._logprobs import chat_fields, logprobs_in
+from harness.backends._logprobs import (
+    chat_fields,
+    logprobs_in,
+    prompt_fields,
+    prompt_logprobs_in,
+)
 from harness.backends._presets import Preset, chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
@@ -77,6 +82,7 @@ class _Completion(msgspec.Struct):
     choices: list[_Choice]
     model: str | None = None
     usage: Any = None
+    prompt_logprobs: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Completion)
@@ -127,6 +133,7 @@ class OpenAIBackend:
         body = {
             "messages": request.messages,
             **chat_fields(request.decoding.logprobs),
+            **prompt_fields(request.decoding.prompt_logprobs),
             **parameters(request, self._preset),
         }
         content = await self._client.post("/chat/completions", body, request.model)
@@ -135,9 +142,12 @@ class OpenAIBackend:
             reply = _reply(completion.choices[0], completion)
         except UNREADABLE as error:
             raise self._client.malformed(content, error) from None
-        if request.decoding.logprobs is None:
-            return reply
-        return with_changes(reply, logprobs=logprobs_in(completion.choices[0].logprobs))
+        told: dict[str, Any] = {}
+        if request.decoding.logprobs is not None:
+            told["logprobs"] = logprobs_in(completion.choices[0].logprobs)
+        if request.decoding.prompt_logprobs:
+            told["prompt_logprobs"] = prompt_logprobs_in(completion.prompt_logprobs)
+        return with_changes(reply, **told) if told else reply
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -17,7 +17,12 @@ import msgspec
 
 from harness.backends._allowances import OnAllowances
 from harness.backends._bodies import UNREADABLE, finish, read
-from harness.backends._logprobs import completion_fields, logprobs_in
+from harness.backends._logprobs import (
+    completion_fields,
+    logprobs_in,
+    prompt_fields,
+    prompt_logprobs_in,
+)
 from harness.backends._presets import chosen
 from harness.backends._reasoning import split_think
 from harness.backends._sdk import SDKClient
@@ -29,6 +34,7 @@ class _Choice(msgspec.Struct):
     text: str
     finish_reason: Any = None
     logprobs: Any = None
+    prompt_logprobs: Any = None
 
 
 class _Completion(msgspec.Struct):
@@ -90,10 +96,11 @@ class OpenAICompletionsBackend:
         Raises: a `harness.errors.CallError`.
         """
         prompt = "\n\n".join(message.content for message in request.messages)
-        wanted = request.decoding.logprobs
+        wanted, of_prompt = request.decoding.logprobs, request.decoding.prompt_logprobs
         body = {
             "prompt": prompt,
             **completion_fields(wanted),
+            **prompt_fields(of_prompt),
             **parameters(request, self._preset),
         }
         content = await self._client.post("/completions", body, request.model)
@@ -110,6 +117,7 @@ class OpenAICompletionsBackend:
             completion.model,
             reasoning=reasoning,
             logprobs=None if wanted is None else logprobs_in(choice.logprobs),
+            prompt_logprobs=prompt_logprobs_in(choice.prompt_logprobs) if of_prompt else None,
         )
 
     async def aclose(self) -> None:

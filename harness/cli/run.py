@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
-from harness.assemble import Job, Rates, Result, execute, prepare
+from harness.assemble import Job, OwnedServers, Rates, Result, execute, owned_servers, prepare
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
 from harness.cli.outlook import show_outlooks
 from harness.config.loading import load
+from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.middleware.notices import Notices
@@ -64,9 +65,30 @@ def run_file(
     base = name or file.stem
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
+    with owned_servers(settings) as servers:
+        again = _again(file, overrides, limit, base, retry)
+        return _run_all(
+            runs, base, settings, servers, _outcomes(retry), dry_run=dry_run, again=again
+        )
+
+
+def _run_all(
+    runs: Mapping[str, RunFile],
+    base: str,
+    settings: Settings,
+    servers: OwnedServers,
+    retried: frozenset[Outcome],
+    *,
+    dry_run: bool,
+    again: str,
+) -> int:
+    """Run the variants of a file one after the other; the exit code.
+
+    servers: those that its models start, ended by the caller. again: the command to continue.
+    """
     missing: list[str] = []
     names = [run_name(base, variant) for variant in runs]
-    rates, retried = Rates(), _outcomes(retry)
+    rates = Rates()
     jobs = []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         with _of(variant):
@@ -77,6 +99,7 @@ def run_file(
                     settings,
                     secret=_without(missing) if dry_run else secret,
                     rates=rates,
+                    servers=servers,
                     retried=retried,
                     sharing=names,
                     variant=variant,
@@ -86,7 +109,6 @@ def run_file(
     if dry_run:
         show_outlooks(jobs, missing)
         return 0
-    again = _again(file, overrides, limit, base, retry)
     results: dict[str, Metrics] = {}
     code = 0
     try:

@@ -13,7 +13,10 @@ GROWING = ("samples", "rounds.max", "limit")
 NAMED = ("judges", "panels")
 """Sections whose elements have names in the run."""
 
-MAY_CHANGE_OF_JUDGE = ("model.path", "model.api_key_env", "model.price", "model.limits")
+MAY_CHANGE_OF_JUDGE = (
+    *("model.path", "model.api_key_env", "model.price", "model.limits"),
+    *("model.replicas", "model.gpus", "model.replicas_at", "model.start_s", "model.restarts"),
+)
 """The same of a judge's section."""
 
 

@@ -277,7 +277,7 @@ class RunFile(Section):
     @classmethod
     def _numbers_are_numbers(cls, decoding: Any) -> Any:
         for key, value in decoding.items() if isinstance(decoding, dict) else ():
-            if isinstance(value, bool):
+            if isinstance(value, bool) and key != "prompt_logprobs":
                 raise ValueError(f"{shown(key)} is true or false, which it cannot be")
         return decoding
 
@@ -381,6 +381,7 @@ def check_name(name: str) -> str:
 MAY_CHANGE = (
     *("limits", "budget", "variants", "matrix"),
     *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
+    *("model.replicas", "model.gpus", "model.replicas_at", "model.start_s", "model.restarts"),
     *("model.price", "polish.price", "polish.limits"),
 )
 """Keys (and all below them) that a continued run may change."""

@@ -6,6 +6,7 @@ PosixPath('runs')
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,8 @@ class Settings(_Environment):
     cache_dir: holds the file of paid replies, shared by all runs.
     data_dir: holds data sets, laid out by name.
     prices: a file of the user's own prices, over the built-in ones.
+    vllm_command: what starts a vLLM server here, in a shell's words; where it is empty, the
+        vLLM that is installed beside the harness.
     """
 
     model_config = SettingsConfigDict(env_prefix="HARNESS_")
@@ -48,6 +51,7 @@ class Settings(_Environment):
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
     prices: Path | None = None
+    vllm_command: str = ""
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
@@ -56,6 +60,23 @@ class Settings(_Environment):
             return path.expanduser() if path else None
         except RuntimeError:  # there is no such user: then it is a folder's name
             return path
+
+
+class _OfCUDA(BaseSettings):
+    """What CUDA itself reads of the environment, and of no ``.env``; Slurm sets it."""
+
+    cuda_visible_devices: str = ""
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """The GPUs that this process may use, as CUDA names them; empty where nobody said."""
+    named = _OfCUDA().cuda_visible_devices.split(",")
+    return tuple(part.strip() for part in named if part.strip())
+
+
+def hand_down(**variables: str) -> None:
+    """Set variables for a library that takes its settings, and its child processes', from them."""
+    os.environ.update(variables)
 
 
 class _Secrets(_Environment):

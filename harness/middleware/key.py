@@ -50,12 +50,20 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
     return _digest((*parts, request.redraw) if request.redraw else parts)
 
 
-def provider_seed(run_seed: int, prompt: str, sample: int, redraw: int = 0) -> int:
+def provider_seed(
+    run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
+) -> int:
     """The seed sent to a provider: 31 bits from run seed, prompt hash, sample and redraw.
 
     Instances that share a prompt share it, so that they share the call.
+
+    instance: where they are to have draws of their own; the seed then has 53 bits, so that of a
+        million samples of one prompt no two are likely to coincide, and any JSON holds it.
     """
     again = f"/{redraw}" if redraw else ""
     name = f"{run_seed}/{sample}/{prompt}{again}"
-    digest = hashlib.blake2b(name.encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big") >> 1
+    if instance is None:
+        digest = hashlib.blake2b(name.encode(), digest_size=4).digest()
+        return int.from_bytes(digest, "big") >> 1
+    digest = hashlib.blake2b(f"{name}/{instance}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 11

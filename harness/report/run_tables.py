@@ -235,10 +235,10 @@ def _cost(metrics: Metrics) -> Table:
     if usage is None:
         facts.add_row("tokens", "unknown")
     else:
-        facts.add_row(
-            "tokens in",
-            f"{usage.input_tokens:,} ({usage.cached_input_tokens:,} cached by provider){missing}",
-        )
+        cached = f"{usage.cached_input_tokens:,} cached by provider"
+        if usage.cached_input_tokens and usage.input_tokens:
+            cached += f", {usage.cached_input_tokens / usage.input_tokens:.0%}"
+        facts.add_row("tokens in", f"{usage.input_tokens:,} ({cached}){missing}")
         facts.add_row(
             "tokens out", f"{usage.output_tokens:,} ({usage.reasoning_tokens:,} reasoning){missing}"
         )

@@ -47,6 +47,7 @@ class Plan:
     shots: of a few-shot run, None for a zero-shot one.
     passed: whether a round has passed (instance, sample, round), where that is not for the
         rules alone to say; None where it is.
+    own_draws: instances that share a prompt are sampled by seeds of their own.
     """
 
     task: Task[Any]
@@ -55,6 +56,7 @@ class Plan:
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
     passed: Callable[[str, int, int], bool] | None = None
+    own_draws: bool = False
 
     def __post_init__(self) -> None:
         if self.run.task.shots.n and self.shots is None:
@@ -135,12 +137,16 @@ class Plan:
         if decoding.constraint == "task":
             task = cast("Constraining[Any]", self.task)
             decoding = replace(decoding, constraint=task.constraint(instance))
+        # Greedy answers to one prompt are the same, whatever the seed: they share a call.
+        own = self.own_draws and decoding.temperature != 0
         return Request(
             model=self.run.model.name,
             messages=messages,
             decoding=decoding,
             sample=sample,
             origin=Origin(instance.id, sample, number),
-            seed=None if seed is None else provider_seed(seed, prompt, sample, redraw),
+            seed=None
+            if seed is None
+            else provider_seed(seed, prompt, sample, redraw, instance.id if own else None),
             redraw=redraw,
         )

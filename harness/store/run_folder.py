@@ -57,6 +57,7 @@ class RunFolder:
         self.manifest = self.path / "manifest.json"
         self.attempts = self.path / ATTEMPTS
         self.metrics = self.path / "metrics.json"
+        self.servers = self.path / "servers"
 
     def exists(self) -> bool:
         """Whether a run has its configuration here."""

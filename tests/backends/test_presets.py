@@ -5,7 +5,7 @@ import pytest
 
 from harness.backends._presets import COMPATIBLE, PRESETS, chosen
 from harness.errors import ConfigError
-from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS
+from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -14,7 +14,8 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     found, url, key = chosen(name, None if preset.url else preset.hint, None)
     assert (found, key) == (preset, preset.key)
     assert urlsplit(url).hostname
-    assert preset.features("some-model") <= PARAMETERS | CONSTRAINTS | {"free", LOGPROBS}
+    known = PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS}
+    assert preset.features("some-model") <= known
     assert ("free" in preset.features("some-model")) == (preset.key is None)
     assert url.startswith("http://localhost:") == (preset.key is None)
 

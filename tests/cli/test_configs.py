@@ -3,6 +3,7 @@ the data is there."""
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 
 from harness.mock import MockServer
 from harness.store.run_folder import run_name
+from tests.backends.stand_ins import COMMAND
 from tests.cli.command import ROOT, harness
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -30,7 +32,10 @@ def test_a_config_runs(
 ) -> None:
     content = yaml.safe_load(path.read_text())
     backend = content["model"]["backend"]
-    environment = os.environ | {"HARNESS_RUNS_DIR": str(runs)}
+    environment = os.environ | {
+        "HARNESS_RUNS_DIR": str(runs),
+        "HARNESS_VLLM_COMMAND": shlex.join(COMMAND),  # a server that the harness starts itself
+    }
     options = ["--limit", "13"]
     if backend == "replay":
         data = request.getfixturevalue("data_dir")

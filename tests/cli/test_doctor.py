@@ -185,3 +185,24 @@ def test_a_local_server_shows_up_in_the_command(tmp_path: Path) -> None:
     with MockServer(port=11434):
         ended = harness("doctor")
     assert "ok ollama answers" in words(ended.stdout)
+
+
+def test_gpus_and_what_starts_vllm(tmp_path: Path) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho '0, NVIDIA H100, 81559 MiB, 80000 MiB'\n")
+    smi.chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "HARNESS_VLLM_COMMAND": f"{shutil.which('sh')} -c 'serve it'",
+        "COLUMNS": "100",
+    }
+    said = words(harness("doctor", "--no-network", env=environment).stdout)
+    assert "ok GPU 0 NVIDIA H100, 81559 MiB, 80000 MiB free" in said
+    assert "lets this use 0" in said
+    assert "vLLM's server is started by" in said
+    smi.write_text("#!/bin/sh\necho 'no driver' >&2; exit 9\n")
+    environment["HARNESS_VLLM_COMMAND"] = "/no/such program"
+    said = words(harness("doctor", "--no-network", env=environment).stdout)
+    assert "nvidia-smi fails: no driver" in said
+    assert "names a program that is not there: /no/such" in said

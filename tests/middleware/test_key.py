@@ -59,3 +59,15 @@ def test_the_provider_seed_depends_on_run_seed_prompt_and_sample() -> None:
     seeds = {provider_seed(s, p, k) for s in (0, 1) for p in ("a", "b") for k in (0, 1)}
     assert len(seeds) == 8
     assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_an_instances_own_seeds_never_coincide_and_fit_any_json() -> None:
+    seeds = {
+        provider_seed(0, "prompt", sample, instance=f"i{number}")
+        for number in range(64)
+        for sample in range(8)
+    }
+    assert len(seeds) == 512
+    assert all(0 <= seed < 2**53 for seed in seeds)
+    assert len({seed % 2**32 for seed in seeds}) == 512, "PyTorch's CPU generator takes 32 bits"
+    assert provider_seed(0, "prompt", 1, instance="a") != provider_seed(0, "prompt", 1)

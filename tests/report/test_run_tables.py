@@ -108,6 +108,12 @@ def test_what_others_have_paid_is_told_apart() -> None:
     assert row(lines, "cost") == "cost $12.35 ($2.00 of it paid by this run, the rest before)"
 
 
+def test_the_prefix_caches_share_is_told() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=10, cached_input_tokens=840)
+    lines = rendered(run_tables(metrics(usage=usage)))
+    assert row(lines, "tokens in") == "tokens in 1,000 (840 cached by provider, 84%)"
+
+
 def test_one_run() -> None:
     lines = rendered(run_tables(metrics()))
     assert lines[0] == "gpt4_collie  collie  gpt-4"

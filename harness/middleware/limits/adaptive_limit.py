@@ -21,15 +21,17 @@ class AdaptiveLimit:
     """The number of calls that may be in flight.
 
     most: what the user allows.
+    start: how many to begin with; more of a server that queues what it cannot take yet.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, start: int = START) -> None:
         self._most = most
+        self._start = start
         self.restart()
 
     def restart(self) -> None:
         """Begin again from a few."""
-        self._limit = float(min(START, self._most))
+        self._limit = float(min(self._start, self._most))
         self._doubling = True
         self._lowered_at = float("-inf")
         self._begin_round()

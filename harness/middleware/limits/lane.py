@@ -26,7 +26,7 @@ from harness.errors import (
     RateLimited,
     TimedOut,
 )
-from harness.middleware.limits.adaptive_limit import UNREFUSED_S, AdaptiveLimit
+from harness.middleware.limits.adaptive_limit import START, UNREFUSED_S, AdaptiveLimit
 from harness.middleware.limits.rate_limits import RateLimits, Reservation
 from harness.middleware.stopping import Stop, Stopping, TurnedBack
 from harness.ports import Backend
@@ -51,6 +51,7 @@ class Lane:
     most: calls in flight, at most.
     timeout_s: seconds until a call is given up, however much of its answer has come.
     limits: the model's rate limits.
+    start: calls in flight to begin with.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Lane:
         most: int,
         timeout_s: float,
         limits: RateLimits,
+        start: int = START,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._backend = backend
@@ -69,7 +71,7 @@ class Lane:
         self._limits = limits
         self._clock = clock
         self._most = most
-        self._limit = AdaptiveLimit(most)
+        self._limit = AdaptiveLimit(most, start)
         self._in_flight = 0
         self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()

@@ -85,3 +85,11 @@ def test_a_provider_that_was_away_is_met_with_a_few() -> None:
     rounds(limit, 6)
     limit.restart()
     assert limit.now == START
+
+
+def test_a_server_that_queues_is_given_all_at_once() -> None:
+    limit = AdaptiveLimit(64, start=320)
+    assert limit.now == 64
+    assert AdaptiveLimit(500, start=320).now == 320
+    limit.restart()
+    assert limit.now == 64

@@ -1,0 +1,138 @@
+"""A model in this process, by vLLM's asynchronous engine: no server, no HTTP.
+
+    model: {backend: vllm_engine, name: meta-llama/Llama-3.1-8B-Instruct}
+    model: {backend: vllm_engine, name: mine, path: /models/mine, engine: {max_model_len: 8192}}
+
+Needs vLLM beside the harness: ``pip install 'harness[vllm]'``. Every sample is a request of its
+own, with a seed and a cache key of its own; those of one prompt share its computation by the
+engine's prefix cache. An engine that dies is made anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from harness.backends._owned_servers import OwnedServers
+from harness.backends._server_process import tail
+from harness.backends._vllm_arguments import depth
+from harness.backends._vllm_engine_thread import Engine, EngineThread
+from harness.backends._vllm_model import Protocol, VLLMModel, features
+from harness.errors import ConnectionFailed, FatalCallError, HarnessError
+from harness.records import Reply, Request
+
+
+class VLLMEngineBackend:
+    """vLLM's engine in this process.
+
+    path: folder of the weights, or their name on the hub, where it is not the model's name.
+    lora: folder of an adapter, or its name on the hub.
+    engine: vLLM's engine arguments, by its own names; and ``chat_template``, a file.
+    protocol: chat, by the model's chat template; or completions, for base models.
+    restarts: how often in a row an engine that dies without an answer is made anew.
+    """
+
+    cacheable = True
+
+    def __init__(
+        self,
+        path: str = "",
+        lora: str = "",
+        engine: dict[str, Any] | None = None,
+        protocol: Protocol = "chat",
+        restarts: Annotated[int, Field(ge=0)] = 3,
+        *,
+        model: str = "",
+        servers: OwnedServers,
+        logs: Path,
+    ) -> None:
+        self._model = VLLMModel(model, path, lora, engine or {}, protocol)
+        self.features = features(protocol)
+        self.endpoint = self._model.endpoint()
+        self.depth = depth(self._model.engine)
+        self._log = logs / "vllm-engine.log"
+        self._restarts = restarts
+        self._servers = servers
+        self._name = f"engine {self._model!r}"
+        self._thread: EngineThread | None = None
+        self._used = False
+        self._makings = 0  # since the last answer, with the engine that gave it
+        servers.want(self._name)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the weights are."""
+        return self._model.fingerprint()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine lives."""
+        return self._thread is not None and not self._thread.ended()
+
+    async def start(self, tell: Callable[[str], None]) -> None:
+        """Load the model, for the first time or again; or join the run that has loaded it.
+
+        Raises: FatalCallError where that fails.
+        """
+        if importlib.util.find_spec("vllm") is None:
+            raise FatalCallError(
+                "vLLM is not installed beside the harness.",
+                "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md).",
+            )
+        if not self._used:
+            self._servers.use(self._name)
+            self._used = True
+        found = await asyncio.to_thread(self._servers.renew, self._name, self._thread, self._launch)
+        try:
+            await found.made()
+        except HarnessError as error:
+            raise FatalCallError(error.message, error.remedy) from None
+        except Exception as error:  # whatever a model that cannot be loaded makes vLLM raise
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise self._failed(f"did not start ({said})") from None
+        self._thread = found
+
+    def _launch(self) -> EngineThread:
+        if self._makings > self._restarts:
+            raise self._failed("died again and again, without an answer in between")
+        self._makings += 1
+        return EngineThread(self._make)
+
+    def _make(self) -> Engine:
+        from harness.backends._vllm_in_process import InProcessEngine
+
+        return InProcessEngine(self._model, self._log)
+
+    def _failed(self, how: str) -> FatalCallError:
+        words = tail(self._log)
+        return FatalCallError(
+            f"The vLLM engine of {self._model.name!r} {how}. The last words of its log:\n{words}\n",
+            f"All of them are in {self._log}.",
+        )
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises: a `harness.errors.CallError`.
+        """
+        if self._thread is None or self._thread.ended():
+            raise ConnectionFailed("The vLLM engine is not up.", "It is made anew.")
+        reply = await self._thread.answer(request, str(next(_NUMBERS)))
+        self._makings = 1
+        return reply
+
+    async def aclose(self) -> None:
+        """End the engine where nobody else of this process wants it."""
+        await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
+        self._used = False
+
+
+_NUMBERS = itertools.count()
+"""Names of requests, unique in this process."""
+
+plugin = VLLMEngineBackend

@@ -1,0 +1,190 @@
+"""What of the engine in this process needs no vLLM: its thread, its parameters, its arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.backends._owned_servers import OwnedServers
+from harness.backends._vllm_arguments import answering, checked, depth, flags, gpus_needed
+from harness.backends._vllm_engine_thread import EngineThread
+from harness.backends._vllm_sampling import sampling, template_options
+from harness.errors import ConfigError, ConnectionLost, FatalCallError, RequestRejected
+from harness.plugins import kind
+from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
+
+
+def request(decoding: Decoding, seed: int | None = None) -> Request:
+    return Request("m", (Message("user", "?"),), decoding, 0, Origin("a", 0, 1), seed)
+
+
+class Echo:
+    """An engine that answers with its loop and dies of one word."""
+
+    def __init__(self) -> None:
+        self.dead = False
+        self.ended = False
+        self.loop = asyncio.get_running_loop()
+
+    async def answer(self, asked: Request, name: str) -> Reply:
+        assert asyncio.get_running_loop() is self.loop
+        await asyncio.sleep(0)
+        if asked.messages[0].content == "die":
+            self.dead = True
+            raise ConnectionLost("it died")
+        return Reply(name, "stop")
+
+    def shutdown(self) -> None:
+        self.ended = True
+
+
+async def test_an_engine_answers_from_its_own_loop_and_ends() -> None:
+    made: list[Echo] = []
+
+    def make() -> Echo:
+        made.append(Echo())
+        return made[0]
+
+    thread = EngineThread(make)
+    await thread.made()
+    replies = await asyncio.gather(*(thread.answer(request(Decoding()), f"{n}") for n in range(9)))
+    assert [reply.text for reply in replies] == [f"{n}" for n in range(9)]
+    assert not thread.ended()
+    await asyncio.to_thread(thread.end)
+    assert made[0].ended
+    assert thread.ended()
+    thread.end()  # again: nothing
+
+
+def test_an_engine_outlives_the_loop_of_one_variant() -> None:
+    thread = EngineThread(Echo)
+
+    async def variant() -> str:
+        await thread.made()
+        return (await thread.answer(request(Decoding()), "x")).text
+
+    assert [asyncio.run(variant()) for _ in range(2)] == ["x", "x"]
+    thread.end()
+
+
+async def test_one_that_cannot_be_made_says_why_and_one_that_died_has_ended() -> None:
+    def broken() -> Echo:
+        raise ValueError("no such model")
+
+    thread = EngineThread(broken)
+    with pytest.raises(ValueError, match="no such model"):
+        await thread.made()
+    assert thread.ended()
+    thread.end()
+    thread = EngineThread(Echo)
+    await thread.made()
+    dies = Request("m", (Message("user", "die"),), Decoding(), 0, Origin("a", 0, 1))
+    with pytest.raises(ConnectionLost):
+        await thread.answer(dies, "x")
+    assert thread.ended()
+    await asyncio.to_thread(thread.end)
+    assert not [one for one in threading.enumerate() if one.name == "vllm-engine"]
+
+
+async def test_an_end_while_it_is_made_waits_and_ends_it() -> None:
+    let, made = threading.Event(), []
+
+    def make() -> Echo:
+        let.wait(60)
+        made.append(Echo())
+        return made[0]
+
+    thread = EngineThread(make)
+    ending = asyncio.create_task(asyncio.to_thread(thread.end))
+    await asyncio.sleep(0)
+    let.set()
+    await ending
+    assert made[0].ended
+
+
+async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
+    if importlib.util.find_spec("vllm"):
+        pytest.skip("vLLM is installed here")
+    backend = kind("backends").build(
+        "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path
+    )
+    assert not backend.ready
+    with pytest.raises(FatalCallError, match=r"harness\[vllm\]"):
+        await backend.start(lambda _: None)
+    await backend.aclose()
+
+
+def test_a_request_as_sampling_parameters() -> None:
+    decoding = Decoding(
+        0.5, 20, 0.9, ("x",), {"top_k": 5, "chat_template_kwargs": {"enable_thinking": False}},
+        DecodingConstraint(choices=("a", "b")), 3, True,
+    )  # fmt: skip
+    asked = request(decoding, 7)
+    assert sampling(asked, {"top_k": 50, "repetition_penalty": 1.1, "max_tokens": 9}, 100) == {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_tokens": 20,
+        "stop": ["x"],
+        "seed": 7,
+        "logprobs": 3,
+        "prompt_logprobs": 0,
+        "top_k": 5,
+        "repetition_penalty": 1.1,
+        "structured_outputs": {"choice": ("a", "b")},
+    }
+    assert template_options(asked) == {"enable_thinking": False}
+
+
+def test_what_is_left_out_is_the_models_own_and_an_answer_may_fill_the_context() -> None:
+    assert sampling(request(Decoding()), {"temperature": 0.6}, 100) == {
+        "temperature": 0.6,
+        "max_tokens": 100,
+    }
+    assert sampling(request(Decoding()), {"max_tokens": 9}, 100) == {"max_tokens": 9}
+
+
+@pytest.mark.parametrize(("room", "wanted"), [(0, None), (-5, 3), (10, 11)])
+def test_an_answer_that_cannot_fit_is_refused(room: int, wanted: int | None) -> None:
+    with pytest.raises(RequestRejected, match="max_model_len"):
+        sampling(request(Decoding(max_tokens=wanted)), {}, room)
+
+
+def test_template_options_are_a_mapping() -> None:
+    with pytest.raises(RequestRejected, match="chat_template_kwargs"):
+        template_options(request(Decoding(extra={"chat_template_kwargs": 3})))
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text("ab -", min_size=1))
+
+
+@given(st.dictionaries(NAMES, VALUES))
+def test_flags_have_every_argument_once_and_no_null(engine: dict[str, Any]) -> None:
+    words = flags(engine)
+    for name, value in engine.items():
+        flag = name.replace("_", "-")
+        assert words.count(f"--{flag}") <= 1 or value is None
+        if isinstance(value, bool):
+            assert (f"--{flag}" if value else f"--no-{flag}") in words
+        elif value is not None:
+            assert words[words.index(f"--{flag}") + 1] == str(value)
+
+
+def test_arguments() -> None:
+    assert flags({"lora_modules": ["a=b", "c=d"], "config": {"a": 1}}) == [
+        *("--lora-modules", "a=b", "c=d"),
+        *("--config", '{"a": 1}'),
+    ]
+    assert checked({"--max-model-len": 5, "dtype": None}) == {"max_model_len": 5}
+    assert answering({"dtype": "half", "tensor_parallel_size": 2}) == {"dtype": "half"}
+    assert gpus_needed({"tensor_parallel_size": 2, "data_parallel_size": 3}) == 6
+    assert (depth({}), depth({"max_num_seqs": 64, "data_parallel_size": 2})) == (320, 160)
+    with pytest.raises(ConfigError, match="Remove it"):
+        checked({"api-key": "x"})

@@ -1,0 +1,421 @@
+"""vLLM servers, given and owned, with a stand-in that really is started, dies and is ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from harness.backends._owned_servers import OwnedServers
+from harness.backends._server_process import free_port
+from harness.backends.vllm_server import VLLMServerBackend
+from harness.errors import ConfigError, ConnectionFailed, DataMissing, FatalCallError, ServerFailed
+from harness.mock import MockServer
+from harness.plugins import kind
+from harness.records import Decoding, DecodingConstraint, Message, Origin, Request, TokenLogprob
+from tests.backends.answering import answering
+from tests.backends.stand_ins import COMMAND, Journal, alive, until
+
+REQUEST = Request("tiny", (Message("user", "Hello?"),), Decoding(), 0, Origin("a", 0, 1))
+
+
+def asked(number: int) -> Request:
+    return replace(REQUEST, messages=(Message("user", f"Question {number}"),))
+
+
+@contextlib.asynccontextmanager
+async def served(
+    folder: Path, servers: OwnedServers | None = None, **options: Any
+) -> AsyncIterator[VLLMServerBackend]:
+    """The backend with the stand-in in vLLM's place; it has `folder` for its journal and logs."""
+    engine = {"journal": str(folder / "journal.jsonl"), **options.pop("engine", {})}
+    if "base_url" in options:
+        engine = {}
+    with contextlib.ExitStack() as stack:
+        kept = servers or stack.enter_context(OwnedServers(COMMAND))
+        backend = kind("backends").build(
+            "vllm_server",
+            {**({"engine": engine} if engine else {}), **options},
+            secret=lambda _: "",
+            concurrency=16,
+            timeout_s=30.0,
+            model="tiny",
+            servers=kept,
+            logs=folder / "logs",
+        )
+        try:
+            yield backend
+        finally:
+            await backend.aclose()
+
+
+async def started(backend: VLLMServerBackend) -> None:
+    assert not backend.ready
+    await backend.start(lambda _: None)
+    assert backend.ready
+
+
+async def patient(backend: VLLMServerBackend, request: Request) -> str:
+    """An answer, asked for again where the connection breaks, as the call stack does."""
+    while True:
+        if not backend.ready:
+            await backend.start(lambda _: None)
+        with contextlib.suppress(ConnectionFailed):
+            return (await backend.generate(request)).text
+
+
+async def test_a_server_is_started_with_the_users_arguments_and_ended(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    journal = Journal(tmp_path)
+    engine = {
+        "tensor_parallel_size": 2,
+        "dtype": "float32",
+        "quantization": None,
+        "max-model-len": 512,
+        "gpu_memory_utilization": 0.5,
+        "enforce_eager": True,
+        "enable_prefix_caching": False,
+        "override_generation_config": {"top_k": 5},
+        "leaves_a_child": True,
+    }
+    async with served(tmp_path, path=str(weights), gpus=["3,1"], engine=engine) as backend:
+        await started(backend)
+        assert (await backend.generate(REQUEST)).text
+    [line] = journal.lines("starts")
+    words = line["starts"]
+
+    def after(flag: str) -> str:
+        return str(words[words.index(flag) + 1])
+
+    assert after("--model") == str(weights)
+    assert after("--served-model-name") == "tiny"
+    assert after("--host") == "127.0.0.1", "nobody else's machine is to use it"
+    assert after("--tensor-parallel-size") == "2"
+    assert after("--max-model-len") == "512"
+    assert after("--gpu-memory-utilization") == "0.5"
+    assert after("--override-generation-config") == '{"top_k": 5}'
+    assert "--enable-prompt-tokens-details" in words, "for the prefix cache's part in the report"
+    assert "--enforce-eager" in words
+    assert "--no-enable-prefix-caching" in words
+    assert "--quantization" not in words
+    assert line["gpus"] == "3,1"
+    assert journal.lines("ends"), "it was asked to end, and not killed"
+    assert not any(map(alive, journal.pids()))
+    assert len(journal.pids()) == 2
+
+
+async def test_an_adapter_is_served_under_the_models_name(tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    async with served(tmp_path, path="base/model", lora=str(adapter)) as backend:
+        await started(backend)
+        assert (await backend.generate(REQUEST)).model == "tiny"
+    words = Journal(tmp_path).lines("starts")[0]["starts"]
+    assert f"--lora-modules tiny={adapter}" in " ".join(words)
+    assert "--model base/model --host" in " ".join(words)
+    assert "--served-model-name tiny-base --enable-lora" in " ".join(words)
+
+
+async def test_a_server_that_does_not_start_shows_its_last_words(tmp_path: Path) -> None:
+    async with served(tmp_path, engine={"no_start": True}) as backend:
+        with pytest.raises(FatalCallError) as error:
+            await backend.start(lambda _: None)
+    assert "out of memory, says the stand-in" in error.value.message
+    assert "vllm-0.log" in error.value.remedy
+    assert len(Journal(tmp_path).lines("starts")) == 1, "it would say so again"
+
+
+async def test_a_server_that_stays_silent_is_given_up_and_ended(tmp_path: Path) -> None:
+    async with served(tmp_path, start_s=0.5, engine={"stays_silent": True}) as backend:
+        with pytest.raises(FatalCallError, match="did not start"):
+            await backend.start(lambda _: None)
+        assert not any(map(alive, Journal(tmp_path).pids()))
+
+
+async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
+    if importlib.util.find_spec("vllm"):
+        pytest.skip("vLLM is installed here")
+    async with served(tmp_path, OwnedServers()) as backend:
+        with pytest.raises(FatalCallError, match="HARNESS_VLLM_COMMAND"):
+            await backend.start(lambda _: None)
+
+
+async def test_one_that_dies_is_started_again_and_asked_only_for_what_was_in_flight(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path)
+    engine = {"dies_at": 30, "lives": 2, "latency": 0.02, "leaves_a_child": True}
+    async with served(tmp_path, engine=engine) as backend:
+        numbers = iter(range(100))
+        answers: list[str] = []
+
+        async def work() -> None:
+            for number in numbers:
+                answers.append(await patient(backend, asked(number)))
+
+        await asyncio.gather(*(work() for _ in range(8)))
+    assert len(answers) == 100
+    deaths = journal.lines("dies")
+    assert len(deaths) == 2
+    digests = [line["asked"] for line in journal.lines("asked")]
+    assert len(set(digests)) == 100
+    assert 1 <= len(digests) - 100 <= sum(line["in_flight"] for line in deaths)
+    assert len(journal.lines("starts")) == 3
+    assert not any(map(alive, journal.pids()))
+
+
+async def test_one_that_dies_at_every_request_is_given_up(tmp_path: Path) -> None:
+    engine = {"dies_at": 1, "lives": 99}
+    async with served(tmp_path, restarts=2, engine=engine) as backend:
+        with pytest.raises(FatalCallError, match="died again and again"):
+            await patient(backend, REQUEST)
+    assert len(Journal(tmp_path).lines("starts")) == 3, "the first start and two more"
+
+
+async def test_one_that_cannot_come_back_ends_the_run_with_its_words(tmp_path: Path) -> None:
+    engine = {"dies_at": 2, "lives": 99, "never_again": True}
+    async with served(tmp_path, restarts=2, engine=engine) as backend:
+        await patient(backend, asked(1))
+        with pytest.raises(FatalCallError, match="out of memory"):
+            await patient(backend, asked(2))
+    assert len(Journal(tmp_path).lines("starts")) == 3
+
+
+async def test_replicas_share_the_load_and_one_that_dies_comes_back(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    engine = {"latency": 0.02, "dies_at": 20, "lives": 2}
+    async with served(tmp_path, replicas=2, engine=engine) as backend:
+        await started(backend)
+        until(lambda: len(journal.lines("starts")) == 2, "both begin")
+        numbers = iter(range(150))
+
+        async def work() -> None:
+            for number in numbers:
+                await patient(backend, asked(number))
+
+        await asyncio.gather(*(work() for _ in range(8)))
+        digests = [line["asked"] for line in journal.lines("asked")]
+        assert len(set(digests)) == 150
+        lost = len(digests) - 150
+        assert lost <= sum(line["in_flight"] for line in journal.lines("dies"))
+    assert [line["gpus"] for line in journal.lines("starts")][:2] in (["0", "1"], ["1", "0"])
+    assert not any(map(alive, journal.pids()))
+
+
+async def test_two_backends_that_want_the_same_server_share_it(tmp_path: Path) -> None:
+    with OwnedServers(COMMAND) as servers:
+        async with served(tmp_path, servers) as one, served(tmp_path, servers) as other:
+            for backend in (one, other):
+                await started(backend)
+                await backend.generate(REQUEST)
+        async with served(tmp_path, servers, engine={"dtype": "half"}) as another:
+            await started(another)
+    dtypes = [line["starts"].count("--dtype") for line in Journal(tmp_path).lines("starts")]
+    assert dtypes == [0, 1]
+
+
+async def test_given_servers_share_the_load(tmp_path: Path) -> None:
+    with MockServer(latency=0.05) as slow, MockServer() as fast:
+        async with served(
+            tmp_path, base_url=slow.base_url, replicas_at=[fast.base_url, slow.base_url]
+        ) as backend:
+            assert backend.ready
+            numbers = iter(range(100))
+
+            async def work() -> None:
+                for number in numbers:
+                    await backend.generate(asked(number))
+
+            await asyncio.gather(*(work() for _ in range(4)))
+        counts = slow.stats().requests, fast.stats().requests
+    assert sum(counts) == 100
+    assert counts[1] > counts[0], "the least loaded is the one that answers sooner"
+    assert counts[0] > 0
+
+
+async def test_a_given_server_falls_out_and_is_taken_back(tmp_path: Path) -> None:
+    port = free_port()
+    away = MockServer(port=port)
+    away.start()
+    with MockServer() as stays:
+        async with served(
+            tmp_path, base_url=f"http://127.0.0.1:{port}/v1", replicas_at=[stays.base_url]
+        ) as backend:
+            for number in range(4):
+                await backend.generate(asked(number))
+            assert away.stats().requests == stays.stats().requests == 2
+            away.stop()
+            for number in range(10):
+                await backend.generate(asked(number))
+            assert stays.stats().requests == 12, "no call has failed"
+            away.start()
+            before = away.stats().requests
+            while away.stats().requests == before:
+                await backend.generate(asked(1))
+
+
+async def test_a_call_that_a_well_server_fails_at_is_its_own_failure(tmp_path: Path) -> None:
+    with MockServer(faults={"500": 1}) as server, MockServer() as other:
+        async with served(
+            tmp_path, base_url=server.base_url, replicas_at=[other.base_url]
+        ) as backend:
+            with pytest.raises(ServerFailed):
+                await backend.generate(REQUEST)
+            await backend.generate(REQUEST)
+            with pytest.raises(ServerFailed):
+                await backend.generate(REQUEST)
+            assert server.stats().requests == 2, "it is not left out"
+
+
+async def test_all_given_servers_away_is_the_networks_failure(tmp_path: Path) -> None:
+    async with served(tmp_path, base_url=f"http://127.0.0.1:{free_port()}/v1") as backend:
+        for _ in range(2):
+            assert backend.ready, "an outage is the circuit's, which bounds it"
+            with pytest.raises(ConnectionFailed):
+                await backend.generate(REQUEST)
+
+
+async def test_the_request_is_vllms_own(tmp_path: Path) -> None:
+    decoding = Decoding(
+        0.5, 7, stop=("x",), constraint=DecodingConstraint(regex="[a-z]{3}"), logprobs=2,
+        prompt_logprobs=True,
+    )  # fmt: skip
+    body = (
+        '{"choices": [{"message": {"content": "abc"}, "finish_reason": "stop"}], "model": "tiny",'
+        ' "prompt_logprobs": [null, {"7": {"logprob": -1.5, "rank": 1, "decoded_token": "H"}}],'
+        ' "usage": {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3,'
+        ' "prompt_tokens_details": {"cached_tokens": 1}}}'
+    )
+    with answering(body) as (url, received):
+        async with served(tmp_path, base_url=url) as backend:
+            reply = await backend.generate(replace(REQUEST, decoding=decoding, seed=2**53 - 1))
+    sent = json.loads(received[0].partition(b"\r\n\r\n")[2])
+    assert sent["structured_outputs"] == {"regex": "[a-z]{3}"}
+    assert (sent["logprobs"], sent["top_logprobs"], sent["prompt_logprobs"]) == (True, 2, 0)
+    assert (sent["seed"], sent["stop"], sent["max_tokens"]) == (2**53 - 1, ["x"], 7)
+    assert reply.usage is not None
+    assert reply.usage.cached_input_tokens == 1
+    assert reply.prompt_logprobs == (None, TokenLogprob("H", -1.5))
+
+
+async def test_a_base_model_completes_one_prompt(tmp_path: Path) -> None:
+    with MockServer() as server:
+        async with served(tmp_path, base_url=server.base_url, protocol="completions") as backend:
+            assert "conversation" not in backend.features
+            await backend.generate(REQUEST)
+        assert server.stats().by_path == {"/v1/completions": 1}
+
+
+def built(folder: Path, servers: OwnedServers | None = None, **options: Any) -> VLLMServerBackend:
+    backend: VLLMServerBackend = kind("backends").build(
+        "vllm_server",
+        options,
+        secret=lambda _: "",
+        concurrency=4,
+        timeout_s=5.0,
+        model="tiny",
+        servers=servers or OwnedServers(COMMAND),
+        logs=folder,
+    )
+    return backend
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": {"port": 8000}}, "port is given by the harness itself"),
+        ({"engine": {"served_model_name": "x"}}, "Set model.name"),
+        ({"engine": {"a b": 1}}, "no engine argument"),
+        ({"engine": {"tensor_parallel_size": 0}}, "must be 1 or more"),
+        ({"engine": {"data_parallel_size": True}}, "must be 1 or more"),
+        ({"base_url": "http://localhost:8000/v1", "engine": {"dtype": "half"}}, "changes nothing"),
+        ({"base_url": "http://localhost:8000/v1", "replicas": 2}, "replicas_at"),
+        ({"replicas_at": ["http://localhost:8000/v1"]}, "base_url is not set"),
+        ({"api_key_env": "KEY"}, "base_url is not set"),
+        ({"replicas": 2, "gpus": ["0"]}, "names the GPUs of 1 servers"),
+        ({"replicas": 0}, "replicas"),
+        ({"protocol": "chatty"}, "protocol"),
+        ({"base_url": "localhost:8000"}, "is no URL"),
+        ({"replica": 2}, "Did you mean 'replicas'"),
+    ],
+)
+def test_mistakes_are_told_before_any_work(
+    options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        built(tmp_path, **options)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing, match=r"model\.path"):
+        built(tmp_path, path=str(tmp_path / "nothing"))
+
+
+def test_replicas_take_the_gpus_that_may_be_used(tmp_path: Path) -> None:
+    def names(servers: OwnedServers, **options: Any) -> list[Any]:
+        backend = built(tmp_path, servers, **options)
+        return [place.server._gpus for place in backend._replicas._places]  # type: ignore[attr-defined]
+
+    two = {"replicas": 2, "engine": {"tensor_parallel_size": 2}}
+    assert names(OwnedServers(), **two) == [("0", "1"), ("2", "3")]
+    assert names(OwnedServers(gpus=("4", "5", "6", "7")), **two) == [("4", "5"), ("6", "7")]
+    assert names(OwnedServers(gpus=("4",))) == [()]
+    with pytest.raises(ConfigError, match="CUDA_VISIBLE_DEVICES names 2"):
+        names(OwnedServers(gpus=("4", "5")), **two)
+
+
+def test_the_cache_knows_what_decides_an_answer_and_nothing_else(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+    (weights / "model.safetensors").write_bytes(bytes(9_000_000))
+
+    def endpoint(**options: Any) -> str:
+        return built(tmp_path, **{"path": str(weights), **options}).endpoint
+
+    first = endpoint()
+    assert endpoint(replicas=2, gpus=["0", "1"], start_s=5) == first
+    assert endpoint(engine={"tensor_parallel_size": 2, "gpu_memory_utilization": 0.5}) == first
+    others = {
+        endpoint(engine={"dtype": "bfloat16"}),
+        endpoint(engine={"quantization": "fp8"}),
+        endpoint(protocol="completions"),
+        endpoint(path="hub/name"),
+        endpoint(lora="hub/adapter"),
+    }
+    assert len(others | {first}) == 6
+    moved = tmp_path / "moved"
+    weights.rename(moved)
+    assert endpoint(path=str(moved)) == first, "the folder's name decides nothing"
+    content = bytearray(9_000_000)
+    for place in range(0, len(content), 1000):
+        content[place] = 1
+    (moved / "model.safetensors").write_bytes(content)
+    assert endpoint(path=str(moved)) != first, "other weights of the same size"
+    given = built(tmp_path, base_url="http://a:8000/v1/", replicas_at=["http://b:8000/v1"])
+    assert given.endpoint == "http://a:8000/v1"
+
+
+async def test_one_that_joins_a_server_that_is_dying_starts_another(tmp_path: Path) -> None:
+    with OwnedServers(COMMAND) as servers:
+        async with served(tmp_path, servers) as one, served(tmp_path, servers) as other:
+            await started(one)
+            [first] = Journal(tmp_path).lines("starts")
+            # It is there, and answers no more: the one that joins it does not know that yet.
+            os.kill(first["pid"], signal.SIGSTOP)
+            joining = asyncio.create_task(other.start(lambda _: None))
+            await asyncio.sleep(0)
+            os.kill(first["pid"], signal.SIGKILL)
+            await joining
+            assert (await other.generate(REQUEST)).text
+    assert len(Journal(tmp_path).lines("starts")) == 2

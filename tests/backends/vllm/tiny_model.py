@@ -1,0 +1,77 @@
+"""Makes a Llama of random weights with a tokeniser and a chat template: nothing is downloaded.
+
+    .venv-vllm/bin/python tests/backends/vllm/tiny_model.py FOLDER [SEED]
+
+It writes nonsense, and so any form that its answers have was put on them by the decoder. Only
+its first token is a yes or a no more often than others, for judges to have something to read.
+"""
+
+from __future__ import annotations
+
+import string
+import sys
+from pathlib import Path
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|pad|>"]
+WORDS = ["yes", "no", "Yes", "No", "true", "false", "the", "and", "count", "colour", "name"]
+MOST_TOKENS = 2048
+
+
+def make(folder: Path, seed: int = 0) -> None:
+    """Write model, tokeniser and chat template into a folder."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: place for place, token in enumerate([*SPECIAL, *letters])}
+    merges: list[tuple[str, str]] = []
+    for word in WORDS:
+        for end in range(2, len(word) + 1):
+            begin, last = word[: end - 1], word[end - 1]
+            if begin + last not in vocabulary:
+                vocabulary[begin + last] = len(vocabulary)
+                merges.append((begin, last))
+    assert set(string.ascii_letters) <= vocabulary.keys()
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(SPECIAL)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|end|>",
+        pad_token="<|pad|>",
+        model_max_length=MOST_TOKENS,
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=MOST_TOKENS,
+        bos_token_id=None,
+        eos_token_id=vocabulary["<|end|>"],
+        pad_token_id=vocabulary["<|pad|>"],
+        tie_word_embeddings=False,
+    )
+    model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        begins = torch.randn(config.hidden_size)
+        model.model.embed_tokens.weight[vocabulary["<|assistant|>"]] = begins
+        for word in ("yes", "no"):
+            model.lm_head.weight[vocabulary[word]] += 0.5 * begins / begins.norm()
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
