@@ -24,6 +24,9 @@ TOO_LONG = "too long"
 EMPTY = "empty"
 """Reasons of our own, beside the filters' names."""
 
+ENOUGH = 4
+"""Sentences to draw from, for each that a document may give: to split all of a book takes long."""
+
 
 @dataclass(slots=True)
 class Seen:
@@ -115,7 +118,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str], seen: Seen) -> list[str]:
-        """Sentences are filtered like paragraphs, one by one until enough are there."""
+        """Sentences of drawn paragraphs, filtered like those, one by one until enough are there."""
 
         def natural(sentence: str) -> bool:
             seen.sentences += 1
@@ -124,8 +127,13 @@ class Segmenter:
                 seen.filtered["sentence"][reason] += 1
             return reason is None
 
-        found = (one.strip() for each in paragraphs for one in self._units.sentences(each))
-        return self._drawn("sentence", filter(None, found), natural)
+        most = self._source.strings
+        found: list[str] = []
+        for paragraph in self._ordered("paragraph", paragraphs):
+            found += filter(None, map(str.strip, self._units.sentences(paragraph)))
+            if most is not None and len(found) >= ENOUGH * most:
+                break
+        return self._drawn("sentence", found, natural)
 
     def _passages(self, name: str, paragraphs: list[str | None], seen: Seen) -> Iterator[str]:
         """The passages that surviving paragraphs in a row make."""
@@ -166,15 +174,18 @@ class Segmenter:
     ) -> list[str]:
         """Different strings in the order of their hash, as many as one document may give."""
         most = self._source.strings
-        key = f"{self._seed} {level} ".encode()
-
-        def drawn(string: str) -> bytes:
-            return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
-
         found: list[str] = []
-        for string in sorted(dict.fromkeys(strings), key=drawn):
+        for string in self._ordered(level, strings):
             if most is not None and len(found) >= most:
                 break
             if natural is None or natural(string):
                 found.append(string)
         return found
+
+    def _ordered(self, level: Level, strings: Iterable[str]) -> list[str]:
+        key = f"{self._seed} {level} ".encode()
+
+        def hashed(string: str) -> bytes:
+            return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
+
+        return sorted(set(strings), key=hashed)
