@@ -34,7 +34,7 @@ class Seen:
 
     paragraphs, sentences: how many were looked at. Only so many sentences are as are drawn.
     filtered: paragraphs and sentences (``paragraph``, ``sentence``) to filters' names to numbers.
-    single: rows of surviving paragraphs that were no passage, having one paragraph.
+    single: rows of surviving paragraphs that were no passage, having one (or fewer than wanted).
     """
 
     paragraphs: int = 0
@@ -138,9 +138,10 @@ class Segmenter:
     def _passages(self, name: str, paragraphs: list[str | None], seen: Seen) -> Iterator[str]:
         """The passages that surviving paragraphs in a row make."""
         draws = Draws(self._seed, "passages", self._source.name, name)
+        wanted = self._source.passages
         for row in self._rows(paragraphs):
             for piece in self._pieces(row, draws):
-                if len(piece) > 1:
+                if len(piece) >= (wanted.low if wanted else 2):
                     yield PARAGRAPH_BREAK.join(piece)
                 else:
                     seen.single += 1
@@ -158,16 +159,15 @@ class Segmenter:
             row = []
 
     def _pieces(self, row: list[str], draws: Draws) -> Iterator[list[str]]:
-        """A row in pieces of as many paragraphs as passages have."""
+        """A row whole, or where it is too long in pieces of as many paragraphs as passages have."""
         wanted = self._source.passages
-        if wanted is None:
-            yield row
-            return
-        while row:
+        while wanted and len(row) > wanted.high:
             size = draws.integer(wanted.low, wanted.high)
-            piece, row = row[:size], row[size:]
-            # What is left at the end may be too short for a passage.
-            yield piece if len(piece) >= wanted.low else piece[:1]
+            # Not so many that too few are left.
+            size = max(wanted.low, min(size, len(row) - wanted.low))
+            yield row[:size]
+            row = row[size:]
+        yield row
 
     def _drawn(
         self, level: Level, strings: Iterable[str], natural: Callable[[str], bool] | None = None
