@@ -143,6 +143,8 @@ def test_its_measure_and_filter_build_a_benchmark_that_runs(
     )
     ended = harness("run", asked, "-o", "model.accuracy=0.5", env=environment)
     assert ended.returncode == 0, ended.stderr
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_bytes())
+    assert len(manifest["fingerprint"]["measure_sha256/prime"]) == 64
     lines = (tmp_path / "run" / "attempts.jsonl").read_bytes().splitlines()
     golds = {row["id"]: row["example"] for row in built}
     for attempt in map(json.loads, lines):

@@ -108,8 +108,8 @@ class _Extractor:
                 found.strings.setdefault(level, Lengths()).count(texts)
                 background = [*found.background.get(level, []), *texts]
                 found.background[level] = drawn(background, BACKGROUND, self._plan.seed)
-                for structure in self._structures[level]:
-                    for text in texts:
+                for text in texts:  # the splitter remembers a text's units for all structures
+                    for structure in self._structures[level]:
                         self._try(structure, text, document, found, pools)
         found.paragraphs, found.sentences, found.single = (
             seen.paragraphs,

@@ -8,7 +8,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TypeAlias
 
 from harness.build.collie.structure import Rules, Structure
@@ -28,9 +27,12 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
     The draw depends on the seed, the structure's name and the text, and on nothing else.
     """
 
-    @cache  # most texts give no target, and need no draw
-    def draws() -> Draws:
-        return Draws(seed, "targets", structure.name, text)
+    made: list[Draws] = []
+
+    def draws() -> Draws:  # most texts give no target, and need none
+        if not made:
+            made.append(Draws(seed, "targets", structure.name, text))
+        return made[0]
 
     constraints = structure.constraints
     if len(constraints) > 1:

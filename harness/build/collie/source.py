@@ -5,7 +5,7 @@
     delimiter: "\\n\\n"                     # between paragraphs
     filters: [url, capitals, {name: caption, words: 5}, no_sentence]
     post_processors: [markdown, brackets, single_newlines, white_space]
-    passages: {from: 2, to: 4}            # paragraphs; null: as many as there are in a row
+    passages: {from: 2, to: 4}            # paragraphs; longer rows are cut; null: never
 
 ``preset: wiki`` (or another of ``sources/``) gives the keys that a file does not name.
 """
@@ -54,7 +54,8 @@ class Source(BaseModel):
     filters: leave out paragraphs and sentences; the first one that holds is counted.
     passage_filters: paragraphs of which no passage is made.
     post_processors: clean a paragraph, in this order.
-    passages: None for all surviving paragraphs in a row, as in the paper.
+    passages: into what rows of surviving paragraphs that are longer are cut; None for never, as
+        in the paper.
     documents: most documents, drawn by chance; None for all.
     strings: most texts of a level from one document, drawn by chance; None for all.
     longest: characters of a paragraph; longer ones are left out.

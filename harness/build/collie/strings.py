@@ -24,6 +24,9 @@ TOO_LONG = "too long"
 EMPTY = "empty"
 """Reasons of our own, beside the filters' names."""
 
+ENOUGH = 4
+"""Sentences to draw from, for each that a document may give: to split all of a book takes long."""
+
 
 @dataclass(slots=True)
 class Seen:
@@ -31,7 +34,7 @@ class Seen:
 
     paragraphs, sentences: how many were looked at. Only so many sentences are as are drawn.
     filtered: paragraphs and sentences (``paragraph``, ``sentence``) to filters' names to numbers.
-    single: rows of surviving paragraphs that were no passage, having one paragraph.
+    single: rows of surviving paragraphs that were no passage, having one (or fewer than wanted).
     """
 
     paragraphs: int = 0
@@ -115,7 +118,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str], seen: Seen) -> list[str]:
-        """Sentences are filtered like paragraphs, one by one until enough are there."""
+        """Sentences of drawn paragraphs, filtered like those, one by one until enough are there."""
 
         def natural(sentence: str) -> bool:
             seen.sentences += 1
@@ -124,15 +127,21 @@ class Segmenter:
                 seen.filtered["sentence"][reason] += 1
             return reason is None
 
-        found = (one.strip() for each in paragraphs for one in self._units.sentences(each))
-        return self._drawn("sentence", filter(None, found), natural)
+        most = self._source.strings
+        found: list[str] = []
+        for paragraph in self._ordered("paragraph", paragraphs):
+            found += filter(None, map(str.strip, self._units.sentences(paragraph)))
+            if most is not None and len(found) >= ENOUGH * most:
+                break
+        return self._drawn("sentence", found, natural)
 
     def _passages(self, name: str, paragraphs: list[str | None], seen: Seen) -> Iterator[str]:
         """The passages that surviving paragraphs in a row make."""
         draws = Draws(self._seed, "passages", self._source.name, name)
+        wanted = self._source.passages
         for row in self._rows(paragraphs):
             for piece in self._pieces(row, draws):
-                if len(piece) > 1:
+                if len(piece) >= (wanted.low if wanted else 2):
                     yield PARAGRAPH_BREAK.join(piece)
                 else:
                     seen.single += 1
@@ -150,31 +159,33 @@ class Segmenter:
             row = []
 
     def _pieces(self, row: list[str], draws: Draws) -> Iterator[list[str]]:
-        """A row in pieces of as many paragraphs as passages have."""
+        """A row whole, or where it is too long in pieces of as many paragraphs as passages have."""
         wanted = self._source.passages
-        if wanted is None:
-            yield row
-            return
-        while row:
+        while wanted and len(row) > wanted.high:
             size = draws.integer(wanted.low, wanted.high)
-            piece, row = row[:size], row[size:]
-            # What is left at the end may be too short for a passage.
-            yield piece if len(piece) >= wanted.low else piece[:1]
+            # Not so many that too few are left.
+            size = max(wanted.low, min(size, len(row) - wanted.low))
+            yield row[:size]
+            row = row[size:]
+        yield row
 
     def _drawn(
         self, level: Level, strings: Iterable[str], natural: Callable[[str], bool] | None = None
     ) -> list[str]:
         """Different strings in the order of their hash, as many as one document may give."""
         most = self._source.strings
-        key = f"{self._seed} {level} ".encode()
-
-        def drawn(string: str) -> bytes:
-            return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
-
         found: list[str] = []
-        for string in sorted(dict.fromkeys(strings), key=drawn):
+        for string in self._ordered(level, strings):
             if most is not None and len(found) >= most:
                 break
             if natural is None or natural(string):
                 found.append(string)
         return found
+
+    def _ordered(self, level: Level, strings: Iterable[str]) -> list[str]:
+        key = f"{self._seed} {level} ".encode()
+
+        def hashed(string: str) -> bytes:
+            return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
+
+        return sorted(set(strings), key=hashed)

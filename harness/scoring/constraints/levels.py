@@ -11,7 +11,7 @@ around it, whatever its level (so a period counts as a character, but an empty o
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -39,6 +39,10 @@ class SentenceSplitter(Protocol):
         """The sentences of a text."""
         ...
 
+    def span_tokenize(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where they begin and end, one by one."""
+        ...
+
 
 class Splitter:
     """Splits texts with one sentence splitter, and remembers the latest.
@@ -60,9 +64,9 @@ class Splitter:
             return self._split(text, unit)
         return self._remembered(text, unit)
 
-    def sentences(self, text: str) -> list[str]:
-        """The sentences as they stand, with their ends."""
-        return self._sentences.tokenize(text)
+    def sentences(self, text: str) -> Iterator[str]:
+        """The sentences as they stand, with their ends, one by one."""
+        return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
         if unit == "word":

@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+from collections.abc import Iterator
 from functools import cache
 
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import kind
 from harness.ports import Measure
+from harness.scoring.constraints import grammar
 
 
 @cache
@@ -37,3 +41,25 @@ def known(name: str, where: str) -> None:
             f"{where}: {error.message}",
             error.remedy or "Install the package that has it (docs/collie_build.md).",
         ) from None
+
+
+def fingerprints(specification: grammar.Specification) -> Iterator[tuple[str, str]]:
+    """The measures that a specification asks for, each with a hash of its code.
+
+    What the code calls elsewhere is not in the hash.
+    """
+    for base, _ in specification.bases():
+        done: grammar.Transformation = base.transformation
+        while isinstance(done, grammar.ForEach | grammar.Max | grammar.Min):
+            done = done.do
+        if isinstance(done, grammar.Measure):
+            yield done.name, _code_sha256(done.name)
+
+
+@cache
+def _code_sha256(name: str) -> str:
+    try:
+        code = inspect.getsource(type(measure(name)))
+    except (OSError, TypeError):  # made without a file
+        return "unknown"
+    return hashlib.sha256(code.encode()).hexdigest()

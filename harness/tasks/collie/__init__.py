@@ -27,6 +27,7 @@ from harness.scoring.constraints.check import Verdict, check
 from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
+from harness.scoring.constraints.measuring import fingerprints
 from harness.scoring.constraints.scores import score
 from harness.tasks.collie.effects import EFFECTS
 from harness.tasks.collie.items import BUILTIN, Item, read_items
@@ -71,12 +72,15 @@ class CollieTask:
             )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The data's hash and the splitter (loaded here, before the first answer)."""
+        """The hashes of data and measures, and the splitter (loaded here, before any answer)."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
             "splitter": splitter(self._nltk_data).name,
         }
+        for item in read_items(self.path):
+            for name, digest in fingerprints(item.specification):
+                found[f"measure_sha256/{name}"] = digest
         if self._word_list:
             found["word_list_sha256"] = sha256(self._word_list)
         return found

@@ -76,12 +76,17 @@ def test_passages_are_made_of_paragraphs_in_a_row() -> None:
     found, seen = strings(text, passages=None)
     assert found["passage"] == {"\n\n".join(rows[:7]), "\n\n".join(rows[7:9])}
     assert seen.single == 2
+    assert strings("\n\n".join(rows[:3]), passages={"from": 2, "to": 3})[0]["passage"] == {
+        "\n\n".join(rows[:3])
+    }
+    assert strings("\n\n".join(rows[:2]), passages={"from": 3, "to": 4})[0]["passage"] == set()
     for seed in range(5):
         found, _ = strings(text, seed, passages={"from": 2, "to": 3})
         for passage in found["passage"]:
             assert 2 <= len(passage.split("\n\n")) <= 3
             assert passage in text
-        assert len(found["passage"]) >= 3
+        # Rows of seven and of two: all of their paragraphs are in one.
+        assert sum(len(passage.split("\n\n")) for passage in found["passage"]) == 9
     pieces = [frozenset(strings(text, seed)[0]["passage"]) for seed in range(5)]
     assert len(set(pieces)) > 1
 
