@@ -15,7 +15,7 @@ import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -101,6 +101,10 @@ _KINDS: Mapping[Any, str] = {
 
 def _kind(annotation: Any) -> str:
     """A type in the words of a run file."""
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
+    if annotation == dict[str, Any]:
+        return "mapping"
     if get_origin(annotation) in (Union, types.UnionType):
         return " or ".join(_kind(part) for part in get_args(annotation))
     if get_origin(annotation) is Literal:
