@@ -54,7 +54,8 @@ class ScreenSection(Section):
     language: ISO 639-1 code of the one that is kept; null for all.
     other_language: the least probability with which another one is found.
     code: signs of program code: the letters "code" (the paper's), the shape of lines.
-    toxicity: who finds it: a word model, the ``toxicity`` stage's model, or nobody.
+    toxicity: who finds it: a classifier by its words, or the ``toxicity`` stage's model; null for
+        nobody.
     toxic_from: the least probability of it; the paper's is 0.6, by another classifier.
     labels: believe what the log itself says of language and toxicity.
     """
@@ -62,7 +63,7 @@ class ScreenSection(Section):
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
     other_language: Share = 0.5
     code: tuple[CodeSign, ...] = ("word", "shape")
-    toxicity: Literal["words", "model", "off"] = "words"
+    toxicity: Literal["words", "model"] | None = "words"
     toxic_from: Share = 0.9
     labels: bool = True
 

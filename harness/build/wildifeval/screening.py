@@ -66,7 +66,7 @@ def _plainly_out(chat: Chat, by: ScreenSection, languages: Languages | None, ste
     if sign := signs(chat.text, by.code):
         step.leave_out("code", chat.id, chat.text, f"by {sign}")
         return True
-    if by.labels and chat.toxic and by.toxicity != "off":
+    if by.labels and chat.toxic and by.toxicity:
         step.leave_out("toxic", chat.id, chat.text, "the log says so")
         return True
     return False
