@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
-from harness.records import encodable
 
 IDS = ("conversation_id", "id", "conversation_hash")
 TURNS = ("conversation", "messages")
@@ -64,10 +63,10 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 def _chat(row: Mapping[str, Any], where: str, number: str) -> Chat:
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
-    name = encodable(str(said)) or number
+    name = str(said) or number
     toxic = _flagged(row)
     if isinstance(row.get("prompt"), str):
-        return Chat(name, encodable(row["prompt"]), _language(row), toxic)
+        return Chat(name, row["prompt"], _language(row), toxic)
     turns = next((row[key] for key in TURNS if isinstance(row.get(key), list)), None)
     if turns is None:
         raise DataInvalid(
@@ -76,7 +75,7 @@ def _chat(row: Mapping[str, Any], where: str, number: str) -> Chat:
         )
     for turn in turns:
         if isinstance(turn, dict) and turn.get("role") == "user":
-            text = encodable(_text(turn.get("content"), where))
+            text = _text(turn.get("content"), where)
             language = _language(turn) or _language(row)
             return Chat(name, text, language, toxic or turn.get("toxic") is True)
     return Chat(name, "", _language(row), toxic)
@@ -95,7 +94,7 @@ def _text(content: Any, where: str) -> str:
 
 def _language(of: Mapping[str, Any]) -> str:
     said = of.get("language")
-    return encodable(said).strip() if isinstance(said, str) else ""
+    return said.strip() if isinstance(said, str) else ""
 
 
 def _flagged(row: Mapping[str, Any]) -> bool:

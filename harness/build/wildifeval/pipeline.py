@@ -100,6 +100,7 @@ class Pipeline:
         self._refuse_none(chats, steps)
         tasks, step = await self._decomposed(chats)
         steps.append(step)
+        self._refuse_none(tasks, steps)
         step = Step("constraints", len(tasks))
         steps.append(step)
         tasks = not_repeated(tasks, curation.constraints, curation.seed, step)
