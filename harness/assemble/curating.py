@@ -31,7 +31,7 @@ from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, RunConflict
+from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.middleware.budget import Budget
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.notices import Notices
@@ -78,7 +78,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 
 def prepare_curation(
     curation: Curation,
-    sources: Sequence[str],
+    sources: Sequence[Path],
     out: Path,
     settings: Settings,
     *,
@@ -88,8 +88,9 @@ def prepare_curation(
 
     Raises: a `harness.errors.UserError`.
     """
-    data = DataFolder(settings.data_dir)
-    paths = tuple(data.file(source) for source in sources)
+    for source in sources:
+        if not source.is_file():
+            raise DataMissing(f"There is no file {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
     Prompts(curation.prompts)
     run = RunFile(
@@ -98,6 +99,7 @@ def prepare_curation(
         limits=curation.limits,
         seed=curation.seed,
     )
+    task = WildIFEvalTask(data=DataFolder(settings.data_dir))
     prices, rates = load_prices(settings.prices), Rates()
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
@@ -106,7 +108,7 @@ def prepare_curation(
         if where not in built:
             built[where] = build_model(
                 curation.models.get(name, curation.model),
-                *(run, WildIFEvalTask(data=data), settings),
+                *(run, task, settings),
                 prices=prices,
                 rates=rates,
                 secret=secret,
@@ -120,7 +122,7 @@ def prepare_curation(
             raise ConfigError(f"{where}: a recording cannot be asked.", "Give the stage a model.")
     if curation.budget.usd is not None:
         refuse_unpriced(list(built.values()), prices)
-    return CurationJob(curation, paths, out, models, settings)
+    return CurationJob(curation, tuple(sources), out, models, settings)
 
 
 def foresee_curation(job: CurationJob, told: Callable[[str], None]) -> list[StageOutlook]:

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 def wildifeval(
     chats: Annotated[
-        list[str],
+        list[Path],
         typer.Option("--from", metavar="FILE", help="A chat log as JSONL; repeatable."),
     ],
     out: Annotated[Path, typer.Option(help="The folder to make.")],

@@ -221,6 +221,33 @@ def test_a_mistake_in_the_settings_is_told_before_anything_is_made(few: Place) -
     assert not (few.folder / "x.stages").exists()
 
 
+def test_ctrl_c_ends_after_the_calls_on_the_way_and_one_process_builds_at_a_time(
+    few: Place,
+) -> None:
+    command = few.build("mine", "-o", "screen.toxicity=null", "-o", "limits.concurrency=1")
+    few.server.change(latency=0.2)
+    try:
+        first = begun(*command, env=few.environment)
+        journal = few.folder / "mine.stages" / "filter.calls.jsonl"
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.01)
+        said = mistake(harness(*few.build("mine", "--dry-run"), env=few.environment))
+        assert "Another process is building" in said
+        first.send_signal(signal.SIGINT)
+        _, told = first.communicate(timeout=60)
+    finally:
+        few.server.change(latency=0.0)
+    assert first.returncode == 130, told
+    assert "Interrupted. The same command goes on." in told
+
+
+def test_a_log_that_is_not_there_is_told(few: Place) -> None:
+    (few.folder / "chats.jsonl").unlink()
+    said = mistake(harness(*few.build("mine"), env=few.environment))
+    assert "There is no file" in said
+
+
 def test_a_line_that_is_no_chat_is_named(few: Place) -> None:
     (few.folder / "chats.jsonl").write_text('{"id": "a", "prompt": "Hi"}\n{"id": "b"}\n')
     assert "chats.jsonl, item 2: no chat" in mistake(

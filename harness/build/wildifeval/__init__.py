@@ -27,6 +27,7 @@ from harness.build.wildifeval.report import card, report
 from harness.build.wildifeval.screening import Screened, screen
 from harness.config.curation import Curation
 from harness.datasets.folder import sha256
+from harness.errors import DataMissing
 
 KIND = "wildifeval"
 VERSION = 1
@@ -54,7 +55,8 @@ class Built:
 
 def stages_folder(out: Path) -> Path:
     """Where a build keeps its stages. They stay when it has ended: its answers were paid for."""
-    return out.with_name(f"{out.name}.stages")
+    whole = out.absolute()  # "." has no name
+    return whole.with_name(f"{whole.name}.stages")
 
 
 def screened(
@@ -65,9 +67,8 @@ def screened(
     Raises: as `read_chats` and `screen`.
     """
     told("Reading the chats")
-    key = key_of(
-        VERSION, curation.screen.model_dump(mode="json"), [sha256(path) for path in sources]
-    )
+    hashes = [of["sha256"] for of in _source_facts(sources)]
+    key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
     return stages.result(
         "screen", key, Screened, lambda: screen(read_chats(sources), curation.screen)
     )
@@ -99,7 +100,7 @@ async def build(
         "paper": "arXiv 2503.06573",
         "curation": curation.model_dump(mode="json"),
         "simulated": any("simulated" in model.features for model in models.values()),
-        "sources": [{"name": path.name, "sha256": sha256(path)} for path in sources],
+        "sources": _source_facts(sources),
         "models": {name: _model_facts(model) for name, model in models.items()},
         "prompts": prompts.hashes,
         "calls": _calls(stages.folder, asking.used),
@@ -114,6 +115,19 @@ async def build(
         texts={CARD: card(out.name, facts, curated), REPORT: said},
     )
     return Built(out, len(curated.rows), facts, said)
+
+
+def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
+    """Name and hash of each file. Raises: DataMissing."""
+    found = []
+    for path in sources:
+        try:
+            found.append({"name": path.name, "sha256": sha256(path)})
+        except OSError as error:
+            raise DataMissing(
+                f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
+            ) from None
+    return found
 
 
 def _counts(curated: Curated) -> dict[str, Any]:
