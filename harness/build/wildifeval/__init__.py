@@ -19,8 +19,9 @@ from typing import Any
 
 from harness.build import folder
 from harness.build.stages import Stages, key_of
-from harness.build.wildifeval.asking import ENDING, Asking, StageModel, read_asked
+from harness.build.wildifeval.asking import Asking, StageModel
 from harness.build.wildifeval.chats import read_chats
+from harness.build.wildifeval.journal import ENDING, read_asked
 from harness.build.wildifeval.pipeline import Curated, Pipeline
 from harness.build.wildifeval.prompts import Prompts
 from harness.build.wildifeval.report import card, report

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.build.wildifeval.asking import Asked, Asking, Question
+from harness.build.wildifeval.asking import Asking
+from harness.build.wildifeval.journal import Asked
+from harness.build.wildifeval.questions import Question
 from harness.errors import ConfigError
 from harness.records import Decoding
 from harness.scoring.judges._votes import VOTES, share_of_yes, vote

@@ -17,70 +17,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import msgspec
-from msgspec import Struct
-
+from harness.build.wildifeval.journal import (
+    ENDING,
+    Asked,
+    CallOutcome,
+    outcome_of,
+    read_asked,
+)
+from harness.build.wildifeval.questions import Question
 from harness.config.prices import Price
 from harness.errors import (
     CallError,
     ConfigError,
-    DataInvalid,
     FatalCallError,
     HarnessError,
     RequestRejected,
 )
 from harness.middleware.budget import Budget
-from harness.middleware.calls import REFUSALS, Calls, ReplyUnsaved
+from harness.middleware.calls import Calls, ReplyUnsaved
 from harness.middleware.key import call_key, messages_hash, provider_seed
 from harness.middleware.stopping import Stop, Stopping
-from harness.records import Call, Decoding, Logprobs, Message, Origin, Request, Usage
+from harness.records import Call, Decoding, Message, Origin, Request
 from harness.schedule.tally import Tally
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.attempts import AttemptWriter
 
 T = TypeVar("T")
 
-CallOutcome = Literal["ok", "truncated", "refused", "empty", "error"]
-
-ENDING = ".calls.jsonl"
-
 OPTIONAL = ("temperature", "max_tokens")
 """Of a question's decoding, what is left out where the backend does not take it."""
-
-
-class Question(Struct, frozen=True):
-    """What is asked, and about what.
-
-    about: the id of a chat, or the name of what else it is about.
-    """
-
-    about: str
-    text: str
-
-
-class Asked(Struct, frozen=True):
-    """A line of a stage's file: a question's answer, or why there is none.
-
-    key: of the call; started_at, ended_at: seconds since the epoch.
-    logprobs: of the first positions, where they were asked for.
-    """
-
-    v: int
-    key: str
-    about: str
-    sample: int
-    model: str
-    outcome: CallOutcome
-    started_at: float
-    ended_at: float
-    text: str = ""
-    logprobs: Logprobs | None = None
-    call_id: str | None = None
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    cached: bool = False
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +129,15 @@ class Asking:
         found = {
             line.key: said(line) for line in read_asked(path) if line.outcome != "error"
         }  # later lines win
-        owed: dict[str, Request] = {}
+        owed: dict[str, tuple[int, int]] = {}  # question and sample
         keys: list[list[str]] = []
-        for question in questions:
-            requests = [
-                self._request(question, model, decoding, sample) for sample in range(samples)
-            ]
-            own = [call_key(model.backend, model.endpoint, request) for request in requests]
-            owed |= {k: r for k, r in zip(own, requests, strict=True) if k not in found}
+        for place, question in enumerate(questions):
+            own = []
+            for sample in range(samples):
+                request = self._request(question, model, decoding, sample)
+                own.append(key := call_key(model.backend, model.endpoint, request))
+                if key not in found:
+                    owed[key] = (place, sample)
             keys.append(own)
         wanted = {key for own in keys for key in own}
         self.used.setdefault(stage, set()).update(wanted)
@@ -178,7 +145,10 @@ class Asking:
         tally.budget = self._budget
         failed: list[str] = []
         if owed:
-            work = iter(owed.items())
+            work = (
+                (key, self._request(questions[place], model, decoding, sample))
+                for key, (place, sample) in owed.items()
+            )
             with AttemptWriter(path) as writer, self._watch(stage, tally):
 
                 def keep(line: Asked) -> None:
@@ -251,45 +221,10 @@ class Asking:
             )  # fmt: skip
         reply = call.reply
         return Asked(
-            1, key, about, sample, model.name, _outcome(call), started, self._clock(),
+            1, key, about, sample, model.name, outcome_of(call), started, self._clock(),
             text=reply.text, logprobs=reply.logprobs, call_id=call.id, usage=reply.usage,
             cost_usd=model.cost(call), cached=call.cached,
         )  # fmt: skip
-
-
-def read_asked(path: Path) -> Iterator[Asked]:
-    """The complete lines of a stage's file; a torn last one is owed again.
-
-    Raises: DataInvalid.
-    """
-    decoder = msgspec.json.Decoder(Asked)
-    for number, (_, line) in enumerate(lines(path), start=1):
-        try:
-            yield decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise DataInvalid(
-                f"{path}, line {number}: no answer to a question ({error}).",
-                "Cut that line out: it is then asked again, or taken from the cache.",
-            ) from None
-
-
-def read_costs(folder: Path) -> dict[bytes, float]:
-    """What the calls of a build have cost in US dollars, by their keys, as far as it is known."""
-    return {
-        bytes.fromhex(line.call_id): line.cost_usd
-        for path in sorted(folder.glob(f"*{ENDING}"))
-        for line in read_asked(path)
-        if line.call_id and line.cost_usd is not None and not line.cached
-    }
-
-
-def _outcome(call: Call) -> CallOutcome:
-    reply = call.reply
-    if reply.finish_reason in REFUSALS:
-        return "refused"
-    if not reply.text.strip():
-        return "empty"
-    return "truncated" if reply.finish_reason == "length" else "ok"
 
 
 def _taken(decoding: Decoding, model: StageModel, stage: str) -> Decoding:

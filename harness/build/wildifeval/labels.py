@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from harness.build.wildifeval.answers import Category, category, chosen, numbered_names
-from harness.build.wildifeval.asking import Asked, Asking, Question
+from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.decomposition import sameness
+from harness.build.wildifeval.journal import Asked
 from harness.build.wildifeval.prompts import Prompts
+from harness.build.wildifeval.questions import Question, Questions
 from harness.build.wildifeval.repetition import Task
 from harness.config.curation import DomainsSection
 from harness.errors import DataInvalid
@@ -109,10 +111,10 @@ async def domains(
     Raises: as `Asking.ask`.
     """
     listed = [inline_name(name) for name in names]
-    questions = [
-        Question(task.id, prompts.text("domain", message=task.text, domains=listed))
-        for task in tasks
-    ]
+    questions = Questions(
+        tasks,
+        lambda task: Question(task.id, prompts.text("domain", message=task.text, domains=listed)),
+    )
     found = await asking.ask("domains", questions, NAMING, lambda line: _chosen(line, names))
     return [each[0] for each in found]
 

@@ -11,9 +11,10 @@ from functools import partial
 from msgspec import Struct
 
 from harness.build.wildifeval.answers import Category
-from harness.build.wildifeval.asking import Asked, Asking, Question
+from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.chats import Chat
 from harness.build.wildifeval.decomposition import Decomposition, decomposition, sameness
+from harness.build.wildifeval.journal import Asked
 from harness.build.wildifeval.labels import (
     categories,
     domains,
@@ -21,6 +22,7 @@ from harness.build.wildifeval.labels import (
     proposed_domains,
 )
 from harness.build.wildifeval.prompts import Prompts
+from harness.build.wildifeval.questions import Question, Questions
 from harness.build.wildifeval.repetition import Task, not_repeated
 from harness.build.wildifeval.screening import Screened
 from harness.build.wildifeval.selection import constrained, without_toxic
@@ -114,9 +116,10 @@ class Pipeline:
 
     async def _decomposed(self, chats: Sequence[Chat]) -> tuple[list[Task], Step]:
         by = self._curation.decompose
-        questions = [
-            Question(chat.id, self._prompts.text("decompose", message=chat.text)) for chat in chats
-        ]
+        text = self._prompts.text
+        questions = Questions(
+            chats, lambda chat: Question(chat.id, text("decompose", message=chat.text))
+        )
         found = await self._asking.ask(
             "decompose", questions, Decoding(by.temperature, by.max_tokens), _apart
         )

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 from harness.build.draws import Draws
 from harness.build.wildifeval.agreement import yes_probabilities
-from harness.build.wildifeval.asking import Asking, Question
+from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.chats import Chat
 from harness.build.wildifeval.prompts import Prompts
+from harness.build.wildifeval.questions import Question, Questions
 from harness.build.wildifeval.steps import Step
 from harness.config.curation import FilterSection, ScreenSection
 
@@ -48,7 +49,9 @@ async def without_toxic(
 
     Raises: as `yes_probabilities`.
     """
-    questions = [Question(chat.id, prompts.text("toxic", message=chat.text)) for chat in chats]
+    questions = Questions(
+        chats, lambda chat: Question(chat.id, prompts.text("toxic", message=chat.text))
+    )
     found = await yes_probabilities(asking, "toxicity", questions, votes)
     kept, step = list[Chat](), Step("toxicity", len(chats))
     for chat, probability in zip(chats, found, strict=True):
@@ -68,9 +71,9 @@ async def constrained(
 
     Raises: as `yes_probabilities`.
     """
-    questions = [
-        Question(chat.id, prompts.text("constrained", message=chat.text)) for chat in chats
-    ]
+    questions = Questions(
+        chats, lambda chat: Question(chat.id, prompts.text("constrained", message=chat.text))
+    )
     found = await yes_probabilities(asking, "filter", questions, by.votes)
     probabilities = {chat.id: one for chat, one in zip(chats, found, strict=True)}
     top, mark = top_share(probabilities, by.keep, seed)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from harness.build.wildifeval.agreement import yes_probabilities
-from harness.build.wildifeval.asking import Question
+from harness.build.wildifeval.questions import Question
 from harness.errors import ConfigError
 from harness.records import Reply, TokenLogprob
 from tests.build.wildifeval.stage_models import FEATURES, Model, asking

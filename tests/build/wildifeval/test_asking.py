@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.wildifeval.asking import Asked, Question, read_asked, read_costs
+from harness.build.wildifeval.journal import Asked, read_asked, read_costs
+from harness.build.wildifeval.questions import Question
 from harness.errors import (
     AuthenticationFailed,
     ConfigError,
