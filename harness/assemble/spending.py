@@ -35,7 +35,14 @@ def _paid(folder: RunFolder, booked: Mapping[bytes, float]) -> tuple[float, floa
     which may have been cleared, and begins with the budget, which may have been
     set later: the calls that it lacks are in the attempts and judgements.
     """
-    recorded = read_payments(folder.attempts)
+    return spent(read_payments(folder.attempts), booked)
+
+
+def spent(recorded: Mapping[bytes, float], booked: Mapping[bytes, float]) -> tuple[float, float]:
+    """What calls have cost, and how much of that is for calls without an answer.
+
+    recorded: US dollars by the call's key, as the answers say; booked: as the book says.
+    """
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
     known = fsum(booked.get(key, usd) for key, usd in recorded.items())
     return known + unsure, unsure

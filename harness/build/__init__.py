@@ -1,1 +1,1 @@
-"""Making new benchmarks: pipelines of their own, that need no model and no network."""
+"""Making new benchmarks: pipelines of their own. Where one asks models, it is given them."""

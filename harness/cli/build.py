@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.build_collie import audit, collie
+from harness.cli.build_wildifeval import wildifeval
 
 build = typer.Typer(no_args_is_help=True, help="Make a benchmark of your own.")
 
@@ -48,3 +49,4 @@ def concodeeval(
 
 build.command("collie")(collie)
 build.command("audit")(audit)
+build.command("wildifeval")(wildifeval)

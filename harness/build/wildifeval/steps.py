@@ -1,0 +1,56 @@
+"""What a step of the curation has left out, and why: counts, and some to look at.
+
+>>> step = Step("screen", 10)
+>>> step.leave_out("toxic", "b", "You …")
+>>> step.left, step.share("toxic")
+(9, 0.1)
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+EXAMPLES = 3
+"""Of each reason that are kept."""
+
+LONGEST = 300
+"""Characters of one."""
+
+
+class Example(Struct, frozen=True):
+    """Something that was left out.
+
+    detail: what was found in it.
+    """
+
+    id: str
+    text: str
+    detail: str = ""
+
+
+class Step(Struct):
+    """A step that leaves tasks out.
+
+    before: tasks that came to it.
+    """
+
+    name: str
+    before: int
+    removed: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+
+    def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
+        """Count one."""
+        self.removed[reason] = self.removed.get(reason, 0) + 1
+        shown = self.examples.setdefault(reason, [])
+        if len(shown) < EXAMPLES:
+            shown.append(Example(id, text[:LONGEST], detail))
+
+    @property
+    def left(self) -> int:
+        """Tasks that have passed it."""
+        return self.before - sum(self.removed.values())
+
+    def share(self, reason: str) -> float:
+        """The share of those that came to it which were left out for a reason."""
+        return self.removed.get(reason, 0) / self.before if self.before else 0.0

@@ -1,0 +1,72 @@
+import pytest
+
+from harness.build.wildifeval.chats import Chat
+from harness.build.wildifeval.language import Languages
+from harness.build.wildifeval.screening import Screened, screen
+from harness.config.curation import ScreenSection
+from harness.errors import ConfigError
+
+SPANISH = "Escribe un poema de cuatro versos sobre la luna y el mar."
+
+
+def screened(*chats: Chat, **changes: object) -> Screened:
+    by = {"toxicity": None, **changes}  # the classifier takes seconds to load
+    return screen(chats, ScreenSection.model_validate(by))
+
+
+def test_each_is_counted_under_the_first_reason_that_holds() -> None:
+    found = screened(
+        Chat("a", "Write a poem about snow."),
+        Chat("b", " \n"),
+        Chat("c", SPANISH),
+        Chat("d", "Write code that sorts names."),
+        Chat("e", f"{SPANISH} ``` code"),
+        Chat("f", "Write a poem \n about snow. "),
+        Chat("g", "Write a poem about Snow."),
+    )
+    assert [chat.id for chat in found.chats] == ["a", "g"]
+    assert found.step.removed == {"empty": 1, "language": 2, "code": 1, "duplicate": 1}
+    assert found.step.left == 2
+    assert [one.detail for one in found.step.examples["language"]] == ["es", "es"]
+
+
+def test_what_the_log_says_decides_where_it_is_believed() -> None:
+    chats = [
+        Chat("a", "Write a poem about snow.", language="Spanish"),
+        Chat("b", SPANISH, language="English"),
+        Chat("c", SPANISH, language="en"),
+        Chat("d", SPANISH, language="Unknown"),
+        Chat("e", "Name a colour of the sea.", toxic=True),
+    ]
+    believed = screened(*chats, toxicity="model")
+    assert [chat.id for chat in believed.chats] == ["b"]  # c is the same text
+    assert believed.step.removed == {"language": 2, "toxic": 1, "duplicate": 1}
+    assert [chat.id for chat in screened(*chats, labels=False).chats] == ["a", "e"]
+
+
+def test_parts_of_it_can_be_left_out() -> None:
+    chats = [Chat("a", SPANISH), Chat("b", "Write code."), Chat("c", "Hi", toxic=True)]
+    assert len(screened(*chats, language=None, code=[]).chats) == 3
+
+
+@pytest.mark.parametrize("text", ["hi", "Hello", "Write a haiku", "List 5 names", "xyz 123"])
+def test_of_a_few_words_nothing_is_known(text: str) -> None:
+    assert Languages("en", 0.5).other(text) == ""
+
+
+def test_a_language_that_is_not_told_apart_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'tlh' is not told apart"):
+        Languages("tlh", 0.5)
+
+
+def test_toxic_words_are_found_and_plain_ones_are_not() -> None:
+    found = screened(
+        Chat("a", "Write a poem about snow."),
+        Chat("b", "You fucking idiot, write a poem."),
+        Chat("c", "Write to the people of Scunthorpe about the assassin's class."),
+        toxicity="words",
+    )
+    assert [chat.id for chat in found.chats] == ["a", "c"]
+    assert found.step.examples["toxic"][0].detail.startswith("probability 0.9") or (
+        found.step.examples["toxic"][0].detail == "probability 1.00"
+    )

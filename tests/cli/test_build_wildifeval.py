@@ -1,0 +1,255 @@
+"""`harness build wildifeval`: from a chat log to a run, on the command line."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.mock import MockServer
+from tests.build.wildifeval.synthetic_chats import REPEATED, answer, write_chats
+from tests.cli.command import begun, harness, mistake
+
+CONCURRENCY = 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A log, a server that answers as a model that knows it, and folders."""
+
+    folder: Path
+    kinds: dict[str, str]
+    server: MockServer
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"HARNESS_CACHE_DIR": str(self.folder / "cache"), "OPENAI_API_KEY": "none"}
+        return os.environ | own | {"HARNESS_RUNS_DIR": str(self.folder / "runs"), "COLUMNS": "200"}
+
+    def build(self, out: str, *more: str) -> tuple[str | Path, ...]:
+        model = f"{{backend: openai, preset: vllm, name: m, base_url: '{self.server.base_url}'}}"
+        return (
+            *("build", "wildifeval", "--from", self.folder / "chats.jsonl"),
+            *("--out", self.folder / out, "-o", f"model={model}"),
+            *("-o", "domains.batch=50", "-o", f"limits.concurrency={CONCURRENCY}", *more),
+        )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("chats")
+    kinds = write_chats(folder / "chats.jsonl")
+    with MockServer(answers=answer) as server:
+        yield Place(folder, kinds, server)
+
+
+@pytest.fixture(scope="module")
+def mine(place: Place) -> Path:
+    """The data set, from a build that was killed in its first stage and went on."""
+    place.server.change(latency=0.02)
+    first = begun(*place.build("mine"), env=place.environment)
+    journal = place.folder / "mine.stages" / "filter.calls.jsonl"
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 100:
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.01)
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    assert not (place.folder / "mine").exists()
+    place.server.change(latency=0.0)
+    ended = harness(*place.build("mine"), env=place.environment)
+    assert ended.returncode == 0, ended.stderr
+    return place.folder / "mine"
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "tasks.jsonl").read_bytes().splitlines()]
+
+
+def test_just_what_was_planted_is_left_out(place: Place, mine: Path) -> None:
+    tasks = rows(mine)
+    assert Counter(place.kinds[row["id"]] for row in tasks) == {"task": 105, "repeated": 40}
+    signed = [r for r in tasks if any(REPEATED in one["text"] for one in r["constraints"])]
+    assert len(signed) == 40
+    facts = json.loads((mine / "manifest.json").read_bytes())
+    assert [(step["name"], step["removed"]) for step in facts["steps"]] == [
+        ("screen", {"language": 60, "code": 50, "toxic": 40, "duplicate": 50}),
+        ("filter", {"not among the surest": 1620}),
+        ("decompose", {"no constraints": 5}),
+        ("constraints", {"too many constraints": 10, "repeated constraint": 20}),
+    ]
+    assert facts["steps"][-1]["left"] == facts["tasks"] == 145
+
+
+def test_tasks_have_constraints_categories_and_domains(mine: Path) -> None:
+    tasks = rows(mine)
+    assert {one["category"] for row in tasks for one in row["constraints"]} == {
+        *("Length", "Other", "Include / Avoid"),
+    }
+    numbered = [
+        one for row in tasks for one in row["constraints"] if "name the number" in one["text"]
+    ]
+    assert len(numbered) == 105
+    assert all((one["category"], one["title"]) == ("Other", "Numbering") for one in numbered)
+    assert {row["domain"] for row in tasks} == {f"Field {i}" for i in range(1, 21)}
+    facts = json.loads((mine / "manifest.json").read_bytes())
+    assert len(facts["proposed_domains"]) == 30  # ten for each of three batches
+    assert len(facts["domains"]) == 20
+
+
+def test_a_killed_build_pays_again_only_for_what_was_on_the_way(place: Place, mine: Path) -> None:
+    facts = json.loads((mine / "manifest.json").read_bytes())
+    counts = {stage: of["answers"] for stage, of in facts["calls"].items()}
+    assert counts["filter"] == 1800
+    assert counts["decompose"] == 180
+    assert counts["domains"] == 3 + 1 + 145
+    asked = [body.requests for body in place.server.bodies().values()]
+    assert len(asked) == sum(counts.values())
+    assert sum(asked) - len(asked) <= CONCURRENCY
+
+
+def test_the_same_again_asks_nothing_even_without_the_cache(place: Place, mine: Path) -> None:
+    before, whole = place.server.stats().requests, (mine / "tasks.jsonl").read_bytes()
+    ended = harness(*place.build("mine"), env=place.environment)
+    assert ended.returncode == 0, ended.stderr
+    shutil.copytree(f"{mine}.stages", place.folder / "other.stages")
+    environment = place.environment | {"HARNESS_CACHE_DIR": str(place.folder / "empty")}
+    ended = harness(*place.build("other"), env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert place.server.stats().requests == before
+    assert (mine / "tasks.jsonl").read_bytes() == whole
+    assert (place.folder / "other" / "tasks.jsonl").read_bytes() == whole
+
+
+def test_another_build_takes_what_the_cache_has(place: Place, mine: Path) -> None:
+    (place.folder / "looser.stages").mkdir()
+    for name in ("stages.json", "screen.json"):  # spares the classifier, and brings no answers
+        shutil.copy(place.folder / "mine.stages" / name, place.folder / "looser.stages")
+    before = place.server.stats().requests
+    ended = harness(*place.build("looser", "-o", "constraints.most_tasks=1000"),
+                    env=place.environment)  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "filter: 0 calls, 1,800 from the cache" in ended.stderr
+    assert len(rows(place.folder / "looser")) == 165
+    new = place.server.stats().requests - before
+    assert new <= 20 + 4 + 1  # the domains of twenty more tasks, other batches, other names
+
+
+def test_the_card_and_the_report_tell_of_it(place: Place, mine: Path) -> None:
+    card, report = (mine / "card.md").read_text(), (mine / "report.md").read_text()
+    for said in ("145 tasks", "| screen | language | 60 | 0.030 | - |", "chats.jsonl", "$0.0000"):
+        assert said in card
+    assert "simulated" not in card
+    assert "| constraints | repeated constraint | 20 | 0.114 | - |" in report
+    assert "### screen: code" in report
+    assert "Write code that sorts 3 names" in report
+    assert "| Numbering | 105 |" in report
+    assert "30 were proposed, 20 are left." in report
+
+
+def test_what_was_built_runs(place: Place, mine: Path) -> None:
+    file = place.folder / "own.yaml"
+    file.write_text(
+        f"task: {{name: wildifeval, dataset: {mine / 'tasks.jsonl'}}}\n"
+        "model: {backend: simulated}\n"
+        "judges: [{name: yes_no, votes: 1, model: {backend: simulated, accuracy: 1}}]\n"
+    )
+    ended = harness("run", file, "--limit", "20", env=place.environment)
+    assert ended.returncode == 0, ended.stderr
+    metrics = json.loads((place.folder / "runs" / "own" / "metrics.json").read_bytes())
+    assert metrics["n_instances"] == 20
+    domains = metrics["groups"]["domain"]
+    assert sum(of["n"] for of in domains.values()) == 20
+    assert all(name.startswith("Field ") for name in domains)
+
+
+def test_a_dry_run_asks_nobody_and_bounds_the_calls(place: Place, mine: Path) -> None:
+    before = place.server.stats().requests
+    ended = harness(*place.build("mine", "--dry-run"), env=place.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert place.server.stats().requests == before
+    said = {
+        cells[1].strip(): int(cells[3].replace(",", ""))
+        for line in ended.stdout.splitlines()
+        if len(cells := line.split("│")) == 8
+    }
+    assert said == {"filter": 1800, "decompose": 180, "categories": 1440, "domains": 4 + 1 + 180}
+    facts = json.loads((mine / "manifest.json").read_bytes())
+    assert all(facts["calls"][stage]["answers"] <= most for stage, most in said.items())
+
+
+@pytest.fixture
+def few(place: Place, tmp_path: Path) -> Place:
+    """Thirty of the chats, among them ten tasks."""
+    lines = (place.folder / "chats.jsonl").read_text().splitlines()
+    (tmp_path / "chats.jsonl").write_text("\n".join(lines[230:240] + lines[400:420]) + "\n")
+    return Place(tmp_path, {}, place.server)
+
+
+def test_a_spent_budget_ends_a_build_that_goes_on_with_more(few: Place) -> None:
+    priced = ("-o", "model.price={input: 100, output: 100}", "-o", "filter.keep=0.34")
+    priced += ("-o", "screen.toxicity=null")
+    ended = harness(*few.build("mine", *priced, "-o", "budget.usd=0.5"), env=few.environment)
+    assert ended.returncode == 3, ended.stderr
+    assert "The budget of $0.5000 cannot pay for the next call" in ended.stderr
+    ended = harness(*few.build("mine", *priced, "-o", "budget.usd=50.0"), env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    facts = json.loads((few.folder / "mine" / "manifest.json").read_bytes())
+    assert 0.5 < sum(of["cost_usd"] for of in facts["calls"].values()) < 50
+    assert len(rows(few.folder / "mine")) == 10
+
+
+def test_votes_are_counted_where_there_are_to_be_some(few: Place) -> None:
+    more = ("-o", "filter.votes=3", "-o", "filter.keep=0.34", "-o", "screen.toxicity=null")
+    ended = harness(*few.build("voted", *more), env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    facts = json.loads((few.folder / "voted" / "manifest.json").read_bytes())
+    assert facts["calls"]["filter"]["answers"] == 3 * 30
+    assert len(rows(few.folder / "voted")) == 10
+
+
+def test_a_mistake_in_the_settings_is_told_before_anything_is_made(few: Place) -> None:
+    said = mistake(harness(*few.build("x", "-o", "filter.kep=1"), env=few.environment))
+    assert "unknown key 'filter.kep'" in said
+    assert "keep" in said
+    assert not (few.folder / "x.stages").exists()
+
+
+def test_ctrl_c_ends_after_the_calls_on_the_way_and_one_process_builds_at_a_time(
+    few: Place,
+) -> None:
+    command = few.build("mine", "-o", "screen.toxicity=null", "-o", "limits.concurrency=1")
+    few.server.change(latency=0.2)
+    try:
+        first = begun(*command, env=few.environment)
+        journal = few.folder / "mine.stages" / "filter.calls.jsonl"
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.01)
+        said = mistake(harness(*few.build("mine", "--dry-run"), env=few.environment))
+        assert "Another process is building" in said
+        first.send_signal(signal.SIGINT)
+        _, told = first.communicate(timeout=60)
+    finally:
+        few.server.change(latency=0.0)
+    assert first.returncode == 130, told
+    assert "Interrupted. The same command goes on." in told
+
+
+def test_a_log_that_is_not_there_is_told(few: Place) -> None:
+    (few.folder / "chats.jsonl").unlink()
+    said = mistake(harness(*few.build("mine"), env=few.environment))
+    assert "There is no file" in said
+
+
+def test_a_line_that_is_no_chat_is_named(few: Place) -> None:
+    (few.folder / "chats.jsonl").write_text('{"id": "a", "prompt": "Hi"}\n{"id": "b"}\n')
+    assert "chats.jsonl, item 2: no chat" in mistake(
+        harness(*few.build("mine"), env=few.environment)
+    )
