@@ -132,3 +132,16 @@ def test_other_answers_of_the_same_run_are_told_apart(folder: Path, server: Mock
     finally:
         attempts.write_bytes(whole)
     assert "was asked with another against_sha256" in said
+
+
+def test_later_judges_of_one_name_that_differ_are_told_where_runs_are_compared(
+    folder: Path, server: MockServer
+) -> None:
+    for run, other in (("strong", "weak"), ("weak", "strong")):
+        file = judge(folder, server, "sees", **{"as": "duel"}, against=other)
+        assert harness("judge", run, "--judge", file).returncode == 0
+    for verb in ("compare", "table"):
+        ended = harness(verb, "strong", "weak", "--score", "duel.preferred")
+        told = " ".join(ended.stdout.split())
+        assert "judges.duel (pairwise by sees)" in told
+        assert "They were made or scored with another judge_duel_against_sha256." in told
