@@ -105,7 +105,9 @@ def test_a_lost_pair_is_said_where_it_decides() -> None:
 
 def test_the_same_text_is_a_tie_and_costs_nothing() -> None:
     assert built().requests(POEM, "Rain fell.") == []
-    score = built().parse(POEM, [], text="Rain fell.")["preferred"]
+    scores = built().parse(POEM, [], text="Rain fell.")
+    assert scores.keys() == {"preferred"}, "no judge was consistent, for none was asked"
+    score = scores["preferred"]
     assert (score.value, score.details) == (0.5, {"same": True})
 
 
