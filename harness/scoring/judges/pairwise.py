@@ -13,7 +13,7 @@ orders tell of is one; where they differ it is a tie, as there (section 3.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import ConfigError, Unparseable
@@ -141,6 +141,17 @@ class Pairwise:
         agreed = mean(consistent)
         return preference if agreed is None else {**preference, "consistent": Score(agreed)}
 
+    def foretold(self, instances: Iterable[Instance[Any]]) -> str:
+        """How many instances have no other answer: of theirs no preference can be told."""
+        judged = [self._others.has(one) for one in instances if self._scope.has(one)]
+        lacking = judged.count(False)
+        if not lacking:
+            return ""
+        return (
+            f"{lacking:,} of {len(judged):,} instances have no answer of {self._against!r} to be "
+            "compared with: nothing is asked of them, and they get no preference."
+        )
+
     def simulated(self, request: Request) -> str:
         """Made up: the longer one."""
         judged = re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", request.messages[-1].content, re.DOTALL)
@@ -154,6 +165,9 @@ class _Gold:
 
     def __init__(self, task: Task[Any]) -> None:
         self._task = task
+
+    def has(self, instance: Instance[Any]) -> bool:
+        return self.text(instance) is not None
 
     def text(self, instance: Instance[Any]) -> str | None:
         return self._task.gold(instance)
