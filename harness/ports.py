@@ -15,7 +15,7 @@ filters (see `harness.plugins`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -411,6 +411,10 @@ class Judge(Protocol):
 class OtherAnswers(Protocol):
     """Answers that a judge compares with."""
 
+    def has(self, instance: Instance[Any]) -> bool:
+        """Whether there is one to an instance."""
+        ...
+
     def text(self, instance: Instance[Any]) -> str | None:
         """The one to an instance; None where there is none."""
         ...
@@ -422,6 +426,14 @@ class OtherAnswers(Protocol):
 
 AnswersOf = Callable[[str], OtherAnswers]
 """Those of a run by its name. Raises: `harness.errors.UserError` where it cannot be compared."""
+
+
+class Foretelling(Protocol):
+    """A judge that can tell, before it is asked, of what it will not be able to judge."""
+
+    def foretold(self, instances: Iterable[Instance[Any]]) -> str:
+        """What the user is to know of these instances; empty where there is nothing."""
+        ...
 
 
 class Advising(Protocol):

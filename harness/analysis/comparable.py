@@ -8,7 +8,7 @@ told; what differs within the task's own options is what an ablation is about.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.analysis.metrics import Metrics
@@ -42,12 +42,15 @@ class Variant:
     name: the variant's.
     settings: its run file, by dotted keys of two parts.
     fingerprint: what its scores depend on, as in the manifest.
+    later: settings of judges that its run file does not have, and that were asked later. They
+        only advise, so that a run which lacks one of them differs in nothing.
     """
 
     name: str
     metrics: Metrics
     settings: Mapping[str, Any]
     fingerprint: Mapping[str, str]
+    later: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def begun(self) -> bool:
@@ -70,10 +73,20 @@ class Variant:
 def settings(run: RunFile) -> dict[str, Any]:
     """The settings that a run's figures may depend on, by dotted keys of two parts.
 
-    A judge is one of them, ``judges.NAME``.
+    A judge is one of them, ``judges.NAME``, and so is a panel, ``panels.NAME``.
     """
+    return _by_two_parts(by_name(run))
+
+
+def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a judge or a panel that the run file does not have, by its section."""
+    kind = "judges" if "model" in section else "panels"
+    return _by_two_parts({kind: {name: dict(section)}})
+
+
+def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {}
-    for key, value in flatten(by_name(run)).items():
+    for key, value in flatten(tree).items():
         recording = any(key == free or key.startswith(f"{free}.") for free in RECORDING)
         if not recording and not may_change(key) and key not in NAMED:
             short = ".".join(key.split(".")[:2])
@@ -196,21 +209,27 @@ def _scored_otherwise(baseline: Variant, variant: Variant) -> set[str]:
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """The settings in which two runs differ."""
+    """The settings in which two runs differ; of judges asked later, those that both have."""
     keys = baseline.settings.keys() | variant.settings.keys()
-    return [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
+    found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
+    later = baseline.later.keys() & variant.later.keys()
+    return found + [key for key in later if baseline.later[key] != variant.later[key]]
 
 
 def _values(key: str, variants: Sequence[Variant]) -> str:
-    values = dict.fromkeys(_told(key, variant.settings.get(key)) for variant in variants)
-    shown = [value if len(value) <= 30 else f"{value[:29]}…" for value in values]
+    found = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
+    values = dict.fromkeys(_told(key, value) for value in found)
+    most = 60 if key.startswith("panels.") else 30  # a panel's name several judges
+    shown = [value if len(value) <= most else f"{value[: most - 1]}…" for value in values]
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
 def _told(key: str, value: Any) -> str:
-    """A value as a sentence has it: of a judge its plug-in and its model."""
-    if key.startswith("judges.") and isinstance(value, dict):
+    """A value as a sentence has it: of a judge plug-in and model, of a panel its members."""
+    if key.startswith(("judges.", "panels.")) and isinstance(value, dict):
         flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
+        if key.startswith("panels."):
+            return f"{flat.get('by')} of {', '.join(flat.get('of') or ())}"
         model = flat.get("model.name") or flat.get("model.backend")
         return f"{flat.get('name')} by {model}"
     return f"{value}"

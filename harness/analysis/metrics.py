@@ -132,11 +132,14 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
     model: the name of the model that it asks; empty where that has none.
     family: what this model and the run's have in common (`harness.analysis.model_family`), so
-        that the judge may prefer its own kind; null where nothing is known in common.
+        that the judge may prefer its own kind; null where nothing is known in common. Of a
+        panel, what the models of any of its judges have in common with the run's.
+    of: of a panel, the names of its judges.
     """
 
     model: str = ""
     family: str | None = None
+    of: tuple[str, ...] = ()
 
 
 class GoldScore(Mean, frozen=True, kw_only=True):

@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 _NAMES: Mapping[str, str] = {
-    "OpenAI": r"chatgpt|gpt-?(?:[1-9](?!\d*all|-?x-)|oss)|(?:text-|code-)?davinci"
+    "OpenAI": r"chatgpt|gpt-?(?:[1-9](?!\d*(?:all|free)|[\d.]*b(?![a-z])|-?x-)|oss)"
+    r"|(?:text-|code-)?davinci"
     r"|text-(?:curie|babbage|ada)|code-cushman|babbage-002|codex(?![a-z])",
     "Claude": r"claude",
     "Llama": r"(?:code)?llama(?![a-z])|vicuna|alpaca",
@@ -49,8 +50,9 @@ _NAMES: Mapping[str, str] = {
 }
 """A family to what names it, anywhere in a model's name where a word begins.
 
-Left out on purpose: GPT-J, GPT-Neo and GPT4All (not OpenAI's), OpenLLaMA and TinyLlama (trained
-anew), and whatever does not tell of what it was tuned (Zephyr, WizardLM).
+Left out on purpose: GPT-J, GPT-Neo, GPT4All, gpt4free and a ``gpt-`` before a size, such as
+`Cerebras-GPT-13B` (not OpenAI's), OpenLLaMA and TinyLlama (trained anew), and whatever does not
+tell of what it was tuned (Zephyr, WizardLM).
 """
 
 _OTHERS = re.compile(r"open[_-]llama")

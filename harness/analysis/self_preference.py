@@ -30,11 +30,20 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
     judges: of whom; by default all.
     """
     return [
-        f"self-preference: the judge {name!r} asks {found.model}, of the model's own family "
-        f"({found.family})"
+        f"self-preference: {_who(metrics, name)}, of the model's own family ({found.family})"
         for name, found in metrics.judges.items()
         if found.family is not None and (judges is None or name in judges)
     ]
+
+
+def _who(metrics: Metrics, name: str) -> str:
+    """A judge with the model that it asks; a panel with those of its judges that are meant."""
+    found = metrics.judges[name]
+    if not found.of:
+        return f"the judge {name!r} asks {found.model}"
+    members = [(one, metrics.judges[one]) for one in found.of if one in metrics.judges]
+    own = [f"{one!r}, which asks {it.model}" for one, it in members if it.family is not None]
+    return f"the panel {name!r} has the judge {' and '.join(own)}"
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
@@ -49,8 +58,9 @@ def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
         others = [run for run, found in judged if found.family is None]
         if own and others:
             families = ", ".join(dict.fromkeys(str(found.family) for _, found in own))
+            what = "panel" if own[0][1].of else "judge"
             yield (
-                f"The judge {judge!r} is of one family ({families}) with the model of "
+                f"The {what} {judge!r} is of one family ({families}) with the model of "
                 f"{', '.join(run for run, _ in own)} and not with that of {', '.join(others)}: it "
                 "may prefer its own kind."
             )

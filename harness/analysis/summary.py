@@ -13,7 +13,7 @@ group is the same function applied to the group's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -51,6 +51,7 @@ def summarise(
     measure: str | None = None,
     grouped: bool = True,
     judges: Mapping[str, str] | None = None,
+    panels: Mapping[str, Sequence[str]] | None = None,
     golds: AttemptTable | None = None,
 ) -> Metrics:
     """All figures of a run.
@@ -60,6 +61,7 @@ def summarise(
     complete, n_planned, n_owed, measure: see `Metrics`.
     grouped: also of each label's groups, of which there may be thousands.
     judges: of the run, each with the name of its model.
+    panels: of the run, each with the names of its judges.
     golds: the gold answers that judges have scored; None where they have none.
     """
     last = attempts.last_rounds()
@@ -95,16 +97,29 @@ def summarise(
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
-        judges={
-            name: JudgeFacts(
-                model=asked,
-                family=common_family(asked, model or ""),
-                **_call_figures(calls.judges.get(name, NO_CALLS)),
-            )
-            for name, asked in (judges or {}).items()
-        },
+        judges=_judges(judges or {}, panels or {}, model or "", calls),
         golds={} if golds is None else gold_scores(attempts, golds),
     )
+
+
+def _judges(
+    judges: Mapping[str, str], panels: Mapping[str, Sequence[str]], model: str, calls: CallTotals
+) -> dict[str, JudgeFacts]:
+    families = {name: common_family(asked, model) for name, asked in judges.items()}
+    found = {
+        name: JudgeFacts(
+            model=asked,
+            family=families[name],
+            **_call_figures(calls.judges.get(name, NO_CALLS)),
+        )
+        for name, asked in judges.items()
+    }
+    for name, members in panels.items():
+        common = dict.fromkeys(family for one in members if (family := families.get(one)))
+        found[name] = JudgeFacts(
+            family=", ".join(common) or None, of=tuple(members), **_call_figures(NO_CALLS)
+        )
+    return found
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:

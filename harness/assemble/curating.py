@@ -17,7 +17,14 @@ from filelock import FileLock, Timeout
 
 from harness.assemble.call_stack import Session, call_stack
 from harness.assemble.job import WORKERS_PER_SLOT, replies_path
-from harness.assemble.parts import Model, Rates, build_model, refuse_unpriced, state_limits
+from harness.assemble.parts import (
+    Model,
+    Rates,
+    build_model,
+    owned_servers,
+    refuse_unpriced,
+    state_limits,
+)
 from harness.assemble.spending import spent
 from harness.build.folder import refuse_other
 from harness.build.stages import Stages, key_of
@@ -101,7 +108,7 @@ def prepare_curation(
         seed=curation.seed,
     )
     task = WildIFEvalTask(data=DataFolder(settings.data_dir))
-    prices, rates = load_prices(settings.prices), Rates()
+    prices, rates, servers = load_prices(settings.prices), Rates(), owned_servers(settings)
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
     for name in stage_names(curation):
@@ -113,6 +120,8 @@ def prepare_curation(
                 prices=prices,
                 rates=rates,
                 secret=secret,
+                servers=servers,
+                logs=stages_folder(out) / "servers",
                 where=where,
                 reply=simulated_reply,
             )

@@ -38,7 +38,9 @@ def build_shots(
             f"polish would rewrite the shots too, where task.shots.form is {section.form!r}.",
             "Set task.shots.form to turns, or remove polish from the run file.",
         )
-    source = build_task(run, settings, section.source) if section.source else task
+    source = task
+    if section.source:
+        source = build_task(run, settings, section.source, judged=False)
     mistakes = None
     if section.run is not None:
         if section.run in siblings and section.run != folder.name:

@@ -318,6 +318,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
             try:
                 with watch(tally, stop, notices) if watch else nullcontext():
                     if judging is not None:
+                        _foretell(job, plan, notices)
                         plan = await _caught_up(job, judging, plan, ledger, tally)
                     runner = Runner(
                         plan,
@@ -350,6 +351,14 @@ def _judging(job: Job, session: Session, tally: Tally, stack: contextlib.ExitSta
 
     register_judges(job.folder, job.task, job.judges, job.run.panels)
     return judging(job.folder, job.task, job.judges, session, tally, stack, job.run.panels)
+
+
+def _foretell(job: Job, plan: Plan, notices: Notices) -> None:
+    """Say what judges tell beforehand, before anything is paid for."""
+    from harness.assemble.judges import foretold
+
+    for name, text in foretold(job.task, job.judges, plan.instances):
+        notices.teller(f"judge {name}")(text)
 
 
 async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +182,22 @@ def register_judges(
     register = Register(judged=judged_outcomes(task), judges=known)
     if register != before:
         write_register(folder.path, register)
+
+
+def foretold(
+    task: Task[Any],
+    judges: Sequence[JudgeModel],
+    instances: Callable[[], Iterable[Instance[Any]]],
+) -> Iterator[tuple[str, str]]:
+    """What judges tell beforehand of the instances that they are for: their names, and texts.
+
+    instances: those of the run, anew at each call.
+    """
+    for judge in judges:
+        tell = getattr(judge.judge, "foretold", None)
+        text = tell(filter(calling(task, judge.name), instances())) if tell else ""
+        if text:
+            yield judge.name, text
 
 
 def calling(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:

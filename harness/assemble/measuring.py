@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import summarise
 from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
@@ -44,7 +46,7 @@ def summary_of(
         n_owed=folder.owed(),
         measure=manifest.get("measure"),
         grouped=grouped,
-        judges=_judges(folder),
+        **_judges(folder),
         golds=_golds(folder),
     )
 
@@ -58,10 +60,13 @@ def _golds(folder: RunFolder) -> AttemptTable | None:
     return read_attempts(gold_folder(folder).attempts)
 
 
-def _judges(folder: RunFolder) -> dict[str, str]:
-    """The run's judges, each with the name of its model."""
+def _judges(folder: RunFolder) -> dict[str, Any]:
+    """The run's judges, each with the name of its model, and its panels, each with its judges'."""
     if not (folder.path / JUDGES).exists():
         return {}
     from harness.store.judgements import read_register  # a run without judges spares the import
 
-    return {name: judge.model for name, judge in read_register(folder.path).judges.items()}
+    known = read_register(folder.path).judges
+    panels = {name: one.section["of"] for name, one in known.items() if "model" not in one.section}
+    judges = {name: one.model for name, one in known.items() if name not in panels}
+    return {"judges": judges, "panels": panels}

@@ -28,11 +28,18 @@ class RunAnswers:
 
     path: of its attempts. task: says which outcomes are answers.
 
+    failed: instances whose call has failed: they are owed an answer.
+
     Raises: DataInvalid, StoreFailed.
     """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._answers = LastAnswers(path, judged_outcomes(task))
+        self.failed = self._answers.failed
+
+    def has(self, instance: Instance[Any]) -> bool:
+        """Whether there is an answer to an instance."""
+        return self._answers.has(instance.id)
 
     def text(self, instance: Instance[Any]) -> str | None:
         """The answer to an instance. Raises: StoreFailed."""
@@ -67,4 +74,10 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, made_up: bool) -> RunA
         raise ConfigError(
             f"against: the run {name!r} has another {key}.", "Name a run of the same data."
         )
-    return RunAnswers(folder.attempts, task)
+    answers = RunAnswers(folder.attempts, task)
+    if answers.failed:  # once they are made the texts are others, and the judge is another one
+        raise ConfigError(
+            f"against: {answers.failed:,} calls of the run {name!r} have failed.",
+            "Run its file again: failed calls are made again.",
+        )
+    return answers

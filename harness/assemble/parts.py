@@ -61,11 +61,14 @@ def build_task(
     settings: Settings,
     changes: Mapping[str, Any] | None = None,
     later: Sequence[JudgeSection] = (),
+    *,
+    judged: bool = True,
 ) -> Task[Any]:
     """The task of a run file.
 
     changes: options that take the place of its own.
     later: judges that the run has beside those of its file.
+    judged: False where no judge is put before it, so that it need not have what judges want.
 
     Raises: ConfigError; DataMissing.
     """
@@ -75,7 +78,11 @@ def build_task(
         for judge in (*run.judges, *later)
     }
     task: Task[Any] = kind("tasks").build(
-        run.task.name, options, data=DataFolder(settings.data_dir), judges=judges
+        run.task.name,
+        options,
+        data=DataFolder(settings.data_dir),
+        judges=judges if judged else None,
+        panels={panel.as_: panel.of for panel in run.panels},
     )
     return task
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from harness.analysis.comparable import Variant, settings
 from harness.analysis.forensics import kinds
 from harness.analysis.latency import latencies
 from harness.analysis.question import PASS_RATE
 from harness.analysis.run_comparison import Asked, RunComparison, compare_runs, with_constraints
 from harness.assemble.measuring import summary_of
+from harness.assemble.variants import variant_of
 from harness.errors import HarnessError
 from harness.plugins import kind
 from harness.ports import Effect
@@ -40,16 +40,15 @@ def report_on(
         places = read_places(folder.attempts)
         findings[folder.name] = read_findings(folder.attempts, places, asked.round)
         metrics = summary_of(folder, places.attempts, read_calls(folder.attempts))
-        manifest, chosen = folder.read_manifest(), settings(folder.read_config())
-        variant = Variant(folder.name, metrics, chosen, manifest.get("fingerprint", {}))
+        variant = variant_of(folder, metrics)
         run = ReportedRun(
             name=folder.name,
             metrics=metrics,
             marks=variant.marks,
             path=folder.attempts,
             places=places,
-            settings=chosen,
-            manifest=manifest,
+            settings=variant.settings,
+            manifest=folder.read_manifest(),
             latencies=latencies(read_latencies(folder.attempts, places)),
             constraints=kinds(findings[folder.name]),
             effects=_effects(metrics.task),

@@ -8,9 +8,10 @@ from typing import cast
 
 from harness.analysis.ablation import ablate
 from harness.analysis.claims import findings
-from harness.analysis.comparable import Variant, settings
+from harness.analysis.comparable import Variant
 from harness.analysis.question import Question
 from harness.assemble import measured
+from harness.assemble.variants import variant_of
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
@@ -52,12 +53,8 @@ def show_ablation(
 
 
 def _variant(base: str, folder: RunFolder) -> Variant:
-    return Variant(
-        folder.name.removeprefix(run_name(Path(base).name, "?").removesuffix("?")),
-        measured(folder)[0],
-        settings(folder.read_config()),
-        folder.read_manifest().get("fingerprint", {}),
-    )
+    name = folder.name.removeprefix(run_name(Path(base).name, "?").removesuffix("?"))
+    return variant_of(folder, measured(folder)[0], name)
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:

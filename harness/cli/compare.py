@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from rich.text import Text
 
-from harness.analysis.comparable import Variant, settings
+from harness.analysis.comparable import Variant
 from harness.analysis.latency import latencies
 from harness.analysis.question import PASS_RATE
 from harness.analysis.run_comparison import (
@@ -20,6 +20,7 @@ from harness.analysis.run_comparison import (
     with_names,
 )
 from harness.assemble import measure, measured
+from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -123,8 +124,7 @@ def _compared(folders: Sequence[RunFolder], asked: Asked, baseline: str) -> RunC
 
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
     metrics, attempts = measured(folder, grouped=False)
-    fingerprint = folder.read_manifest().get("fingerprint", {})
-    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts
+    return variant_of(folder, metrics), attempts
 
 
 def _findings(folder: RunFolder, round_: int | None) -> Findings:

@@ -7,9 +7,12 @@ import contextlib
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from harness.assemble.judges import foretold
 from harness.assemble.later_judge import (
     Judged,
+    LaterJudge,
     judge_later,
     prepare_judge,
     prepare_panel,
@@ -26,9 +29,11 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.middleware.notices import Notices
 from harness.middleware.stopping import Stop
+from harness.records import Instance
 from harness.report.run_tables import run_tables
 from harness.report.transcript import inert_text
 from harness.schedule.tally import Tally
+from harness.store.golds import read_units
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run
 
@@ -62,9 +67,11 @@ def judge_run(
         if isinstance(section, PanelSection)
         else prepare_judge(folder, section, settings, usd=budget, golds=golds)
     )
+    _foretell(job)
     words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
     words += [] if budget is None else ["--budget", str(budget)]
     again = shlex.join(words)
+    anew = shlex.join([*words, "--retry", ",".join(retried)]) if retried else again
     tallies: list[Tally] = []
 
     @contextlib.contextmanager
@@ -78,15 +85,26 @@ def judge_run(
         try:
             judged = asyncio.run(judge_later(job, watch, retried))
         except (asyncio.CancelledError, KeyboardInterrupt):
-            _say(f"Stopped. To continue: {again}")
+            _say(f"Stopped. To continue: {anew}")
             return INTERRUPTED
         except HarnessError:
             if tallies:  # work had begun
-                _say(f"To continue: {again}")
+                _say(f"To continue: {anew}")
             raise
     output.print(run_tables(judged.metrics))
     what = "gold answers" if golds else "answers"
-    return _told(judged, f"{job.name}: {judged.judged:,} {what}", tallies[0], again)
+    return _told(judged, f"{job.name}: {judged.judged:,} {what}", tallies[0], again, anew)
+
+
+def _foretell(job: LaterJudge) -> None:
+    """Say what the judge tells beforehand of the run's instances, before anything is paid for."""
+
+    def there() -> Iterator[Instance[Any]]:
+        known = read_units(job.folder.attempts)
+        return (one for one in job.task.instances() if one.id in known)
+
+    for name, text in foretold(job.task, [job.judge] if job.judge else [], there):
+        _say(f"{job.folder.name}: judge {name}: {text}")
 
 
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -118,8 +136,12 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
         raise ConfigError(f"{path}: {error}.", FORM) from None
 
 
-def _told(judged: Judged, what: str, tally: Tally, again: str) -> int:
-    """Say how it ended; the exit code."""
+def _told(judged: Judged, what: str, tally: Tally, again: str, anew: str) -> int:
+    """Say how it ended; the exit code.
+
+    again, anew: the command that has failed calls made, and the one that goes on with what was
+        to be asked anew. What a failed call was to replace is a failed call by now.
+    """
     _say(f"{what} judged in this session.")
     if judged.gone:
         _say(f"{judged.gone:,} were not: the data set has their instances no more.")
@@ -134,11 +156,11 @@ def _told(judged: Judged, what: str, tally: Tally, again: str) -> int:
         _say(
             f"The budget of ${budget.usd:,.4f} cannot pay for the next call, which may cost "
             f"${budget.wanted:,.4f}: ${budget.spent:,.4f} are spent. Raise --budget. "
-            f"Then, to continue: {again}"
+            f"Then, to continue: {anew}"
         )
         return BUDGET_SPENT
     if judged.ended == "interrupted":
-        _say(f"Interrupted. To continue: {again}")
+        _say(f"Interrupted. To continue: {anew}")
         return INTERRUPTED
     if judged.failed:
         _say(f"{judged.failed:,} judgements failed, the last one thus: {tally.last_error}.")

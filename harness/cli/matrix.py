@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.analysis.comparable import Variant, settings
+from harness.analysis.comparable import Variant
 from harness.analysis.induced_rankings import (
     InducedRankings,
     JudgedTables,
@@ -17,6 +17,7 @@ from harness.analysis.induced_rankings import (
 from harness.analysis.pair_matrix import pair_matrix
 from harness.analysis.question import PASS_RATE
 from harness.assemble import measured
+from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -116,5 +117,4 @@ def _judged(
 
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
     metrics, attempts = measured(folder, grouped=False)
-    fingerprint = folder.read_manifest().get("fingerprint", {})
-    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts
+    return variant_of(folder, metrics), attempts

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.assemble import Job, foresee_job
+from harness.assemble.job import plan_of
 from harness.cli.console import output
 from harness.report.transcript import inert_text
 from harness.schedule.outlook import Outlook, Spread
@@ -78,6 +79,10 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
             f"{judges}: {outlook.judge_calls:,} judgements at the most, a call for each with most "
             "judges, not counted above"
         )
+        from harness.assemble.judges import foretold  # a run without judges spares the import
+
+        for name, text in foretold(job.task, job.judges, plan_of(job).instances):
+            rows[f"judge {name}"] = text
     failed = outlook.golds_failed
     rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
         f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""

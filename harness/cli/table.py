@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from harness.analysis.comparable import Variant, settings
+from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
 from harness.analysis.table_figures import TableAsked
 from harness.assemble import measured
+from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
@@ -44,8 +45,7 @@ def show_table(names: Sequence[str], asked: TableAsked, form: str = "table") -> 
 
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
     metrics, attempts = measured(folder, grouped=False)
-    fingerprint = folder.read_manifest().get("fingerprint", {})
-    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint), attempts
+    return variant_of(folder, metrics), attempts
 
 
 def _table(task: str) -> PaperTable | None:

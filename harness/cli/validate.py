@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.analysis.comparable import Variant, differing, refuse_incomparable, settings
+from harness.analysis.comparable import Variant, differing, refuse_incomparable
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
 from harness.assemble import measured
+from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
@@ -166,5 +167,4 @@ def _refuse_unknown(
 
 def _variant(folder: RunFolder) -> Variant:
     metrics, _ = measured(folder, grouped=False)
-    fingerprint = folder.read_manifest().get("fingerprint", {})
-    return Variant(folder.name, metrics, settings(folder.read_config()), fingerprint)
+    return variant_of(folder, metrics)

@@ -153,11 +153,15 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
 
 def _element(elements: list[Any], name: str) -> Any:
     """The element of a list that has this name. Raises: ConfigError."""
-    named = {str(one.get("as", one.get("name"))): one for one in elements if isinstance(one, dict)}
+    named = {
+        str(told): one
+        for one in elements
+        if isinstance(one, dict) and (told := one.get("as") or one.get("name"))
+    }
     if name not in named:
         raise ConfigError(
             f"{shown(name)!r} is none of {', '.join(named) or 'the list'}.",
-            nearest(name, named) or "Name it by its 'as'.",
+            (named and nearest(name, named)) or "Elements are named by their 'as' or 'name'.",
         )
     return named[name]
 

@@ -24,6 +24,7 @@ class LastAnswers:
     path: of the attempts. outcomes: of attempts that are answers.
 
     sha256: of all of them, in hex.
+    failed: instances whose call has failed: they are owed an answer.
 
     Raises: DataInvalid, StoreFailed.
     """
@@ -35,11 +36,17 @@ class LastAnswers:
         rows = places.last_rounds()
         rows = rows[places.attempts.sample[rows] == 0]
         texts: list[bytes] = []
+        self.failed = 0
         for row, line in zip(rows.tolist(), read_lines(path, places, _Line, rows), strict=True):
+            self.failed += line.outcome == "error"
             if line.outcome in outcomes:
                 self._offset[name_digest(line.instance)] = int(places.offset[row])
                 texts.append(sha256(msgspec.json.encode([line.instance, line.text])).digest())
         self.sha256 = sha256(b"".join(sorted(texts))).hexdigest()
+
+    def has(self, instance: str) -> bool:
+        """Whether there is an answer to the instance of this id."""
+        return name_digest(instance) in self._offset
 
     def text(self, instance: str) -> str | None:
         """The answer to the instance of this id, None where there is none.

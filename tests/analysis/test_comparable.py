@@ -1,11 +1,15 @@
 """Which runs are refused beside each other, and what is said of the others."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.analysis.comparable import (
     Variant,
+    changed,
     confounding,
     differing,
+    judge_settings,
     refuse_incomparable,
     settings,
 )
@@ -73,6 +77,40 @@ def test_a_judge_that_differs_is_told_by_its_name() -> None:
         "other price": [],
         "none": [f"{more} (yes_no by gpt-4o, None)."],
     }
+
+
+def test_a_panel_that_differs_is_told_by_its_members() -> None:
+    model = {"backend": "openai", "name": "m"}
+    judges = [{"name": "yes_no", "as": name, "model": model} for name in "abc"]
+
+    def of(*members: str, **options: str) -> Variant:
+        panels = [{"as": "jury", "of": members, **options}]
+        told = settings(run_file(judges=judges, panels=panels))
+        return variant("".join(members), {}, settings=told)
+
+    (told,) = differing(of("a", "b"), [of("a", "b", "c", by="mean")])
+    assert told == (
+        "They differ in more than the task's options: panels.jury (majority of a, b, mean of a, b, "
+        "c)."
+    )
+
+
+def later(name: str, **options: object) -> Variant:
+    """A run that one judge and one panel have judged later."""
+    judge = {"name": "pairwise", "as": "duel", "model": {"name": "m", "price": name}, **options}
+    panel = {"as": "jury", "of": ["duel", name], "by": "mean"}
+    told = judge_settings("duel", judge) | judge_settings("jury", panel)
+    return replace(variant(name, {}), later=told)
+
+
+def test_judges_asked_later_that_differ_are_told_where_both_runs_have_them() -> None:
+    base = later("a", against="x")
+    (said,) = differing(base, [later("b", against="y")])
+    assert "judges.duel (pairwise by m)" in said
+    assert "panels.jury (mean of duel, a, mean of duel, b)" in said
+    assert list(differing(base, [later("a", against="x")])) == []
+    assert list(differing(base, [variant("none", {})])) == [], "they only advise"
+    assert changed(base, variant("none", {})) == []
 
 
 def test_what_differs_is_told() -> None:

@@ -8,6 +8,7 @@ KNOWN = {
     "OpenAI": [
         *("gpt-4", "gpt-4o-mini", "gpt-35-turbo", "openai/gpt-oss-20b", "o1", "o3-mini"),
         *("openai/o4-mini-2025-04-16", "chatgpt-4o-latest", "text-davinci-003", "davinci", "gpt2"),
+        *("gpt-5", "gpt-4.1-mini", "gpt-4-base", "gpt2-xl", "gpt-3.5-turbo-0613"),
         "ft:gpt-4o-mini-2024-07-18:acme:claude-clone:9x",
     ],
     "Claude": [
@@ -45,6 +46,7 @@ def test_a_name_tells_its_family(name: str, family: str) -> None:
         *("", "my-judge", "simulated", "EleutherAI/gpt-j-6b", "gpt-neox-20b", "gpt4all-13b"),
         *("marco-o1", "o1x", "open_llama_7b", "TinyLlama/TinyLlama-1.1B", "ollama/mine", "groq/a"),
         *("dolphin", "delphi-3", "smart-command", "command-line-judge", "zephyr-7b-beta"),
+        *("Cerebras-GPT-13B", "cerebras/Cerebras-GPT-6.7B", "rinna/japanese-gpt-1b", "gpt4free"),
         *("openai/whisper-large", "mistralai/unknown", "prod-deployment-7"),
     ],
 )

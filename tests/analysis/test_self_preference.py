@@ -21,6 +21,18 @@ def test_scores_of_a_judge_of_the_models_own_family_are_marked() -> None:
     assert notes(found, ["other"]) == []
 
 
+def test_a_panel_is_of_the_family_of_any_of_its_judges() -> None:
+    jury = JudgeFacts(of=("own", "other"), family="OpenAI")
+    found = judged(own=OWN, other=OTHER, jury=jury)
+    assert marked(found, "jury.score")
+    assert notes(found, ["jury"]) == [
+        "self-preference: the panel 'jury' has the judge 'own', which asks gpt-4, of the model's "
+        "own family (OpenAI)"
+    ]
+    (said,) = unequal([("a", judged(jury=jury)), ("b", judged(jury=JudgeFacts(of=("other",))))])
+    assert said.startswith("The panel 'jury' is of one family (OpenAI) with the model of a and not")
+
+
 def test_runs_that_a_judge_may_prefer_to_others_are_told() -> None:
     (said,) = unequal([("a", judged(j=OWN)), ("b", judged(j=OTHER)), ("c", judged())])
     assert said == (

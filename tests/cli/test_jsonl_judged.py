@@ -162,6 +162,17 @@ def test_judgements_that_failed_are_owed_by_the_rows_that_name_the_judge(tmp_pat
         assert [run.last(row["id"]).passed for row in ROWS] == [True, True, False, False]
 
 
+def test_shots_need_no_criteria_for_nobody_judges_them(run: Run) -> None:
+    shots = run.folder / "shots.jsonl"
+    shots.write_text('{"prompt": "3 + 3?", "target": "6"}\n{"prompt": "1 + 1?", "target": "2"}\n')
+    file = run.file([{"id": "both", "criteria": "It is kind."}])
+    content = json.loads(file.read_text())
+    content["task"] |= {"checks": ["exact_match", {"judge": "kind"}]}
+    content["task"] |= {"shots": {"n": 1, "form": "turns", "source": {"path": str(shots)}}}
+    file.write_text(json.dumps(content))
+    assert "1 judgements" in run.harness("run", file, "--dry-run")
+
+
 def test_feedback_of_a_row_without_rules_is_the_judges_alone(run: Run, server: MockServer) -> None:
     run.harness("run", run.file(ROWS[-1:], rounds={"max": 2}))
     first, _ = read_instance(run.folder / "mine" / "attempts.jsonl", "judge")

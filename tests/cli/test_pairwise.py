@@ -121,6 +121,46 @@ def test_what_cannot_be_compared_is_refused(folder: Path, server: MockServer) ->
     stopped.write_text(whole)
 
 
+def test_failed_calls_of_the_other_run_are_to_be_made_first(
+    folder: Path, server: MockServer
+) -> None:
+    file = folder / "broken.yaml"
+    content = json.loads((folder / "weak.yaml").read_text())
+    with MockServer(answers=answer, faults={"400": 1.0}) as broken:
+        content["model"]["base_url"] = broken.base_url
+        file.write_text(json.dumps(content))
+        harness("run", file)
+        against = judge(folder, server, "sees", **{"as": "fair"}, against="broken")
+        before = server.stats().requests
+        said = mistake(harness("judge", "strong", "--judge", against))
+        assert f"against: {INSTANCES} calls of the run 'broken' have failed." in said
+        assert server.stats().requests == before, "nothing is paid for"
+        broken.change(faults={})
+        assert harness("run", file).returncode == 0
+    assert harness("judge", "strong", "--judge", against).returncode == 0
+
+
+def test_a_run_of_fewer_instances_leaves_some_unjudged_and_that_is_said_first(
+    folder: Path, server: MockServer
+) -> None:
+    assert harness("run", folder / "weak.yaml", "--limit", "5", "--name", "few").returncode == 0
+    section = {"name": "pairwise", "against": "few", "as": "few"}
+    section |= {"model": {"backend": "openai", "name": "sees", "base_url": server.base_url}}
+    (folder / "section.yaml").write_text(json.dumps(section))
+    content = json.loads((folder / "strong.yaml").read_text()) | {"judges": [section]}
+    (folder / "in-file.yaml").write_text(json.dumps(content))
+    told = f"judge few: {INSTANCES - 5} of {INSTANCES} instances have no answer of 'few'"
+    for command in (
+        ("judge", "strong", "--judge", folder / "section.yaml"),
+        ("run", folder / "in-file.yaml"),
+    ):
+        ended = harness(*command)
+        assert ended.returncode == 0, ended.stderr
+        assert told in ended.stderr
+    foreseen = harness("run", folder / "in-file.yaml", "--dry-run").stdout
+    assert told.replace(":", "") in " ".join(foreseen.split())
+
+
 def test_other_answers_of_the_same_run_are_told_apart(folder: Path, server: MockServer) -> None:
     file = judge(folder, server, "sees", **{"as": "again"})
     assert harness("judge", "strong", "--judge", file).returncode == 0
@@ -132,3 +172,16 @@ def test_other_answers_of_the_same_run_are_told_apart(folder: Path, server: Mock
     finally:
         attempts.write_bytes(whole)
     assert "was asked with another against_sha256" in said
+
+
+def test_later_judges_of_one_name_that_differ_are_told_where_runs_are_compared(
+    folder: Path, server: MockServer
+) -> None:
+    for run, other in (("strong", "weak"), ("weak", "strong")):
+        file = judge(folder, server, "sees", **{"as": "duel"}, against=other)
+        assert harness("judge", run, "--judge", file).returncode == 0
+    for verb in ("compare", "table"):
+        ended = harness(verb, "strong", "weak", "--score", "duel.preferred")
+        told = " ".join(ended.stdout.split())
+        assert "judges.duel (pairwise by sees)" in told
+        assert "They were made or scored with another judge_duel_against_sha256." in told

@@ -47,6 +47,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                     {"name": "choice", "as": "j", "model": model("gpt-4"), "criteria": criteria},
                     {"name": "choice", "as": "k", "model": model("judge"), "criteria": criteria},
                 ],
+                "panels": [{"as": "jury", "of": ["j", "k"], "by": "mean", "quorum": 1}],
             }
             file = folder / f"{run}.yaml"
             file.write_text(json.dumps(content))
@@ -63,11 +64,13 @@ def test_a_run_tells_which_of_its_judges_is_of_its_models_family(
     assert "k.fine †" not in own
     note = "† self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)"
     assert note in own
+    assert "jury.fine †" in own
+    assert "the panel 'jury' has the judge 'j', which asks gpt-4, of the model's own" in own
     assert "†" not in harness("show", "other", env=environment).stdout
     path = Path(environment["HARNESS_RUNS_DIR"]) / "own" / "metrics.json"
     judges = msgspec.json.decode(path.read_bytes())["judges"]
     assert {name: (one["model"], one["family"]) for name, one in judges.items()} == {
-        "j": ("gpt-4", "OpenAI"), "k": ("judge", None),
+        "j": ("gpt-4", "OpenAI"), "k": ("judge", None), "jury": ("", "OpenAI"),
     }  # fmt: skip
 
 

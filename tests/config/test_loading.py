@@ -364,6 +364,12 @@ def test_setting_below_a_value_is_refused() -> None:
         override(tree, "a.b.c", 3)
 
 
+def test_an_element_of_a_list_without_a_name_has_none() -> None:
+    tree: dict[str, Any] = {"task": {"checks": [{"exact_match": {}}, "contains", {"name": None}]}}
+    with pytest.raises(ConfigError, match="'None' is none of the list"):
+        override(tree, "task.checks.None.ignore_case", True)
+
+
 def test_an_element_of_a_list_is_named_by_its_name() -> None:
     tree: dict[str, Any] = {"judges": [{"name": "yes_no"}, {"name": "yes_no", "as": "second"}, 3]}
     override(tree, "judges.second.model.name", "m")

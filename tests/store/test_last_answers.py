@@ -18,9 +18,14 @@ def test_the_last_round_of_the_first_sample_where_it_is_an_answer(tmp_path: Path
         attempt("b", 0, 1, text="superseded"),
         attempt("b", 0, 1, text="says this"),
         attempt("c", 0, 1, text="", outcome="refused"),
+        attempt("e", 0, 1, text=None, outcome="error"),
+        attempt("f", 0, 1, text=None, outcome="error"),
+        attempt("f", 0, 1, text="made again"),
     )
     answers = LastAnswers(path, ("ok",))
     found = {name: answers.text(name) for name in "abcd"}
+    assert {name for name in "abcdef" if answers.has(name)} == set("abf")
+    assert answers.failed == 1
     assert found == {"a": "second try", "b": "says this", "c": None, "d": None}
 
 

@@ -13,7 +13,7 @@ orders tell of is one; where they differ it is a tie, as there (section 3.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import ConfigError, Unparseable
@@ -101,7 +101,8 @@ class Pairwise:
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
         """``preferred``: 1 where the answer is the better one, 0 where the other one is, 0.5 for a
-        tie; ``consistent``: the share of pairs in which both orders say the same.
+        tie; ``consistent``: the share of pairs in which both orders say the same, where they were
+        asked about.
 
         Raises: Unparseable where there is no other answer, or no pair of replies tells.
         """
@@ -111,7 +112,7 @@ class Pairwise:
         if other is None:
             raise Unparseable(f"There is no answer of {self._against!r} to compare with.")
         if not replies and text == other:
-            return self._scores([0.5], [1.0], {"same": True})
+            return self._scores([0.5], [], {"same": True})  # nobody was asked in any order
         orders = by_question(replies, self._samples)
         if len(orders) != 2:
             raise Unparseable("The answer that is compared with is another one by now.")
@@ -136,10 +137,20 @@ class Pairwise:
         mark = self._passes_from
         passed = None if mark is None else value >= mark
         reason = f"Another answer is better: {self._question}" if passed is False else ""
-        return {
-            "preferred": Score(value, passed, reason, told),
-            "consistent": Score(mean(consistent)),
-        }
+        preference = {"preferred": Score(value, passed, reason, told)}
+        agreed = mean(consistent)
+        return preference if agreed is None else {**preference, "consistent": Score(agreed)}
+
+    def foretold(self, instances: Iterable[Instance[Any]]) -> str:
+        """How many instances have no other answer: of theirs no preference can be told."""
+        judged = [self._others.has(one) for one in instances if self._scope.has(one)]
+        lacking = judged.count(False)
+        if not lacking:
+            return ""
+        return (
+            f"{lacking:,} of {len(judged):,} instances have no answer of {self._against!r} to be "
+            "compared with: nothing is asked of them, and they get no preference."
+        )
 
     def simulated(self, request: Request) -> str:
         """Made up: the longer one."""
@@ -154,6 +165,9 @@ class _Gold:
 
     def __init__(self, task: Task[Any]) -> None:
         self._task = task
+
+    def has(self, instance: Instance[Any]) -> bool:
+        return self.text(instance) is not None
 
     def text(self, instance: Instance[Any]) -> str | None:
         return self._task.gold(instance)

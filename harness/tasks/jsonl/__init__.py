@@ -63,6 +63,7 @@ class JsonlTask:
     on_truncated: whether answers that are cut off fail or are graded (fail, grade).
 
     judges: of the run, each with whether it decides on criteria; None where nobody knows.
+    panels: of the run, each with its judges: a check may name them all by their panel.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class JsonlTask:
         *,
         data: DataFolder,
         judges: Mapping[str, bool] | None = None,
+        panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.on_truncated: Literal["fail", "grade"] = on_truncated
         known = PRESETS[preset] if preset else None
@@ -89,7 +91,9 @@ class JsonlTask:
             gold = gold or known.gold
         self.path = BUILTIN if path == "builtin" else data.file(path)
         self._judge: str | None = None
-        self._checks = Checks(checks or [], data, judges, lambda: (r for _, r in rows(self.path)))
+        self._checks = Checks(
+            checks or [], data, judges, lambda: (r for _, r in rows(self.path)), panels
+        )
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
         self._reader = Reader(

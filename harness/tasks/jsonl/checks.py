@@ -79,6 +79,7 @@ class Checks:
     data: is handed over to checkers that ask for it.
     judges: of the run, each with whether it decides on criteria; None where nobody knows.
     rows: of the task, as `JudgeChecks` reads them.
+    panels: of the run, each with its judges.
 
     Raises: ConfigError, naming the place.
     """
@@ -89,12 +90,13 @@ class Checks:
         data: DataFolder | None = None,
         judges: Mapping[str, bool] | None = None,
         rows: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+        panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._data = data
         self._kinds: dict[str, _Kind] = {}
         self._built: OrderedDict[bytes, Checker] = OrderedDict()
         self._own = read_checks(raw, "task.checks")
-        self.judges = JudgeChecks(self._own, judges, rows)
+        self.judges = JudgeChecks(self._own, judges, rows, panels)
         for check in self._own:
             if check.checker == JUDGE:
                 continue

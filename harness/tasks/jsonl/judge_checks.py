@@ -4,9 +4,9 @@
       - judge: polite                                    # a judge of the run file, by its name
         criteria: [It is polite., {field: must}]         # texts, and fields: a text or a list
 
-A row is put before the judges that its checks name, and before those that no check names at
-all. A judge decides on the criteria of its check, else on the row's field ``criteria``; one that
-no check names, on all that the row asks of judges.
+A row is put before the judges that its checks name, and before those that no check names at all.
+A panel's name stands for all of its judges. A judge decides on the criteria of its check, else on
+the row's field ``criteria``; one that no check names, on all that the row asks of judges.
 
 >>> own = [Check("polite", "judge", "text", {})]
 >>> row = {"criteria": "It is polite."}
@@ -47,6 +47,7 @@ class JudgeChecks:
     judges: those of the run by their names, each with whether it decides on criteria; None
         where nobody knows them.
     rows: reads all of the task, where it matters what others name.
+    panels: of the run, each with its judges.
 
     Raises: ConfigError for a check of the run file that cannot be done.
     """
@@ -56,8 +57,10 @@ class JudgeChecks:
         own: Sequence[Check],
         judges: Mapping[str, bool] | None,
         rows: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+        panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._own, self._judges, self._rows = own, judges, rows
+        self._panels = panels or {}
         for check in own:
             if check.checker == JUDGE:
                 try:
@@ -75,7 +78,8 @@ class JudgeChecks:
         for check in checks:
             if check.checker == JUDGE:
                 self._refuse(check)
-                found.append(JudgeCheck(check.name, _criteria(check, row)))
+                criteria = _criteria(check, row)
+                found += [JudgeCheck(judge, criteria) for judge in self._meant(check.name)]
         for judge, by_criteria in (self._judges or {}).items():
             if by_criteria and self.calls(found, judge) and not self.criteria(row, found, judge):
                 raise DataInvalid(
@@ -104,17 +108,22 @@ class JudgeChecks:
             return _different(of_row)
         return _different([*(text for one in found for text in one.criteria), *of_row])
 
+    def _meant(self, name: str) -> Sequence[str]:
+        """The judges that a name stands for: a panel's members, or the one of that name."""
+        return self._panels.get(name, (name,))
+
     @cached_property
     def _named(self) -> frozenset[str]:
         """The judges that any check names: of the run file, or of a row."""
-        named = {check.name for check in self._own if check.checker == JUDGE}
+        written = [check.name for check in self._own if check.checker == JUDGE]
+        named = {judge for name in written for judge in self._meant(name)}
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():
                 raw = row.get("checks")
                 for entry in raw if isinstance(raw, list) else ():
                     judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
                     if isinstance(judge, str):
-                        named.add(judge)
+                        named.update(self._meant(judge))
         return frozenset(named)
 
     def _refuse(self, check: Check) -> None:
@@ -126,15 +135,18 @@ class JudgeChecks:
                 )
         if self._judges is None:
             return
-        if check.name not in self._judges:
-            remedy = nearest(check.name, self._judges) if self._judges else ""
+        meant = self._meant(check.name)
+        if not self._judges.keys() >= set(meant):
+            known = [*self._judges, *self._panels]
+            remedy = nearest(check.name, known) if known else ""
             raise DataInvalid(
                 f"a check names the judge {check.name!r:.60}, which the run file does not have.",
                 remedy or "Add it to judges: (docs/judges.md).",
             )
-        if CRITERIA in check.options and not self._judges[check.name]:
+        without = [judge for judge in meant if not self._judges[judge]]
+        if CRITERIA in check.options and without:
             raise DataInvalid(
-                f"the judge {check.name!r} does not decide on criteria, and a check gives it some.",
+                f"the judge {without[0]!r} does not decide on criteria, and a check gives it some.",
                 "Leave them out, or take a judge that does, such as yes_no.",
             )
 

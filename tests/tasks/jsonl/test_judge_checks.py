@@ -20,12 +20,20 @@ JUDGES = {"polite": True, "rubric": False}
 
 
 def task(
-    folder: Path, *rows: dict[str, Any], judges: dict[str, bool] | None, **options: Any
+    folder: Path,
+    *rows: dict[str, Any],
+    judges: dict[str, bool] | None,
+    panels: dict[str, list[str]] | None = None,
+    **options: Any,
 ) -> JsonlTask:
     path = folder / "rows.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     built: JsonlTask = kind("tasks").build(
-        "jsonl", {"path": str(path), **options}, data=DataFolder(folder), judges=judges
+        "jsonl",
+        {"path": str(path), **options},
+        data=DataFolder(folder),
+        judges=judges,
+        panels=panels,
     )
     return built
 
@@ -56,6 +64,24 @@ def test_a_judge_that_no_check_names_judges_all_rows_by_all_that_they_ask(tmp_pa
     made = task(tmp_path, *rows, checks=["exact_match"], judges={"polite": True, "second": True})
     assert asked(made, "second") == [["It is polite.", "It is short."], ["Kind."]]
     assert asked(made, "polite") == [["It is polite."], None]
+
+
+def test_a_panel_stands_for_all_of_its_judges(tmp_path: Path) -> None:
+    jury = {"judge": "jury", "criteria": "It is polite."}
+    rows = (
+        {**ROW, "checks": [jury]},
+        {**ROW, "checks": ["exact_match"]},
+        {**ROW, "checks": [{"judge": "a", "criteria": "It is short."}, jury]},
+    )
+    known: dict[str, Any] = {"judges": {"a": True, "b": True}, "panels": {"jury": ["a", "b"]}}
+    made = task(tmp_path, *rows, **known)
+    assert asked(made, "a") == [["It is polite."], None, ["It is short."]]
+    assert asked(made, "b") == [["It is polite."], None, ["It is polite."]]
+    made = task(tmp_path, ROW, checks=[jury], **known)
+    assert asked(made, "b") == [["It is polite."]]
+    known["judges"] = {"a": True, "b": False}
+    with pytest.raises(ConfigError, match="'b' does not decide on criteria"):
+        task(tmp_path, ROW, checks=[jury], **known)
 
 
 @pytest.mark.parametrize(
