@@ -262,6 +262,7 @@ async def test_a_given_server_falls_out_and_is_taken_back(tmp_path: Path) -> Non
             before = away.stats().requests
             while away.stats().requests == before:
                 await backend.generate(asked(1))
+    away.stop()
 
 
 async def test_a_call_that_a_well_server_fails_at_is_its_own_failure(tmp_path: Path) -> None:

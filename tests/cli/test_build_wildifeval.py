@@ -111,7 +111,8 @@ def test_a_killed_build_pays_again_only_for_what_was_on_the_way(place: Place, mi
     assert counts["domains"] == 3 + 1 + 145
     asked = [body.requests for body in place.server.bodies().values()]
     assert len(asked) == sum(counts.values())
-    assert sum(asked) - len(asked) <= CONCURRENCY
+    # Lost with the kill: what was on the way, and what had come but was not committed yet.
+    assert sum(asked) - len(asked) <= CONCURRENCY + 25
 
 
 def test_the_same_again_asks_nothing_even_without_the_cache(place: Place, mine: Path) -> None:

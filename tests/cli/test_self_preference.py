@@ -47,7 +47,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
                     {"name": "choice", "as": "j", "model": model("gpt-4"), "criteria": criteria},
                     {"name": "choice", "as": "k", "model": model("judge"), "criteria": criteria},
                 ],
-                "panels": [{"as": "jury", "of": ["j", "k"], "by": "mean", "quorum": 1}],
+                "panels": [{"as": "jury", "of": ["j", "k"], "quorum": 1}],
             }
             file = folder / f"{run}.yaml"
             file.write_text(json.dumps(content))
