@@ -317,16 +317,7 @@ class Judging:
             self.failed += 1
             tally.last_error = f"judge {judgement.judge}: {judgement.error}"
         for _, call in judgement.each_call():
-            if call.cached:
-                tally.cached += 1
-                continue
-            tally.calls += 1
-            if call.usage is not None:
-                tally.usage += call.usage
-            if call.cost_usd is None:
-                tally.cost_known = False
-            else:
-                tally.cost_usd += call.cost_usd
+            tally.count_call(call)
 
 
 def _says_something(reply: Reply) -> bool:

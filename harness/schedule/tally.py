@@ -5,12 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from time import monotonic
+from typing import Protocol
 
 from harness.middleware.budget import Budget
 from harness.records import Attempt, Rewriting, Usage
 
 MOST_ERRORS = 20
 """So many different messages are told apart."""
+
+
+class Counted(Protocol):
+    """What is counted of a call; None for what is not known."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """Its tokens."""
+        ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it has cost."""
+        ...
+
+    @property
+    def cached(self) -> bool:
+        """Whether the cache answered it."""
+        ...
 
 
 class Tally:
@@ -54,21 +74,23 @@ class Tally:
         if attempt.outcome == "error" and attempt.error:
             self.last_error = attempt.error
             self._count_error(attempt.error)
-        self._count_call(attempt)
-        for rewriting in attempt.polish:
-            self._count_call(rewriting)
+        calls: list[Attempt | Rewriting] = [attempt, *attempt.polish]
+        for call in calls:
+            if call.cached or call.call_id is not None:
+                self.count_call(call)
 
-    def _count_call(self, call: Attempt | Rewriting) -> None:
+    def count_call(self, call: Counted) -> None:
+        """Count a call that was made, or that the cache answered."""
         if call.cached:
             self.cached += 1
-        elif call.call_id is not None:
-            self.calls += 1
-            if call.usage is not None:
-                self.usage += call.usage
-            if call.cost_usd is None:
-                self.cost_known = False
-            else:
-                self.cost_usd += call.cost_usd
+            return
+        self.calls += 1
+        if call.usage is not None:
+            self.usage += call.usage
+        if call.cost_usd is None:
+            self.cost_known = False
+        else:
+            self.cost_usd += call.cost_usd
 
     def finish_sample(self, passed: bool | None) -> None:
         """Count a sample that was worked to its end, or to a failed call.

@@ -247,13 +247,5 @@ def _count(tally: Tally, line: Asked) -> None:
     tally.finish_sample(None)
     if line.outcome == "error":
         tally.last_error = line.error or ""
-    if line.cached:
-        tally.cached += 1
-    elif line.call_id is not None:
-        tally.calls += 1
-        if line.usage is not None:
-            tally.usage += line.usage
-        if line.cost_usd is None:
-            tally.cost_known = False
-        else:
-            tally.cost_usd += line.cost_usd
+    if line.cached or line.call_id is not None:
+        tally.count_call(line)
