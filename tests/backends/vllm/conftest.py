@@ -181,16 +181,17 @@ def memory_mb(pids: list[int]) -> float:
 def server(model: Path, tmp_path: Path) -> Iterator[Callable[[], tuple[str, int]]]:
     """Starts a server that is nobody's: its base URL and its process."""
     from harness.backends._server_process import free_port
+    from harness.backends._vllm_arguments import flags
 
     begun: list[subprocess.Popen[bytes]] = []
 
     def start() -> tuple[str, int]:
         port = free_port()
-        words = f"--model {model} --served-model-name tiny --port {port} --dtype float32"
-        more = "--enforce-eager --max-model-len 2048 --disable-uvicorn-access-log"
+        words = f"--model {model} --served-model-name tiny --port {port}"
+        more = [*flags(ENGINE), "--disable-uvicorn-access-log"]
         with (tmp_path / "server.log").open("w") as log:
             process = subprocess.Popen(
-                [*ENTRY_POINT.split(), *words.split(), *more.split()],
+                [*ENTRY_POINT.split(), *words.split(), *more],
                 stdout=log, stderr=log, env=quiet(tmp_path), start_new_session=True,
             )  # fmt: skip
         begun.append(process)

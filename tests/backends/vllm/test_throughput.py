@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import msgspec
 import pytest
@@ -18,7 +17,7 @@ from tests.backends.vllm.conftest import ROOT, descendants, memory_mb
 
 pytestmark = [pytest.mark.timed, pytest.mark.timeout(600)]
 
-CALLS, CONCURRENCY, MAX_TOKENS, TURNS = 500, 64, 16, 3
+CALLS, CONCURRENCY, MAX_TOKENS, TURNS = 500, 64, 16, 5
 LEAST_SHARE = 0.9
 
 
@@ -31,12 +30,14 @@ def test_the_harness_does_not_slow_a_server_down(
     for turn in range(TURNS):
         ours.append(harness_run(url, tmp_path, turn))
         bare.append(bare_run(url, tmp_path, turn))
-    rates = [median(calls for calls, _ in found) for found in (ours, bare)]
-    tokens = median(tokens for _, tokens in ours)
+    # The best turn of each: the others have met what else the machine was doing.
+    rates = [max(calls for calls, _ in found) for found in (ours, bare)]
+    tokens = max(tokens for _, tokens in ours)
     memory = memory_mb([pid, *descendants(pid)])
     figures.append(
         f"{CONCURRENCY} at once, {MAX_TOKENS} tokens: harness {rates[0]:.1f} calls/s "
-        f"({tokens:,.0f} tokens/s), bare client {rates[1]:.1f}: {rates[0] / rates[1]:.2f} of it; "
+        f"({tokens:,.0f} tokens/s), bare client {rates[1]:.1f}: {rates[0] / rates[1]:.2f} of it "
+        f"(the best of {TURNS} turns each, by turns); "
         f"the server holds {memory:,.0f} MB"
     )
     assert rates[0] >= LEAST_SHARE * rates[1]
