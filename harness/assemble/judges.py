@@ -11,8 +11,8 @@ from typing import Any
 from harness.assemble.call_stack import Session, call_stack
 from harness.assemble.other_answers import answers_of
 from harness.assemble.parts import Model
+from harness.config.judges import JudgeSection
 from harness.config.panels import PanelSection
-from harness.config.run_file import JudgeSection
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Judge, Task

@@ -37,9 +37,9 @@ from harness.assemble.parts import (
 )
 from harness.assemble.spending import budget_of
 from harness.config.identity import judge_conflicts
+from harness.config.judges import JudgeSection, judge_section
 from harness.config.panels import PanelSection, panel_section
 from harness.config.prices import load_prices
-from harness.config.run_file import JudgeSection, judge_section
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.middleware.cache.reply_file import ReplyFile

@@ -12,15 +12,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from harness.backends._owned_servers import OwnedServers
+from harness.config.judges import JudgeSection
 from harness.config.prices import Price, Prices
-from harness.config.run_file import (
-    JudgeSection,
-    LimitsSection,
-    ModelSection,
-    RunFile,
-    SecondModelSection,
-    TaskSection,
-)
+from harness.config.run_file import RunFile
+from harness.config.sections import LimitsSection, ModelSection, SecondModelSection, TaskSection
 from harness.config.settings import Settings, secret, visible_gpus
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, DataInvalid

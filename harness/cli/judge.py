@@ -22,9 +22,9 @@ from harness.assemble.later_judge import (
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
+from harness.config.judges import JudgeSection
 from harness.config.loading import read
 from harness.config.panels import PanelSection
-from harness.config.run_file import JudgeSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.middleware.notices import Notices

@@ -21,14 +21,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from harness.config.loading import override, parse_override, read
-from harness.config.run_file import (
+from harness.config.secrets import shown
+from harness.config.sections import (
     BudgetSection,
     Count,
     LimitsSection,
     ModelSection,
     SecondModelSection,
     Section,
-    shown,
 )
 from harness.errors import ConfigError, nearest
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from harness.config.run_file import MAY_CHANGE, JudgeSection, RunFile, flatten
+from harness.config.judges import JudgeSection
+from harness.config.run_file import MAY_CHANGE, RunFile, flatten
 
 GROWING = ("samples", "rounds.max", "limit")
 """Keys that a continued run may raise, never lower."""

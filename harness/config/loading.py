@@ -17,7 +17,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from harness.config.matrix import keys
-from harness.config.run_file import RunFile, shown
+from harness.config.run_file import RunFile
+from harness.config.secrets import shown
 from harness.errors import ConfigError, nearest
 from harness.records import DecodingConstraint
 

@@ -8,236 +8,39 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from harness.config.judges import JudgeSection, judge_section
 from harness.config.matrix import expanded
-from harness.config.panels import PanelSection, check_judge_name, panel_section
-from harness.config.prices import Price
-from harness.config.shots import ShotsSection
-from harness.errors import nearest
-from harness.records import Decoding
-
-MOST = 2**31 - 1
-Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
-"""How many of something; strict, since ``true`` and ``2.0`` are slips and no counts."""
-
-SECRETS = frozenset(
-    {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
-    | {"authorization", "password", "secret", "secret_key"}
+from harness.config.panels import PanelSection, panel_section
+from harness.config.run_names import check_name
+from harness.config.secrets import keys_of, names_a_secret, shown
+from harness.config.sections import (
+    MOST,
+    BudgetSection,
+    Count,
+    LimitsSection,
+    ModelSection,
+    RoundsSection,
+    SecondModelSection,
+    Section,
+    TaskSection,
 )
-"""Option names that ask for a secret, which a run file may not hold."""
-
-
-def shown(key: str) -> str:
-    """A key as it may be shown: cut where a value was run into it (``api_key:sk-…``)."""
-    name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
-    return name if name == key else f"{name}…"
-
-
-class Section(BaseModel):
-    """A part of the run file: frozen, unknown keys refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class PluginSection(BaseModel):
-    """A part whose further keys are options of a plug-in."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keys that belong to the plug-in."""
-        return dict(self.model_extra or {})
-
-    @model_validator(mode="after")
-    def _holds_no_secret(self) -> PluginSection:
-        for key, value in self.options.items():
-            if ":" in key:
-                raise ValueError(f"a space is missing after the colon of {shown(key)!r}")
-            if value and key.lower().replace("-", "_") in SECRETS:
-                raise ValueError(
-                    f"{key!r} would hold a secret: put it into an environment variable, and that "
-                    "variable's name into model.api_key_env"
-                )
-            if key.lower().endswith("url") and isinstance(value, str) and _names_a_user(value):
-                raise ValueError(
-                    f"{key!r} holds a user name or password: put secrets into environment "
-                    "variables, and the variable's name into model.api_key_env"
-                )
-        return self
-
-
-def _keys(tree: object) -> Iterator[str]:
-    """The keys of nested mappings and lists."""
-    if isinstance(tree, dict):
-        for key, below in tree.items():
-            yield str(key)
-            yield from _keys(below)
-    elif isinstance(tree, list):
-        for below in tree:
-            yield from _keys(below)
-
-
-def _names_a_secret(key: str) -> bool:
-    name = key.lower().replace("-", "_")
-    return name in SECRETS or name.endswith(("_api_key", "_secret", "_password"))
-
-
-def _names_a_user(url: str) -> bool:
-    return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
-
-
-class TaskSection(PluginSection):
-    """``task:`` which benchmark, and its options.
-
-    shots: worked examples put before the instance: how many, or a section.
-    """
-
-    name: str
-    shots: ShotsSection = ShotsSection(n=0)
-
-    @field_validator("shots")
-    @classmethod
-    def _the_source_holds_no_secret(cls, shots: ShotsSection) -> ShotsSection:
-        if any(map(_names_a_secret, _keys(shots.source))):
-            raise ValueError("source would hold a secret: secrets go into environment variables")
-        return shots
-
-
-class ModelSection(PluginSection):
-    """``model:`` which backend and model, and the backend's options.
-
-    price: US dollars per million tokens, where the list of prices lacks it.
-    """
-
-    backend: str
-    name: str = ""
-    price: Price | None = None
-
-
-class RoundsSection(Section):
-    """``rounds:`` how often a sample is answered, each later time after feedback.
-
-    stop_on_pass: end a sample with the first answer that passes.
-    """
-
-    max: Count = 1
-    stop_on_pass: bool = True
-
-
-class LimitsSection(Section):
-    """``limits:`` how hard the provider may be worked.
-
-    concurrency: most calls in flight; fewer are, where the provider protests.
-    rpm, tpm, input_tpm, output_tpm: requests, tokens, input and output tokens in
-        any minute; null for what the provider's headers tell.
-    timeout_s: seconds until one call is given up.
-    attempts: how often a call is tried before its failure is recorded.
-    outage_s: seconds that a run waits for a provider that is down, until it ends.
-    """
-
-    concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
-    rpm: Count | None = None
-    tpm: Count | None = None
-    input_tpm: Count | None = None
-    output_tpm: Count | None = None
-    timeout_s: float = Field(default=600, gt=0)
-    attempts: Count = 6
-    outage_s: float = Field(default=600, ge=0)
-
-
-class SecondModelSection(ModelSection):
-    """A model beside the one that is evaluated.
-
-    limits: its own; where it has none, it has the concurrency and patience of
-        the run's ``limits:``, but not its rates, which are the first model's.
-    """
-
-    limits: LimitsSection | None = None
-
-
-class JudgeSection(PluginSection):
-    """An element of ``judges:`` a judge, the model that it asks, and the judge's options.
-
-    name: of its plug-in.
-    as: its name in the run, by default the plug-in's; its scores are ``AS.SCORE``.
-    model: a second model; ``limits:`` may stand in it or beside it.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
-
-    name: str
-    as_: str = Field(alias="as")
-    model: SecondModelSection
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults(cls, raw: Any) -> Any:
-        if not isinstance(raw, dict):
-            return raw
-        tree = dict(raw)
-        if tree.get("as") is None:
-            tree["as"] = tree.get("name")
-        limits, model = tree.pop("limits", None), tree.get("model")
-        if limits is not None and isinstance(model, dict):
-            if model.get("limits") is not None:
-                raise ValueError("limits stands in model and beside it: keep one of the two")
-            tree["model"] = {**model, "limits": limits}
-        return tree
-
-    _named = field_validator("as_")(check_judge_name)
-
-
-def judge_section(raw: object) -> JudgeSection:
-    """An element of ``judges:``, checked.
-
-    Raises: ValueError naming the key; no value is quoted, for it may be a secret.
-    """
-    if isinstance(raw, JudgeSection):
-        return raw
-    if not isinstance(raw, dict):
-        raise ValueError("a judge is a section: {name: …, model: {backend: …, name: …}}")
-    try:
-        return JudgeSection.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-    loc = [str(part) for part in first["loc"]]
-    key = ".".join(shown(part) for part in loc)
-    if first["type"] == "extra_forbidden":
-        valid = LimitsSection.model_fields if "limits" in loc else Price.model_fields
-        raise ValueError(f"unknown key {key!r}. {nearest(loc[-1], valid)}".rstrip("."))
-    if first["type"] == "missing":
-        raise ValueError(f"{key} is missing")
-    message = first["msg"].removeprefix("Value error, ")
-    raise ValueError(f"{key}: {message}" if key else message)
+from harness.records import Decoding
 
 
 def _refuse_twice(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two are named {name!r}: give one another name with 'as'")
-
-
-class BudgetSection(Section):
-    """``budget:`` what the run may cost, in US dollars: a hard cap over all of its models.
-
-    The variants of a file share it. null: no cap.
-    """
-
-    usd: float | None = Field(default=None, gt=0, strict=True)
 
 
 class RunFile(Section):
@@ -293,7 +96,7 @@ class RunFile(Section):
             raise ValueError("max_tokens must be 1 or more (and below two thousand million)")
         if not all(decoding.stop):
             raise ValueError("stop holds an empty text")
-        if any(map(_names_a_secret, _keys(decoding.extra))):
+        if any(map(names_a_secret, keys_of(decoding.extra))):
             raise ValueError("extra would hold a secret: secrets go into environment variables")
         try:
             json.dumps(decoding.extra, allow_nan=False)
@@ -356,26 +159,6 @@ class RunFile(Section):
     def combinations(self) -> dict[str, dict[str, Any]]:
         """The variants, as written or as the matrix has them: name to overrides."""
         return expanded(self.matrix) if self.matrix else self.variants
-
-
-LONGEST_NAME = 200
-"""Bytes of a run's name: file systems take 255, and files within are named after it."""
-
-
-def check_name(name: str) -> str:
-    """A run's or variant's name, fit to be a folder's.
-
-    Raises: ValueError.
-    """
-    if len(name.encode(errors="replace")) > LONGEST_NAME:
-        raise ValueError(f"'{name[:20]}…' cannot name a run: more than {LONGEST_NAME} bytes long")
-    allowed = all(letter.isalnum() or letter in "._-" for letter in name)
-    if not name or not allowed or name[0] in ".-":
-        raise ValueError(
-            f"{name!r} cannot name a run: letters, digits, '_', '-' and '.' only, "
-            "beginning with a letter, digit or '_'"
-        )
-    return name
 
 
 MAY_CHANGE = (

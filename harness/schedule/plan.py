@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
-from harness.config.run_file import MOST, RunFile
+from harness.config.run_file import RunFile
+from harness.config.sections import MOST
 from harness.middleware.key import messages_hash, provider_seed
 from harness.ports import Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request

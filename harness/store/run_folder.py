@@ -13,7 +13,8 @@ from filelock import FileLock, Timeout
 
 from harness.config.identity import conflicts, value
 from harness.config.loading import read, validate
-from harness.config.run_file import RunFile, check_name
+from harness.config.run_file import RunFile
+from harness.config.run_names import check_name
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.attempts import lines
 from harness.store.replacing import replacing

@@ -6,15 +6,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.config.identity import GROWING, conflicts, judge_conflicts
-from harness.config.run_file import (
-    MAY_CHANGE,
-    JudgeSection,
-    RunFile,
-    TaskSection,
-    check_name,
-    flatten,
-    shown,
-)
+from harness.config.judges import JudgeSection
+from harness.config.run_file import MAY_CHANGE, RunFile, flatten
+from harness.config.run_names import check_name
+from harness.config.secrets import shown
+from harness.config.sections import TaskSection
 from harness.records import Decoding
 
 BASE: dict[str, Any] = {

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.config.identity import conflicts
-from harness.config.run_file import TaskSection
+from harness.config.sections import TaskSection
 from harness.config.shots import ShotsSection
 from tests.conftest import run_file
 
