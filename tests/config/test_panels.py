@@ -7,7 +7,7 @@ import pytest
 from harness.config.identity import conflicts
 from harness.config.panels import panel_section
 from harness.config.run_file import RunFile
-from tests.config.test_run_file import JUDGE, problem, run
+from tests.config.run_files import JUDGE, problem, run
 
 JUDGES = [JUDGE | {"as": name} for name in "abc"]
 
