@@ -55,9 +55,9 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """What its judgements depend on beside its settings: its prompt's text."""
-        told = getattr(self.judge, "fingerprint", None)
-        return told() if told else {}
+        """What its judgements depend on beside its settings: its prompt's text, its weights."""
+        told = [getattr(one, "fingerprint", dict) for one in (self.judge, self.model.backend)]
+        return {key: value for one in told for key, value in one().items()}
 
     @property
     def simulated(self) -> bool:

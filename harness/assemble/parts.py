@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.config.judges import JudgeSection
 from harness.config.prices import Price, Prices
@@ -176,6 +177,7 @@ def build_model(
         on_allowances=on_allowances,
         servers=servers,
         logs=logs / where.removesuffix(".model"),
+        hashes=Hashes(settings.cache_dir / "model_files.json"),
     )
     told.append(rates.of(section.backend, backend.endpoint, section.name))
     limits = _deep(limits, backend)
@@ -246,6 +248,7 @@ def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
             "Remove it from the run file; docs/providers.md says what each one takes.",
         )
     _refuse_constraint(run, backend, task)
+    _refuse_old_names(run, backend)
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
@@ -264,6 +267,17 @@ def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         raise ConfigError(
             f"The backend {name!r} takes one prompt and no turns of shots.",
             "Set task.shots.form to message.",
+        )
+
+
+def _refuse_old_names(run: RunFile, backend: Backend) -> None:
+    """vLLM ignores the names that it had for constraints before 0.12 in silence."""
+    old = sorted(name for name in run.decoding.extra if name.startswith("guided_"))
+    if old and "regex" in backend.features:
+        raise ConfigError(
+            f"decoding.extra.{old[0]} is no name of vLLM's any more: it would hold no answer to "
+            "anything.",
+            "Set decoding.constraint (docs/providers.md).",
         )
 
 

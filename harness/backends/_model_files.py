@@ -1,24 +1,88 @@
 """What a model's files are: so that no reply of other weights is taken for one of theirs.
 
-A fine-tuned checkpoint often keeps its folder's name, its size and its date. To hash all of its
-gigabytes would take minutes at every start; so small files (configuration, tokeniser, chat
-template) are hashed whole, and of large ones their length and samples throughout. Weights that
-differ at all differ nearly everywhere: they were trained.
+A fine-tuned checkpoint often keeps its folder's name, its size and its date, and an edited one
+differs in a few places only: so every file is hashed whole. Gigabytes take seconds to minutes;
+the hashes of large files are remembered, for as long as the file system says that a file is the
+same one, unchanged.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import msgspec
 
 from harness.errors import DataInvalid, DataMissing
 
-WHOLE_BYTES = 4_000_000
-"""A file up to this size is hashed whole."""
-SAMPLES, SAMPLE_BYTES = 64, 4096
+LARGE_BYTES = 4_000_000
+"""Hashes of files above this size are remembered."""
+
+READERS = 8
+"""Files that are read at the same time."""
+
+Known = dict[str, tuple[list[int], str]]
+"""A path to what the file system says of the file, and its hash."""
 
 
-def model_identity(name: str) -> str:
+class Hashes:
+    """Hashes of files, and the memory of them.
+
+    memory: the file where those of large ones are kept; None for nowhere.
+    """
+
+    def __init__(self, memory: Path | None = None) -> None:
+        self._memory = memory
+
+    def of(self, paths: Sequence[Path]) -> list[str]:
+        """The SHA-256 of each file.
+
+        Raises: OSError.
+        """
+        known, stats = self._known(), {path: _stat(path) for path in paths}
+        found = {
+            path: known[str(path)][1]
+            for path, stat in stats.items()
+            if str(path) in known and known[str(path)][0] == stat
+        }
+        missing = [path for path in stats if path not in found]
+        with ThreadPoolExecutor(READERS) as readers:
+            found |= dict(zip(missing, readers.map(_sha256, missing), strict=True))
+        # One that was written meanwhile is another file the next time, and so its entry is.
+        new = {
+            str(path): (stats[path], found[path])
+            for path in missing
+            if path.stat().st_size > LARGE_BYTES
+        }
+        if new:
+            self._remember({**known, **new})
+        return [found[path] for path in paths]
+
+    def _known(self) -> Known:
+        if self._memory is None:
+            return {}
+        try:
+            return msgspec.json.decode(self._memory.read_bytes(), type=Known)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+
+    def _remember(self, known: Known) -> None:
+        """What cannot be remembered is computed again."""
+        if self._memory is None:
+            return
+        with contextlib.suppress(OSError, UnicodeEncodeError):
+            content = msgspec.json.encode(known)
+            self._memory.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
+            temporary.write_bytes(content)
+            temporary.replace(self._memory)
+
+
+def model_identity(name: str, hashes: Hashes) -> str:
     """What tells a model from others: of a folder a hash of its files, of a hub's model its name.
 
     name: a folder, or a name on the hub, such as ``meta-llama/Llama-3.1-8B-Instruct``. It is
@@ -27,17 +91,24 @@ def model_identity(name: str) -> str:
     Raises: DataMissing for a folder that is not there; DataInvalid for one that cannot be read.
     """
     folder = local(name)
-    if folder is None:
-        return name
+    return name if folder is None else files_identity(folder, hashes)
+
+
+def files_identity(place: Path, hashes: Hashes) -> str:
+    """A hash of a file, or of the files of a folder and their names.
+
+    Raises: DataInvalid where one cannot be read.
+    """
     digest = hashlib.blake2b(digest_size=16)
     try:
-        files = sorted(path for path in folder.iterdir() if path.is_file())
-        for path in files:
-            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-            _sampled(path, digest)
+        within = place.iterdir() if place.is_dir() else [place]
+        files = sorted(path for path in within if path.is_file())
+        for path, found in zip(files, hashes.of(files), strict=True):
+            name = os.fsencode(path.name) if place.is_dir() else b""
+            digest.update(name + b"\0" + found.encode())
     except OSError as error:
         raise DataInvalid(
-            f"The model's folder {folder} cannot be read: {error.strerror}.",
+            f"{place}, which the model is loaded from, cannot be read: {error.strerror}.",
             "Mend its permissions.",
         ) from None
     return f"files:{digest.hexdigest()}"
@@ -59,12 +130,12 @@ def local(name: str) -> Path | None:
     return None
 
 
-def _sampled(path: Path, digest: hashlib.blake2b) -> None:
-    size = path.stat().st_size
+def _stat(path: Path) -> list[int]:
+    """What changes with a file's content: its time of change cannot be set back as its date can."""
+    found = path.stat()
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
-        if size <= WHOLE_BYTES:
-            digest.update(file.read())
-            return
-        for place in range(SAMPLES):
-            file.seek((size - SAMPLE_BYTES) * place // (SAMPLES - 1))
-            digest.update(file.read(SAMPLE_BYTES))
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -44,13 +44,21 @@ SPEED = frozenset(
         *("block_size", "enable_prefix_caching", "num_gpu_blocks_override", "download_dir"),
         *("max_num_seqs", "max_num_batched_tokens", "max_num_queued_reqs", "max_num_queued_tokens"),
         *("enable_chunked_prefill", "async_scheduling", "scheduling_policy", "stream_interval"),
-        *("enforce_eager", "compilation_config", "max_parallel_loading_workers", "load_format"),
+        *("enforce_eager", "compilation_config", "max_parallel_loading_workers"),
         *("disable_log_stats", "enable_log_requests", "disable_uvicorn_access_log"),
         *("uvicorn_log_level", "api_server_count", "max_logprobs", "max_cpu_loras", "max_loras"),
     }
 )
 """Arguments that change how fast an answer comes, and not which: rounding aside, which no
 engine keeps from one batch to the next either."""
+
+READ = frozenset(
+    (
+        *("chat_template", "tokenizer", "generation_config", "hf_config_path", "config"),
+        "reasoning_parser_plugin",
+    )
+)
+"""Arguments that may name a file or folder whose content changes answers."""
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,6 +73,11 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(
                 f"model.engine: {key!r} is no engine argument.",
                 "Write vLLM's own names, such as tensor_parallel_size.",
+            )
+        if name == "hf_token":
+            raise ConfigError(
+                "model.engine: hf_token would stand in the run's files and the list of processes.",
+                "Remove it, and set the environment variable HF_TOKEN.",
             )
         if name in GIVEN:
             remedy = f"Set {GIVEN[name]}." if GIVEN[name] else "Remove it."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._model_files import local, model_identity
-from harness.backends._vllm_arguments import answering, checked
+from harness.backends._model_files import Hashes, files_identity, local, model_identity
+from harness.backends._vllm_arguments import READ, answering, checked
 from harness.ports import LOGPROBS, OWN_DRAWS, PARAMETERS, PROMPT_LOGPROBS
 from harness.records import ConstraintKind
 
@@ -34,6 +35,7 @@ class VLLMModel:
     path: a folder, or a name on the hub; empty for `name` itself.
     lora: a folder with an adapter, or its name on the hub; empty for none.
     engine: vLLM's engine arguments.
+    hashes: of the files that it is loaded from.
 
     Raises: ConfigError for an argument that can be none.
     """
@@ -43,6 +45,7 @@ class VLLMModel:
     lora: str = ""
     engine: Mapping[str, Any] = field(default_factory=dict)
     protocol: Protocol = "chat"
+    hashes: Hashes = field(default_factory=Hashes, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "engine", checked(self.engine))
@@ -58,19 +61,32 @@ class VLLMModel:
         return _place(self.lora) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """What a run's answers depend on that its run file does not say: the files' content.
+        """What answers depend on: the content of files, and the arguments that change answers.
 
-        Raises: DataMissing or DataInvalid for a folder that cannot be read.
+        Raises: DataMissing or DataInvalid for what cannot be read.
         """
-        adapter = {"adapter": model_identity(self.lora)} if self.lora else {}
-        return {"weights": model_identity(self.path or self.name), **adapter}
+        adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
+        deciding = {
+            name: self._content(name, value) for name, value in answering(self.engine).items()
+        }
+        return {
+            "weights": model_identity(self.path or self.name, self.hashes),
+            **adapter,
+            "engine": msgspec.json.encode(deciding, order="deterministic").decode(),
+        }
+
+    def _content(self, name: str, value: Any) -> Any:
+        """Of an argument that names a file or folder what that holds, else the value."""
+        if name in READ and isinstance(value, str) and _exists(value):
+            return files_identity(Path(value), self.hashes)
+        return value
 
     def endpoint(self) -> str:
         """What stands for a URL in the cache's key: it follows from what decides the answers.
 
         Raises: DataMissing or DataInvalid for a folder that cannot be read.
         """
-        parts = (self.fingerprint(), answering(self.engine), self.protocol)
+        parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
 
@@ -78,3 +94,11 @@ class VLLMModel:
 def _place(name: str) -> str:
     folder = local(name)
     return name if folder is None else str(folder)
+
+
+def _exists(name: str) -> bool:
+    """Whether a text names a file or folder; a template's own text is too long for one."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import tail
 from harness.backends._vllm_arguments import depth
@@ -51,8 +52,9 @@ class VLLMEngineBackend:
         model: str = "",
         servers: OwnedServers,
         logs: Path,
+        hashes: Hashes,
     ) -> None:
-        self._model = VLLMModel(model, path, lora, engine or {}, protocol)
+        self._model = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
         self.features = features(protocol)
         self.endpoint = self._model.endpoint()
         self.depth = depth(self._model.engine)

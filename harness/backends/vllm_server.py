@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._replicas import Replicas, Tell
 from harness.backends._vllm_arguments import depth, gpus_needed
@@ -68,6 +69,7 @@ class VLLMServerBackend:
         model: str = "",
         servers: OwnedServers,
         logs: Path,
+        hashes: Hashes,
     ) -> None:
         def dial(url: str) -> Wire:
             kind = OpenAIBackend if protocol == "chat" else OpenAICompletionsBackend
@@ -96,7 +98,7 @@ class VLLMServerBackend:
             return
         given = {"replicas_at": replicas_at, "api_key_env": api_key_env}
         _refuse(given, "model.base_url is not set, so the harness starts the server itself")
-        self._served = served = VLLMModel(model, path, lora, engine or {}, protocol)
+        self._served = served = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
         sets = _gpu_sets(replicas, gpus, gpus_needed(served.engine), servers.gpus)
         self.endpoint = served.endpoint()
         self.depth = depth(served.engine) * replicas

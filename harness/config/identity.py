@@ -17,6 +17,7 @@ NAMED = ("judges", "panels")
 MAY_CHANGE_OF_JUDGE = (
     *("model.path", "model.api_key_env", "model.price", "model.limits"),
     *("model.replicas", "model.gpus", "model.replicas_at", "model.start_s", "model.restarts"),
+    "model.engine",
 )
 """The same of a judge's section."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from harness.store.replacing import replacing
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 GOLD = "gold"
 """The folder of the golds that judges have scored (`harness.store.golds`)."""
+
+HASH = re.compile(r"(\w+:)?[0-9a-f]{16,}")
+LONGEST_SHOWN = 200
+"""Of a value that a message names, in characters."""
 
 _REMEDY = "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder."
 
@@ -174,9 +179,11 @@ class RunFolder:
 
 
 def _change(key: str, old: object, new: object) -> str:
-    """A key with its values, where they are short enough to help."""
+    """A key with its values, where they are short enough to help and no hashes."""
     shown = [str(value) for value in (old, new)]
-    return key if max(map(len, shown)) > 40 else f"{key} ({shown[0]}, now {shown[1]})"
+    if any(len(value) > LONGEST_SHOWN or HASH.fullmatch(value) for value in shown):
+        return key
+    return f"{key} ({shown[0]}, now {shown[1]})"
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._vllm_arguments import answering, checked, depth, flags, gpus_needed
 from harness.backends._vllm_engine_thread import EngineThread
@@ -113,7 +114,7 @@ async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
     if importlib.util.find_spec("vllm"):
         pytest.skip("vLLM is installed here")
     backend = kind("backends").build(
-        "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path
+        "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path, hashes=Hashes()
     )
     assert not backend.ready
     with pytest.raises(FatalCallError, match=r"harness\[vllm\]"):

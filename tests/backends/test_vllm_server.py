@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import free_port
 from harness.backends.vllm_server import VLLMServerBackend
@@ -51,6 +52,7 @@ async def served(
             model="tiny",
             servers=kept,
             logs=folder / "logs",
+            hashes=Hashes(),
         )
         try:
             yield backend
@@ -327,6 +329,7 @@ def built(folder: Path, servers: OwnedServers | None = None, **options: Any) -> 
         model="tiny",
         servers=servers or OwnedServers(COMMAND),
         logs=folder,
+        hashes=Hashes(),
     )
     return backend
 
@@ -337,6 +340,7 @@ def built(folder: Path, servers: OwnedServers | None = None, **options: Any) -> 
         ({"engine": {"port": 8000}}, "port is given by the harness itself"),
         ({"engine": {"served_model_name": "x"}}, "Set model.name"),
         ({"engine": {"a b": 1}}, "no engine argument"),
+        ({"engine": {"hf_token": "hf_SECRET"}}, "variable HF_TOKEN"),
         ({"engine": {"tensor_parallel_size": 0}}, "must be 1 or more"),
         ({"engine": {"data_parallel_size": True}}, "must be 1 or more"),
         ({"base_url": "http://localhost:8000/v1", "engine": {"dtype": "half"}}, "changes nothing"),
@@ -393,15 +397,24 @@ def test_the_cache_knows_what_decides_an_answer_and_nothing_else(tmp_path: Path)
         endpoint(protocol="completions"),
         endpoint(path="hub/name"),
         endpoint(lora="hub/adapter"),
+        endpoint(engine={"load_format": "dummy"}),
     }
-    assert len(others | {first}) == 6
+    assert len(others | {first}) == 7
+    template = tmp_path / "template.jinja"
+    templates = set()
+    for text in ("{{ messages }}", "{{ messages[0] }}"):
+        template.write_text(text)
+        templates.add(endpoint(engine={"chat_template": str(template)}))
+    moved_template = str(template.rename(tmp_path / "other.jinja"))
+    templates.add(endpoint(engine={"chat_template": moved_template}))
+    templates.add(endpoint(engine={"chat_template": text}))
+    assert len(templates - {first}) == 3, "a template's content decides, and not its name"
     moved = tmp_path / "moved"
     weights.rename(moved)
     assert endpoint(path=str(moved)) == first, "the folder's name decides nothing"
-    content = bytearray(9_000_000)
-    for place in range(0, len(content), 1000):
-        content[place] = 1
-    (moved / "model.safetensors").write_bytes(content)
+    with (moved / "model.safetensors").open("r+b") as file:
+        file.seek(4_321_000)
+        file.write(b"1")
     assert endpoint(path=str(moved)) != first, "other weights of the same size"
     given = built(tmp_path, base_url="http://a:8000/v1/", replicas_at=["http://b:8000/v1"])
     assert given.endpoint == "http://a:8000/v1"

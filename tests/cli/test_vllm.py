@@ -119,6 +119,21 @@ def test_no_server_outlives_its_run(number: int, tmp_path: Path) -> None:
     assert len(asked) == len(set(asked)) == 60, "and not asked for again"
 
 
+def test_a_run_goes_on_with_what_is_faster_and_not_with_what_answers_otherwise(
+    tmp_path: Path,
+) -> None:
+    case = Case(tmp_path, limit=2)
+    assert case.run().returncode == 0
+    assert case.run("-o", "model.engine.max_num_seqs=64").returncode == 0
+    other = case.run("-o", "model.engine.dtype=bfloat16")
+    assert "bfloat16" in mistake(other)
+
+
+def test_an_old_name_of_a_constraint_is_refused(tmp_path: Path) -> None:
+    ended = Case(tmp_path, decoding={"extra": {"guided_regex": "[ab]"}}).run()
+    assert "guided_regex" in mistake(ended)
+
+
 def test_ctrl_c_while_a_server_starts_ends_it(tmp_path: Path) -> None:
     case = Case(tmp_path, {"stays_silent": True})
     process = case.begin()
