@@ -1,0 +1,68 @@
+"""Commands as forks of a process that has imported the large libraries.
+
+To import them takes longer than most tests. A fork is a process of its own like any other: its
+own environment, folder, output and end; ``python -m harness`` is what it runs.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(
+    [
+        *("harness.cli.run", "harness.cli.judge", "harness.scoring.constraints.punkt"),
+        *(
+            "scipy.special",
+            "scipy.stats",
+            "openai",
+            "anthropic",
+            "uvicorn",
+            "starlette.applications",
+        ),
+    ]
+)
+
+
+def run(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: Path, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run ``harness …`` to its end.
+
+    Raises: subprocess.TimeoutExpired.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        streams = [Path(folder, "out"), Path(folder, "err")]
+        process = _context.Process(target=_run, args=(list(arguments), dict(env), cwd, streams))
+        process.start()
+        process.join(seconds)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(list(arguments), seconds)
+        said = [stream.read_text(errors="replace") for stream in streams]
+        return subprocess.CompletedProcess(["harness", *arguments], process.exitcode, *said)
+
+
+def _run(arguments: list[str], env: dict[str, str], cwd: Path, streams: list[Path]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    for number, path in enumerate([Path(os.devnull), *streams]):
+        opened = os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.path[0] = str(cwd)
+    random.seed()
+    sys.argv[1:] = arguments
+    runpy.run_module("harness", run_name="__main__", alter_sys=True)
