@@ -19,13 +19,14 @@ from typing import Any
 
 from harness.build import folder
 from harness.build.stages import Stages, key_of
-from harness.build.wildifeval.asking import Asking, StageModel
+from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.chats import read_chats
 from harness.build.wildifeval.journal import ENDING, read_asked
 from harness.build.wildifeval.pipeline import Curated, Pipeline
 from harness.build.wildifeval.prompts import Prompts
 from harness.build.wildifeval.report import card, report
 from harness.build.wildifeval.screening import Screened, screen
+from harness.build.wildifeval.stage_model import StageModel
 from harness.config.curation import Curation
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing

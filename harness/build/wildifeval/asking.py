@@ -15,59 +15,22 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from harness.build.wildifeval.journal import (
-    ENDING,
-    Asked,
-    CallOutcome,
-    outcome_of,
-    read_asked,
-)
+from harness.build.wildifeval.journal import ENDING, Asked, CallOutcome, outcome_of, read_asked
 from harness.build.wildifeval.questions import Question
-from harness.config.prices import Price
-from harness.errors import (
-    CallError,
-    ConfigError,
-    FatalCallError,
-    HarnessError,
-    RequestRejected,
-)
+from harness.build.wildifeval.stage_model import StageModel
+from harness.errors import CallError, FatalCallError, HarnessError, RequestRejected
 from harness.middleware.budget import Budget
-from harness.middleware.calls import Calls, ReplyUnsaved
-from harness.middleware.key import call_key, messages_hash, provider_seed
+from harness.middleware.calls import ReplyUnsaved
+from harness.middleware.key import call_key
 from harness.middleware.stopping import Stop, Stopping
-from harness.records import Call, Decoding, Message, Origin, Request
+from harness.records import Decoding, Request
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 
 T = TypeVar("T")
-
-OPTIONAL = ("temperature", "max_tokens")
-"""Of a question's decoding, what is left out where the backend does not take it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageModel:
-    """The model that a stage asks.
-
-    calls: its call stack; features: its backend's.
-    cost: what a call has cost in US dollars, None where that is not known.
-    price: None where it is not known.
-    workers: how many ask at the same time.
-    """
-
-    calls: Calls
-    backend: str
-    endpoint: str
-    name: str
-    features: frozenset[str]
-    cost: Callable[[Call], float | None]
-    price: Price | None
-    workers: int
-
 
 Watch = Callable[[str, Tally], AbstractContextManager[Any]]
 """Shows the progress of a stage, by its name, while it is entered."""
@@ -124,7 +87,7 @@ class Asking:
             answer; HarnessError where calls failed; what ends a run. All answers are kept.
         """
         model = self._models[stage]
-        decoding = _taken(decoding, model, stage)
+        decoding = model.taken(decoding, stage)
         path = self._folder / f"{stage}{ENDING}"
         found = {
             line.key: said(line) for line in read_asked(path) if line.outcome != "error"
@@ -134,7 +97,7 @@ class Asking:
         for place, question in enumerate(questions):
             own = []
             for sample in range(samples):
-                request = self._request(question, model, decoding, sample)
+                request = model.request(question, decoding, sample, self._seed)
                 own.append(key := call_key(model.backend, model.endpoint, request))
                 if key not in found:
                     owed[key] = (place, sample)
@@ -146,7 +109,7 @@ class Asking:
         failed: list[str] = []
         if owed:
             work = (
-                (key, self._request(questions[place], model, decoding, sample))
+                (key, model.request(questions[place], decoding, sample, self._seed))
                 for key, (place, sample) in owed.items()
             )
             with AttemptWriter(path) as writer, self._watch(stage, tally):
@@ -173,16 +136,6 @@ class Asking:
                 "The same command makes them again, and only them.",
             )
         return [[found[key] for key in own] for own in keys]
-
-    def _request(
-        self, question: Question, model: StageModel, decoding: Decoding, sample: int
-    ) -> Request:
-        messages = (Message("user", question.text),)
-        seed = None
-        if "seed" in model.features:
-            seed = provider_seed(self._seed, messages_hash(messages), sample)
-        origin = Origin(question.about, sample, 1)
-        return Request(model.name, messages, decoding, sample, origin, seed)
 
     async def _work(
         self,
@@ -225,22 +178,6 @@ class Asking:
             text=reply.text, logprobs=reply.logprobs, call_id=call.id, usage=reply.usage,
             cost_usd=model.cost(call), cached=call.cached,
         )  # fmt: skip
-
-
-def _taken(decoding: Decoding, model: StageModel, stage: str) -> Decoding:
-    """The decoding, without what the backend does not take and nobody needs.
-
-    Raises: ConfigError.
-    """
-    refused = sorted(decoding.given().keys() - {*OPTIONAL} - model.features)
-    if refused:
-        raise ConfigError(
-            f"The stage {stage!r} asks for {', '.join(refused)}, which the backend "
-            f"{model.backend!r} does not take.",
-            "Give it another model, or set filter.votes.",
-        )
-    left_out: dict[str, Any] = {name: None for name in OPTIONAL if name not in model.features}
-    return replace(decoding, **left_out)
 
 
 def _count(tally: Tally, line: Asked) -> None:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from harness.build.wildifeval.agreement import times
-from harness.build.wildifeval.asking import StageModel
 from harness.build.wildifeval.chats import Chat
 from harness.build.wildifeval.labels import LISTING_TOKENS, NAMING
 from harness.build.wildifeval.prompts import Prompts
+from harness.build.wildifeval.stage_model import StageModel
 from harness.config.curation import Curation
 from harness.records import Usage
 
