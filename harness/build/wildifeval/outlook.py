@@ -70,8 +70,7 @@ def outlook(
         found.append(StageOutlook(stage, model.name, calls, read, written, usd))
 
     def asked(stage: str, prompt: int) -> None:
-        votes = curation.filter.votes
-        samples, decoding = times(votes, "logprobs" in models[stage].features)
+        samples, decoding = times(curation.filter, "logprobs" in models[stage].features)
         calls = samples * len(sizes)
         read = samples * (_of_bytes(sum(sizes)) + prompt * len(sizes))
         add(stage, calls, read, calls * (decoding.max_tokens or 0))

@@ -43,7 +43,7 @@ async def without_toxic(
     asking: Asking,
     prompts: Prompts,
     screen: ScreenSection,
-    votes: int | None,
+    by: FilterSection,
 ) -> tuple[list[Chat], Step]:
     """The messages that the ``toxicity`` stage's model does not find toxic.
 
@@ -52,7 +52,7 @@ async def without_toxic(
     questions = Questions(
         chats, lambda chat: Question(chat.id, prompts.text("toxic", message=chat.text))
     )
-    found = await yes_probabilities(asking, "toxicity", questions, votes)
+    found = await yes_probabilities(asking, "toxicity", questions, by)
     kept, step = list[Chat](), Step("toxicity", len(chats))
     for chat, probability in zip(chats, found, strict=True):
         if probability is None:
@@ -74,7 +74,7 @@ async def constrained(
     questions = Questions(
         chats, lambda chat: Question(chat.id, prompts.text("constrained", message=chat.text))
     )
-    found = await yes_probabilities(asking, "filter", questions, by.votes)
+    found = await yes_probabilities(asking, "filter", questions, by)
     probabilities = {chat.id: one for chat, one in zip(chats, found, strict=True)}
     top, mark = top_share(probabilities, by.keep, seed)
     kept, step = list[Chat](), Step("filter", len(chats))
