@@ -4,7 +4,7 @@ The paper keeps the tenth with the highest probability of yes. Where several hav
 probability at the mark (votes know only six values), the seed draws among them, so that the share
 is what it was meant to be.
 
->>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.5, seed=0)
+>>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
 ({'a'}, 0.9)
 """
 
