@@ -280,8 +280,30 @@ def test_a_log_that_is_not_there_is_told(few: Place) -> None:
     assert "There is no file" in said
 
 
-def test_a_line_that_is_no_chat_is_named(few: Place) -> None:
-    (few.folder / "chats.jsonl").write_text('{"id": "a", "prompt": "Hi"}\n{"id": "b"}\n')
-    assert "chats.jsonl, item 2: no chat" in mistake(
-        harness(*few.build("mine"), env=few.environment)
-    )
+def test_lines_that_are_no_chats_are_counted_and_named(few: Place) -> None:
+    command = few.build("mine", "-o", "screen.toxicity=null", "-o", "filter.keep=1")
+    path = few.folder / "chats.jsonl"
+    write_prompts(path, [task(n, ["be short"]) for n in range(3)])
+    path.write_text(path.read_text() + '{"id": "b"}\n{"prompt": "torn\n')
+    ended = harness(*command, env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "2 of 5 chats cannot be read, such as chats.jsonl, line 4: no chat" in ended.stderr
+    assert "screen: 3 of 5 left (2 unreadable left out)" in ended.stderr
+    report = (few.folder / "mine" / "report.md").read_text()
+    assert "chats.jsonl, line 5: not a JSON object" in report.replace("\\", "")
+    path.write_text('{"id": "b"}\n')
+    assert "chats.jsonl, line 1: no chat" in mistake(harness(*command, env=few.environment))
+
+
+def test_a_log_s_name_need_not_be_utf_8(few: Place) -> None:
+    odd = few.folder / os.fsdecode(b"l\xf6g.jsonl")
+    write_prompts(odd, [task(n, ["be short"]) for n in range(3)])
+    odd.write_text(odd.read_text() + '{"id": "b"}\n')
+    (few.folder / "chats.jsonl").unlink()
+    more = ("--from", odd, "-o", "screen.toxicity=null", "-o", "filter.keep=1")
+    command = [
+        part for part in few.build("mine") if part not in ("--from", few.folder / "chats.jsonl")
+    ]
+    ended = harness(*command, *more, env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "cannot be read, such as l\ufffdg.jsonl, line 4" in ended.stderr

@@ -7,7 +7,7 @@ from harness.build.wildifeval.chats import Chat
 from harness.build.wildifeval.language import NAMES, Languages, _identifier, language_code
 from harness.build.wildifeval.screening import Screened, screen
 from harness.config.curation import ScreenSection
-from harness.errors import ConfigError, StoreFailed
+from harness.errors import ConfigError, DataInvalid, StoreFailed
 
 SPANISH = "Escribe un poema de cuatro versos sobre la luna y el mar."
 
@@ -31,6 +31,16 @@ def test_each_is_counted_under_the_first_reason_that_holds() -> None:
     assert found.step.removed == {"empty": 1, "language": 2, "code": 1, "duplicate": 1}
     assert found.step.left == 2
     assert [one.detail for one in found.step.examples["language"]] == ["es", "es"]
+
+
+def test_chats_that_cannot_be_read_are_counted_and_named() -> None:
+    bad = [Chat(str(n), "", problem=f"a.jsonl, line {n}: no chat") for n in range(2)]
+    found = screened(*bad, Chat("a", "Write a poem about snow."))
+    assert [chat.id for chat in found.chats] == ["a"]
+    assert found.step.removed == {"unreadable": 2}
+    assert found.step.examples["unreadable"][1].detail == "a.jsonl, line 1: no chat"
+    with pytest.raises(DataInvalid, match=r"No chat can be read: a\.jsonl, line 0: no chat"):
+        screened(*bad)
 
 
 def test_what_the_log_says_decides_where_it_is_believed() -> None:
