@@ -29,11 +29,12 @@ from harness.assemble.spending import spent
 from harness.build.folder import refuse_other
 from harness.build.stages import Stages, key_of
 from harness.build.wildifeval import FILES, KIND, Built, build, screened, stages_folder
-from harness.build.wildifeval.asking import Asking, StageModel
+from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.journal import read_costs
 from harness.build.wildifeval.outlook import StageOutlook, outlook
 from harness.build.wildifeval.prompts import Prompts
 from harness.build.wildifeval.simulation import simulated_reply
+from harness.build.wildifeval.stage_model import StageModel
 from harness.config.curation import Curation, StageName
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile

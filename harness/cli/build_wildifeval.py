@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 BUDGET_SPENT = 3
 INTERRUPTED = 130
 
+LIKELY = 0.5
+"""The probability from which on a model says yes rather than no."""
+
 
 def wildifeval(
     chats: Annotated[
@@ -103,6 +106,11 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
     for step in end.built.facts["steps"]:
         gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
         told(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} left out)")
+    if (mark := end.built.facts["mark"]) < LIKELY:
+        told(
+            f"filter.keep={job.curation.filter.keep} keeps more than the model finds: down to a "
+            f"probability of yes of {mark:.2f}. A lower one keeps the surest."
+        )
     if end.built.facts["simulated"]:
         told("The models were simulated: this is no data.")
     told(f"{end.built.tasks:,} tasks in {job.out}")

@@ -73,10 +73,12 @@ class FilterSection(Section):
 
     keep: the share with the highest probability of yes that is kept.
     votes: how often each is asked; null: log-probabilities where the model tells them, else five.
+    max_tokens: of a reply; a model that thinks before it answers needs more.
     """
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1
     votes: Count | None = None
+    max_tokens: Count = 5
 
 
 class DecomposeSection(Section):

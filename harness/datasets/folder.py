@@ -93,6 +93,20 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     Raises: DataInvalid with file and line; DataMissing where it cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
+    for number, line in numbered_lines(path):
+        try:
+            found = decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DataInvalid(f"{path}, line {number}: not a JSON object ({error}).") from None
+        yield found
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, each with its number from 1; packed by gzip, too.
+
+    Raises: DataInvalid where a line is too long or the gzip is torn; DataMissing where it cannot
+        be read.
+    """
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -101,13 +115,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
                     continue
                 if len(line) == LONGEST_LINE:
                     raise DataInvalid(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes.")
-                try:
-                    found = decoder.decode(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    raise DataInvalid(
-                        f"{path}, line {number}: not a JSON object ({error})."
-                    ) from None
-                yield found
+                yield number, line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}, after line {number}: not whole gzip ({error}).") from None
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.mock import MockServer
-from tests.build.wildifeval.synthetic_chats import REPEATED, answer, write_chats
+from tests.build.wildifeval.synthetic_chats import REPEATED, answer, task, write_chats
 from tests.cli.command import begun, harness, mistake
 
 CONCURRENCY = 20
@@ -70,6 +70,10 @@ def mine(place: Place) -> Path:
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "tasks.jsonl").read_bytes().splitlines()]
+
+
+def write_prompts(path: Path, texts: list[str]) -> None:
+    path.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
 
 
 def test_just_what_was_planted_is_left_out(place: Place, mine: Path) -> None:
@@ -213,6 +217,17 @@ def test_votes_are_counted_where_there_are_to_be_some(few: Place) -> None:
     facts = json.loads((few.folder / "voted" / "manifest.json").read_bytes())
     assert facts["calls"]["filter"]["answers"] == 3 * 30
     assert len(rows(few.folder / "voted")) == 10
+    assert "more than the model finds" not in ended.stderr
+
+
+def test_a_share_that_takes_in_what_the_model_says_no_to_is_told(few: Place) -> None:
+    sure = [task(n, ["be short"]) for n in range(5)]
+    no = [task(n, ["be kind"]).replace("Please write", "Write") for n in range(15)]
+    write_prompts(few.folder / "chats.jsonl", [*sure, *no])
+    more = ("-o", "filter.keep=0.5", "-o", "screen.toxicity=null")
+    ended = harness(*few.build("half", *more), env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "keeps more than the model finds: down to a probability of yes of 0.05" in ended.stderr
 
 
 def test_a_mistake_in_the_settings_is_told_before_anything_is_made(few: Place) -> None:
@@ -243,14 +258,52 @@ def test_ctrl_c_ends_after_the_calls_on_the_way_and_one_process_builds_at_a_time
     assert "Interrupted. The same command goes on." in told
 
 
+def test_a_model_that_only_thinks_is_told_of_before_its_stage_is_paid_for(few: Place) -> None:
+    texts = [f"Write a letter about day {n}." for n in range(60)]
+    write_prompts(few.folder / "chats.jsonl", texts)
+    with MockServer(answers=answer, reasoning="think") as server:
+        thinking = Place(few.folder, {}, server)
+        command = thinking.build("thought", "-o", "screen.toxicity=null")
+        for _ in range(2):
+            said = mistake(harness(*command, env=thinking.environment))
+            assert "20 have no text" in said
+            assert "filter.votes=5 and filter.max_tokens=4000" in said
+        assert server.stats().requests == 20
+        more = ("-o", "filter.votes=1", "-o", "filter.max_tokens=4000")
+        ended = harness(*command, *more, env=thinking.environment)
+        assert "filter: 60 calls" in ended.stderr
+
+
 def test_a_log_that_is_not_there_is_told(few: Place) -> None:
     (few.folder / "chats.jsonl").unlink()
     said = mistake(harness(*few.build("mine"), env=few.environment))
     assert "There is no file" in said
 
 
-def test_a_line_that_is_no_chat_is_named(few: Place) -> None:
-    (few.folder / "chats.jsonl").write_text('{"id": "a", "prompt": "Hi"}\n{"id": "b"}\n')
-    assert "chats.jsonl, item 2: no chat" in mistake(
-        harness(*few.build("mine"), env=few.environment)
-    )
+def test_lines_that_are_no_chats_are_counted_and_named(few: Place) -> None:
+    command = few.build("mine", "-o", "screen.toxicity=null", "-o", "filter.keep=1")
+    path = few.folder / "chats.jsonl"
+    write_prompts(path, [task(n, ["be short"]) for n in range(3)])
+    path.write_text(path.read_text() + '{"id": "b"}\n{"prompt": "torn\n')
+    ended = harness(*command, env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "2 of 5 chats cannot be read, such as chats.jsonl, line 4: no chat" in ended.stderr
+    assert "screen: 3 of 5 left (2 unreadable left out)" in ended.stderr
+    report = (few.folder / "mine" / "report.md").read_text()
+    assert "chats.jsonl, line 5: not a JSON object" in report.replace("\\", "")
+    path.write_text('{"id": "b"}\n')
+    assert "chats.jsonl, line 1: no chat" in mistake(harness(*command, env=few.environment))
+
+
+def test_a_log_s_name_need_not_be_utf_8(few: Place) -> None:
+    odd = few.folder / os.fsdecode(b"l\xf6g.jsonl")
+    write_prompts(odd, [task(n, ["be short"]) for n in range(3)])
+    odd.write_text(odd.read_text() + '{"id": "b"}\n')
+    (few.folder / "chats.jsonl").unlink()
+    more = ("--from", odd, "-o", "screen.toxicity=null", "-o", "filter.keep=1")
+    command = [
+        part for part in few.build("mine") if part not in ("--from", few.folder / "chats.jsonl")
+    ]
+    ended = harness(*command, *more, env=few.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "cannot be read, such as l\ufffdg.jsonl, line 4" in ended.stderr

@@ -19,19 +19,21 @@ from typing import Any
 
 from harness.build import folder
 from harness.build.stages import Stages, key_of
-from harness.build.wildifeval.asking import Asking, StageModel
+from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.chats import read_chats
 from harness.build.wildifeval.journal import ENDING, read_asked
 from harness.build.wildifeval.pipeline import Curated, Pipeline
 from harness.build.wildifeval.prompts import Prompts
 from harness.build.wildifeval.report import card, report
-from harness.build.wildifeval.screening import Screened, screen
+from harness.build.wildifeval.screening import UNREADABLE, Screened, screen
+from harness.build.wildifeval.stage_model import StageModel
 from harness.config.curation import Curation
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing
+from harness.records import encodable
 
 KIND = "wildifeval"
-VERSION = 1
+VERSION = 2
 """Version of the screening and of what a seed draws: another one, another data set."""
 
 TASKS = "tasks.jsonl"
@@ -70,9 +72,15 @@ def screened(
     told("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
-    return stages.result(
+    found = stages.result(
         "screen", key, Screened, lambda: screen(read_chats(sources), curation.screen)
     )
+    if unreadable := found.step.removed.get(UNREADABLE):
+        first = found.step.examples[UNREADABLE][0]
+        told(
+            f"{unreadable:,} of {found.step.before:,} chats cannot be read, such as {first.detail}"
+        )
+    return found
 
 
 async def build(
@@ -90,7 +98,7 @@ async def build(
     told: is told what is being done.
 
     Raises: as `Asking.ask`; RunConflict where out is there and was not built here; DataInvalid
-        where a chat cannot be read, or nothing is left.
+        where no chat can be read, or nothing is left.
     """
     folder.refuse_other(out, KIND, FILES)
     prompts = Prompts(curation.prompts)
@@ -123,7 +131,7 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
     found = []
     for path in sources:
         try:
-            found.append({"name": path.name, "sha256": sha256(path)})
+            found.append({"name": encodable(path.name), "sha256": sha256(path)})
         except OSError as error:
             raise DataMissing(
                 f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."

@@ -14,60 +14,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from harness.build.wildifeval.journal import (
-    ENDING,
-    Asked,
-    CallOutcome,
-    outcome_of,
-    read_asked,
-)
+from harness.build.wildifeval.journal import ENDING, Asked, CallOutcome, outcome_of, read_asked
 from harness.build.wildifeval.questions import Question
-from harness.config.prices import Price
-from harness.errors import (
-    CallError,
-    ConfigError,
-    FatalCallError,
-    HarnessError,
-    RequestRejected,
-)
+from harness.build.wildifeval.stage_model import StageModel
+from harness.errors import CallError, FatalCallError, HarnessError, RequestRejected
 from harness.middleware.budget import Budget
-from harness.middleware.calls import Calls, ReplyUnsaved
-from harness.middleware.key import call_key, messages_hash, provider_seed
+from harness.middleware.calls import ReplyUnsaved
+from harness.middleware.key import call_key
 from harness.middleware.stopping import Stop, Stopping
-from harness.records import Call, Decoding, Message, Origin, Request
+from harness.records import Decoding, Request
 from harness.schedule.tally import Tally
 from harness.store.attempts import AttemptWriter
 
 T = TypeVar("T")
 
-OPTIONAL = ("temperature", "max_tokens")
-"""Of a question's decoding, what is left out where the backend does not take it."""
+LOOKED_AT = 20
+"""Questions whose first answers are looked at before the others are asked."""
 
-
-@dataclass(frozen=True, slots=True)
-class StageModel:
-    """The model that a stage asks.
-
-    calls: its call stack; features: its backend's.
-    cost: what a call has cost in US dollars, None where that is not known.
-    price: None where it is not known.
-    workers: how many ask at the same time.
-    """
-
-    calls: Calls
-    backend: str
-    endpoint: str
-    name: str
-    features: frozenset[str]
-    cost: Callable[[Call], float | None]
-    price: Price | None
-    workers: int
-
+Look = Callable[[Sequence[Asked]], None]
+"""Looks at answers, and raises what ends the build where more of them would be of no use."""
 
 Watch = Callable[[str, Tally], AbstractContextManager[Any]]
 """Shows the progress of a stage, by its name, while it is entered."""
@@ -115,53 +84,65 @@ class Asking:
         decoding: Decoding,
         said: Callable[[Asked], T],
         samples: int = 1,
+        look: Look | None = None,
     ) -> list[list[T]]:
         """The answers to each question, one for each sample, as ``said`` reads them.
 
         said: pure; it is given what was refused or is empty, too.
+        look: looks at the answers to the first questions before the others are asked.
 
         Raises: Stopping where the build is stopped, or its budget spent, before all have an
-            answer; HarnessError where calls failed; what ends a run. All answers are kept.
+            answer; HarnessError where calls failed; what ends a run; what ``look`` raises. All
+            answers are kept.
         """
         model = self._models[stage]
-        decoding = _taken(decoding, model, stage)
-        path = self._folder / f"{stage}{ENDING}"
-        found = {
-            line.key: said(line) for line in read_asked(path) if line.outcome != "error"
-        }  # later lines win
-        owed: dict[str, tuple[int, int]] = {}  # question and sample
-        keys: list[list[str]] = []
-        for place, question in enumerate(questions):
-            own = []
-            for sample in range(samples):
-                request = self._request(question, model, decoding, sample)
-                own.append(key := call_key(model.backend, model.endpoint, request))
-                if key not in found:
-                    owed[key] = (place, sample)
-            keys.append(own)
-        wanted = {key for own in keys for key in own}
-        self.used.setdefault(stage, set()).update(wanted)
-        tally = Tally(len(owed), len(wanted) - len(owed))
-        tally.budget = self._budget
+        decoding = model.taken(decoding, stage)
+        keys = self._keys(questions, decoding, samples, model)
+        places = {
+            key: (place, sample) for place, own in enumerate(keys) for sample, key in enumerate(own)
+        }
+        self.used.setdefault(stage, set()).update(places)
+        first = dict.fromkeys(own[0] for own in keys[:LOOKED_AT]) if look else {}
+        looked_at: dict[str, Asked] = {}
+        found: dict[str, T] = {}
         failed: list[str] = []
-        if owed:
-            work = (
-                (key, self._request(questions[place], model, decoding, sample))
-                for key, (place, sample) in owed.items()
-            )
-            with AttemptWriter(path) as writer, self._watch(stage, tally):
 
-                def keep(line: Asked) -> None:
-                    writer.append(cast("Any", line))  # it encodes whatever a line is made of
-                    _count(tally, line)
-                    if line.outcome == "error":
-                        failed.append(line.error or "")
-                    else:
-                        found[line.key] = said(line)
+        def take(line: Asked) -> None:
+            found[line.key] = said(line)
+            if line.key in first:
+                looked_at[line.key] = line
 
+        path = self._folder / f"{stage}{ENDING}"
+        for line in read_asked(path):  # later lines win
+            if line.outcome != "error" and line.key in places:
+                take(line)
+        owed = [key for key in places if key not in found]
+        tally = Tally(len(owed), len(found))
+        tally.budget = self._budget
+        with AttemptWriter(path) as writer, self._watch(stage, tally) if owed else nullcontext():
+
+            def keep(line: Asked) -> None:
+                writer.append(cast("Any", line))  # it encodes whatever a line is made of
+                _count(tally, line)
+                if line.outcome == "error":
+                    failed.append(line.error or "")
+                else:
+                    take(line)
+
+            async def answer(keys: Sequence[str]) -> None:
+                work = (
+                    (key, model.request(questions[place], decoding, sample, self._seed))
+                    for key in keys
+                    for place, sample in [places[key]]
+                )
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(min(model.workers, len(owed))):
+                    for _ in range(min(model.workers, len(keys))):
                         group.create_task(self._work(work, model, keep))
+
+            await answer([key for key in owed if key in first])
+            if look and not self._stop.requested:
+                look([looked_at[key] for key in first if key in looked_at])
+            await answer([key for key in owed if key not in first])
         if self._error is not None:
             raise self._error
         if len(failed) + sum(key in found for key in owed) < len(owed):
@@ -174,15 +155,15 @@ class Asking:
             )
         return [[found[key] for key in own] for own in keys]
 
-    def _request(
-        self, question: Question, model: StageModel, decoding: Decoding, sample: int
-    ) -> Request:
-        messages = (Message("user", question.text),)
-        seed = None
-        if "seed" in model.features:
-            seed = provider_seed(self._seed, messages_hash(messages), sample)
-        origin = Origin(question.about, sample, 1)
-        return Request(model.name, messages, decoding, sample, origin, seed)
+    def _keys(
+        self, questions: Sequence[Question], decoding: Decoding, samples: int, model: StageModel
+    ) -> list[list[str]]:
+        """Of each question the keys of its calls, one for each sample."""
+        found = []
+        for question in questions:
+            requests = (model.request(question, decoding, n, self._seed) for n in range(samples))
+            found.append([call_key(model.backend, model.endpoint, one) for one in requests])
+        return found
 
     async def _work(
         self,
@@ -222,25 +203,9 @@ class Asking:
         reply = call.reply
         return Asked(
             1, key, about, sample, model.name, outcome_of(call), started, self._clock(),
-            text=reply.text, logprobs=reply.logprobs, call_id=call.id, usage=reply.usage,
-            cost_usd=model.cost(call), cached=call.cached,
+            text=reply.text, logprobs=None if reply.reasoning else reply.logprobs,
+            call_id=call.id, usage=reply.usage, cost_usd=model.cost(call), cached=call.cached,
         )  # fmt: skip
-
-
-def _taken(decoding: Decoding, model: StageModel, stage: str) -> Decoding:
-    """The decoding, without what the backend does not take and nobody needs.
-
-    Raises: ConfigError.
-    """
-    refused = sorted(decoding.given().keys() - {*OPTIONAL} - model.features)
-    if refused:
-        raise ConfigError(
-            f"The stage {stage!r} asks for {', '.join(refused)}, which the backend "
-            f"{model.backend!r} does not take.",
-            "Give it another model, or set filter.votes.",
-        )
-    left_out: dict[str, Any] = {name: None for name in OPTIONAL if name not in model.features}
-    return replace(decoding, **left_out)
 
 
 def _count(tally: Tally, line: Asked) -> None:

@@ -30,7 +30,8 @@ class Asked(Struct, frozen=True):
     """A line of a stage's file: a question's answer, or why there is none.
 
     key: of the call; started_at, ended_at: seconds since the epoch.
-    logprobs: of the first positions, where they were asked for.
+    logprobs: of the first positions, where they were asked for; not of a reply that came after
+        thinking, whose first positions may be those of the thoughts.
     """
 
     v: int

@@ -11,22 +11,34 @@ language only where that is probable: "hi" is kept.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
-from harness.errors import ConfigError
+from harness.errors import ConfigError, StoreFailed
 
-KNOWN = frozenset(
-    {"ar", "bg", "bn", "ca", "cs", "da", "de", "el", "en", "es", "et", "fa", "fi", "fr", "he"}
-    | {"hi", "hr", "hu", "id", "it", "ja", "ko", "lt", "lv", "ms", "nl", "no", "pl", "pt", "ro"}
-    | {"ru", "sk", "sl", "sr", "sv", "sw", "ta", "th", "tr", "uk", "ur", "vi", "zh"}
-)
-NAMES = {"english": "en", "german": "de", "french": "fr", "spanish": "es", "italian": "it"} | {
-    "portuguese": "pt", "russian": "ru", "chinese": "zh", "japanese": "ja", "korean": "ko",
-    "arabic": "ar", "dutch": "nl", "polish": "pl", "turkish": "tr", "ukrainian": "uk",
-    "vietnamese": "vi", "hindi": "hi", "swedish": "sv", "czech": "cs", "greek": "el",
+NAMES = {
+    "ar": "arabic ara", "bg": "bulgarian bul", "bn": "bengali bangla ben",
+    "ca": "catalan valencian cat", "cs": "czech ces cze", "da": "danish dan",
+    "de": "german deutsch deu ger", "el": "greek ell gre", "en": "english eng",
+    "es": "spanish castilian spa", "et": "estonian est", "fa": "persian farsi fas per pes",
+    "fi": "finnish fin", "fr": "french fra fre", "he": "hebrew heb iw", "hi": "hindi hin",
+    "hr": "croatian hrv", "hu": "hungarian hun", "id": "indonesian ind", "it": "italian ita",
+    "ja": "japanese jpn", "ko": "korean kor", "lt": "lithuanian lit", "lv": "latvian lav lvs",
+    "ms": "malay msa may zsm", "nl": "dutch flemish nld dut", "no": "norwegian nor nob nno nb nn",
+    "pl": "polish pol", "pt": "portuguese por", "ro": "romanian moldovan ron rum",
+    "ru": "russian rus", "sk": "slovak slk slo", "sl": "slovenian slovene slv",
+    "sr": "serbian srp", "sv": "swedish swe", "sw": "swahili swa swh", "ta": "tamil tam",
+    "th": "thai tha", "tr": "turkish tur", "uk": "ukrainian ukr", "ur": "urdu urd",
+    "vi": "vietnamese vie", "zh": "chinese mandarin zho chi cmn",
 }  # fmt: skip
-"""How logs name languages, for the few that somebody may keep."""
+"""The languages that are told apart, by their ISO 639-1 codes, and how else logs name them: in
+English, and by ISO 639-2 and 639-3."""
+
+CODES = {word: code for code, words in NAMES.items() for word in (code, *words.split())}
+
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{2,8})*")
+_NAME = re.compile(r"([a-z]+)(?: *\(.*\))?")
 
 LONGEST = 2_000
 """Characters that are looked at."""
@@ -42,10 +54,10 @@ class Languages:
     """
 
     def __init__(self, kept: str, least: float) -> None:
-        if kept not in KNOWN:
+        if kept not in NAMES:
             raise ConfigError(
                 f"screen.language: {kept!r} is not told apart from others.",
-                f"One of {', '.join(sorted(KNOWN))}; null keeps all.",
+                f"One of {', '.join(sorted(NAMES))}; null keeps all.",
             )
         self._kept = kept
         self._least = least
@@ -53,19 +65,38 @@ class Languages:
     def other(self, text: str, label: str = "") -> str:
         """The other language that a text is in; empty where it is in the one that is kept.
 
-        label: what the log says; it decides where it is there and known to be a language.
+        label: what the log says; it decides where it is one of these languages.
+
+        Raises: StoreFailed where the classifier cannot be unpacked.
         """
-        if label and label.lower() not in ("unknown", "und", "nolang"):
-            code = NAMES.get(label.lower(), label.lower())
-            return "" if code.partition("-")[0] == self._kept else label
+        if labelled := language_code(label):
+            return "" if labelled == self._kept else label
         found, probability = _identifier().classify(text[:LONGEST])
         return "" if found == self._kept or probability < self._least else str(found)
+
+
+def language_code(label: str) -> str:
+    """The code of the language that a log names; empty where it is none that is told apart.
+
+    >>> [language_code(label) for label in ("English (US)", "en_US", "eng", "N/A", "Klingon")]
+    ['en', 'en', 'en', '', '']
+    """
+    said = label.strip().lower()
+    found = _TAG.fullmatch(said) or _NAME.fullmatch(said)
+    return CODES.get(found[1], "") if found else ""
 
 
 @cache
 def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    identifier.set_languages(sorted(KNOWN))
+    try:
+        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    except OSError as error:  # it unpacks its model there
+        raise StoreFailed(
+            f"The classifier of languages cannot be unpacked into a temporary file: "
+            f"{error.strerror}.",
+            "Make room there, set TMPDIR to another folder, or screen.language=null.",
+        ) from None
+    identifier.set_languages(sorted(NAMES))
     return identifier

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from harness.build.wildifeval.agreement import times
-from harness.build.wildifeval.asking import StageModel
 from harness.build.wildifeval.chats import Chat
 from harness.build.wildifeval.labels import LISTING_TOKENS, NAMING
 from harness.build.wildifeval.prompts import Prompts
+from harness.build.wildifeval.stage_model import StageModel
 from harness.config.curation import Curation
 from harness.records import Usage
 
@@ -70,8 +70,7 @@ def outlook(
         found.append(StageOutlook(stage, model.name, calls, read, written, usd))
 
     def asked(stage: str, prompt: int) -> None:
-        votes = curation.filter.votes
-        samples, decoding = times(votes, "logprobs" in models[stage].features)
+        samples, decoding = times(curation.filter, "logprobs" in models[stage].features)
         calls = samples * len(sizes)
         read = samples * (_of_bytes(sum(sizes)) + prompt * len(sizes))
         add(stage, calls, read, calls * (decoding.max_tokens or 0))

@@ -91,7 +91,7 @@ class Pipeline:
         self._refuse_none(chats, steps)
         if curation.screen.toxicity == "model":
             chats, step = await without_toxic(
-                chats, asking, prompts, curation.screen, curation.filter.votes
+                chats, asking, prompts, curation.screen, curation.filter
             )
             steps.append(step)
             self._refuse_none(chats, steps)

@@ -1,5 +1,7 @@
 """The first filters, which ask no model: empty messages, language, code, toxicity, duplicates.
 
+Chats that cannot be read are counted before them.
+
 In this order, and each message is counted under the first one that holds.
 
 >>> screen(read_chats([path]), ScreenSection())  # doctest: +SKIP
@@ -19,9 +21,12 @@ from harness.build.wildifeval.language import Languages
 from harness.build.wildifeval.steps import Step
 from harness.build.wildifeval.toxicity import toxicities
 from harness.config.curation import ScreenSection
+from harness.errors import DataInvalid
 
 BATCH = 1_000
 """Messages that are looked at together: the classifier's time is mostly that of a call."""
+
+UNREADABLE = "unreadable"
 
 
 class Screened(Struct):
@@ -34,7 +39,8 @@ class Screened(Struct):
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
     """Leave out what needs no model to be left out.
 
-    Raises: ConfigError for a language that is not told apart; what reading the chats raises.
+    Raises: ConfigError for a language that is not told apart; DataInvalid where no chat can be
+        read; what reading the chats raises.
     """
     languages = Languages(by.language, by.other_language) if by.language else None
     step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
@@ -52,11 +58,19 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
             else:
                 seen.add(digest)
                 kept.append(chat)
+    if step.before and step.removed.get(UNREADABLE) == step.before:
+        raise DataInvalid(
+            f"No chat can be read: {step.examples[UNREADABLE][0].detail}.",
+            "docs/wildifeval_build.md has the shapes that are read.",
+        )
     return Screened(kept, step)
 
 
 def _plainly_out(chat: Chat, by: ScreenSection, languages: Languages | None, step: Step) -> bool:
     """Whether a message is left out by itself; counts it."""
+    if chat.problem:
+        step.leave_out(UNREADABLE, chat.id, "", chat.problem)
+        return True
     if not chat.text.strip():
         step.leave_out("empty", chat.id, "")
         return True

@@ -4,7 +4,7 @@ The paper keeps the tenth with the highest probability of yes. Where several hav
 probability at the mark (votes know only six values), the seed draws among them, so that the share
 is what it was meant to be.
 
->>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.5, seed=0)
+>>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
 ({'a'}, 0.9)
 """
 
@@ -43,7 +43,7 @@ async def without_toxic(
     asking: Asking,
     prompts: Prompts,
     screen: ScreenSection,
-    votes: int | None,
+    by: FilterSection,
 ) -> tuple[list[Chat], Step]:
     """The messages that the ``toxicity`` stage's model does not find toxic.
 
@@ -52,7 +52,7 @@ async def without_toxic(
     questions = Questions(
         chats, lambda chat: Question(chat.id, prompts.text("toxic", message=chat.text))
     )
-    found = await yes_probabilities(asking, "toxicity", questions, votes)
+    found = await yes_probabilities(asking, "toxicity", questions, by)
     kept, step = list[Chat](), Step("toxicity", len(chats))
     for chat, probability in zip(chats, found, strict=True):
         if probability is None:
@@ -74,7 +74,7 @@ async def constrained(
     questions = Questions(
         chats, lambda chat: Question(chat.id, prompts.text("constrained", message=chat.text))
     )
-    found = await yes_probabilities(asking, "filter", questions, by.votes)
+    found = await yes_probabilities(asking, "filter", questions, by)
     probabilities = {chat.id: one for chat, one in zip(chats, found, strict=True)}
     top, mark = top_share(probabilities, by.keep, seed)
     kept, step = list[Chat](), Step("filter", len(chats))

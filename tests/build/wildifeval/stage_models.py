@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness.build.wildifeval.asking import Asking, StageModel
+from harness.build.wildifeval.asking import Asking
+from harness.build.wildifeval.stage_model import StageModel
 from harness.config.curation import StageName
 from harness.config.prices import Price
 from harness.middleware.calls import FreeCalls

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from harness.build.wildifeval.chats import Chat, read_chats
-from harness.errors import DataInvalid
 
 
 def chats(folder: Path, *rows: Any) -> list[Chat]:
@@ -25,6 +24,13 @@ def turns(*said: tuple[str, Any]) -> list[dict[str, Any]]:
         {"conversation_id": "a", "conversation": turns(("user", "Hi"), ("assistant", "Ho"))},
         {"id": "a", "messages": turns(("system", "Be kind."), ("user", "Hi"), ("user", "Again"))},
         {"id": "a", "messages": turns(("user", [{"type": "text", "text": "Hi"}, {"image": 1}]))},
+        {"id": "a", "messages": turns(("user", {"type": "text", "text": "Hi"}))},
+        {"id": "a", "messages": turns(("user", ["Hi"]))},
+        {"id": "a", "messages": turns(("User", "Hi"))},
+        {"id": "a", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt"}]},
+        {"id": "a", "conversation": [], "messages": turns(("user", "Hi"))},
+        {"id": "a", "prompt": "", "messages": turns(("user", "Hi"))},
+        {"id": "a", "prompt": turns(("user", "Hi"))},
         {"id": "a", "prompt": "Hi"},
     ],
 )
@@ -70,8 +76,36 @@ def test_logs_may_be_packed_and_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [{"id": "a"}, {"id": "a", "messages": "Hi"}, {"id": "a", "messages": turns(("user", 1))}]
+    ("line", "problem"),
+    [
+        ('{"id": "a"}', "no chat"),
+        ('{"id": "a", "messages": "Hi"}', "no chat"),
+        ('{"id": "a", "messages": null}', "no chat"),
+        ('{"id": "a", "messages": [{"role": "assistant", "content": "Ho"}]}', "no chat"),
+        ('{"id": "a", "messages": ["Hi"]}', "no chat"),
+        ('{"id": "a", "messages": [{"role": "user", "content": 1}]}', "is no text"),
+        ('{"id": "a", "messages": [{"role": "user", "content": {"parts": []}}]}', "is no text"),
+        ('[{"id": "a", "prompt": "Hi"}]', "not a JSON object"),
+        ('{"id": "a", "prompt": "Hi', "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ('{"id": "a", "prompt": [' + "[" * 900 + "]" * 900 + "]}", "no chat"),
+    ],
 )
-def test_another_shape_is_refused_with_its_place(row: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(DataInvalid, match=r"chats\.jsonl, item 2"):
-        chats(tmp_path, {"prompt": "Hi"}, row)
+def test_one_that_cannot_be_read_is_told_with_its_place_and_the_others_are_read(
+    line: str, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_text(f'{{"prompt": "Hi"}}\n\n{line}\n{{"prompt": "Ho"}}\n')
+    first, bad, last = read_chats([path])
+    assert (first.text, bad.text, last.text) == ("Hi", "", "Ho")
+    assert bad.problem.startswith("chats.jsonl, line 3: ")
+    assert problem in bad.problem
+    assert first.problem == last.problem == ""
+
+
+def test_half_an_emoji_and_a_mark_of_byte_order_are_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_bytes(
+        b'\xef\xbb\xbf{"prompt": "Hi"}\n{"id": "b", "prompt": "\\ud83d\\ude00 \\ud83d \xc3\xa4"}\n'
+    )
+    assert list(read_chats([path])) == [Chat("1", "Hi"), Chat("b", "\U0001f600 \ufffd ä")]

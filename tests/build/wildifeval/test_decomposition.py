@@ -30,6 +30,48 @@ def test_forms_that_models_have(reply: str) -> None:
     assert decomposition(reply) == Decomposition("Write.", "", ("Be brief.", "Be kind."))
 
 
+FIRST, SECOND = "The card should be short.", "The card should be kind."
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "\n\nLet me know if you need anything else!",
+        "\n```",
+        "\n```\nThat is all.",
+        "\n---\nNote: the list is complete.",
+        "\n\n* * *\n- I have made none up.\n\n  I hope so.",
+        "\n\nRemarks:\n- The first is vague.",
+        "\n\n***",
+    ],
+)
+def test_what_is_said_after_the_list_is_none_of_it(remark: str) -> None:
+    found = decomposition(f"Task: x\nConstraints:\n1. {FIRST}\n2. {SECOND}{remark}")
+    assert found.constraints == (FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("listed", "constraints"),
+    [
+        (
+            "1) List:\n   - apples\n   - pears\n2) Be brief.",
+            ("List: - apples - pears", "Be brief."),
+        ),
+        ("1) List:\n- apples\n- pears\n2) Be brief.", ("List: - apples - pears", "Be brief.")),
+        ("1. List:\n\n   1. apples\n\n2. Be brief.", ("List: 1. apples", "Be brief.")),
+        ("- List:\n\t* apples\n- Be brief.", ("List: * apples", "Be brief.")),
+        (" 9. List.\n10. Be brief.", ("List.", "Be brief.")),
+        ("1. List.\n\n2. Be brief,\n   please.", ("List.", "Be brief, please.")),
+        ("\nHere they are:\n\n1. List.\n2. Be brief.", ("List.", "Be brief.")),
+        ("\n```\n1. List.\n2. Be brief.\n```\n", ("List.", "Be brief.")),
+        ("none\n\nThere really are none.", ()),
+        ("none\n```", ()),
+    ],
+)
+def test_lists_that_models_write(listed: str, constraints: tuple[str, ...]) -> None:
+    assert decomposition(f"Constraints:\n{listed}").constraints == constraints
+
+
 @pytest.mark.parametrize("said", ["none", "None.", "", "\nn/a", "- none"])
 def test_no_constraints(said: str) -> None:
     assert decomposition(f"Task: Write.\nContext: none\nConstraints: {said}").constraints == ()
@@ -42,6 +84,9 @@ def test_no_constraints(said: str) -> None:
         "Task: Write.\nContext: none",
         "Constraints: it should be short and it should rhyme",
         f"Constraints:\n1. {'x ' * 600}",
+        "Task: x\nConstraints:\n1. It should begin with\nTask: xyz\n2. It should be short.",
+        "Constraints:\n1. Be brief.\n\nContext: none",
+        "Constraints:\n1. Be brief.\n\nAnd then:\n2. Be kind.",
     ],
 )
 def test_what_cannot_be_read_is_no_empty_list(reply: str) -> None:

@@ -13,7 +13,7 @@ from harness.build.wildifeval.screening import Screened
 from harness.build.wildifeval.steps import Step
 from harness.config.curation import load_curation
 from harness.config.prices import Price
-from harness.errors import DataInvalid
+from harness.errors import UserError
 from tests.build.wildifeval.stage_models import Model, asking
 
 CHATS = [Chat(f"c{n}", f"Message {n}") for n in range(12)]
@@ -122,7 +122,7 @@ async def test_many_domains_are_merged_and_each_batch_is_asked(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        ({"constrained": "Hm."}, r"Nothing is left after the step 'filter' \(12 undecided\)"),
+        ({"constrained": "Hm."}, r"'filter' was stopped, for its first 12 replies are of no use"),
         ({"decompose": "No."}, r"the step 'decompose' \(12 not taken apart\)"),
         ({"propose": "Art and sports"}, "has named no domains"),
     ],
@@ -130,7 +130,7 @@ async def test_many_domains_are_merged_and_each_batch_is_asked(tmp_path: Path) -
 async def test_where_nothing_is_left_it_says_so(
     said: dict[str, str], match: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataInvalid, match=match):
+    with pytest.raises(UserError, match=match):
         await curated(tmp_path, answering(**said))
 
 
