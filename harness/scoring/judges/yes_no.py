@@ -22,6 +22,7 @@ from harness.records import (
     Criterion,
     Decoding,
     Instance,
+    Logprobs,
     Reply,
     Request,
     Score,
@@ -119,9 +120,9 @@ class YesNo:
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is None:
-            if replies and all(reply.logprobs is None for reply in replies):
+            if replies and all(_logprobs(reply) is None for reply in replies):
                 raise Unparseable(
-                    "The judging model told no log-probabilities.",
+                    "The judging model told no log-probabilities of an answer.",
                     f"Let it vote: set the judge's votes: {VOTES}.",
                 )
             decided = [_by_tokens(reply) for reply in replies]
@@ -148,9 +149,14 @@ class YesNo:
         return "Yes"
 
 
+def _logprobs(reply: Reply) -> Logprobs | None:
+    """Those of the answer; None where they may be of what the model thought before it."""
+    return None if reply.reasoning else reply.logprobs
+
+
 def _by_tokens(reply: Reply) -> dict[str, Any]:
     """What one reply says of a criterion, with the tokens that it says it by."""
-    first = reply.logprobs or ()
+    first = _logprobs(reply) or ()
     found = yes_probability(first)
     if found is None:
         return {"probability": None, "tokens": _told(first[0] if first else ())}

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -95,6 +96,13 @@ def test_replies_without_log_probabilities_are_unparseable_and_the_remedy_is_tol
         built().parse(POEM, [Reply("yes", "stop")] * 3)
     scores = built().parse(POEM, [told(0.9), Reply("no", "stop"), told(0.9)])
     assert scores["strict"].value is None  # one reply alone that has none abstains
+
+
+def test_log_probabilities_that_may_be_of_thoughts_are_no_answer() -> None:
+    thought = replace(told(0.9), reasoning="No, wait.")
+    with pytest.raises(Unparseable, match="votes: 5"):
+        built().parse(POEM, [thought] * 3)
+    assert built().parse(POEM, [told(0.9), thought, told(0.9)])["strict"].value is None
 
 
 def test_the_details_are_what_findings_read() -> None:
