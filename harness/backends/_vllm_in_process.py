@@ -1,30 +1,25 @@
-"""vLLM's asynchronous engine, as one object: what imports vLLM, and nothing else does.
-
-To import this module takes seconds.
-"""
+"""vLLM's asynchronous engine, as one object: what it is asked, and what it answers."""
 
 from __future__ import annotations
 
 import functools
 import json
-import multiprocessing
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from harness.backends._bodies import finish
+from harness.backends._engine_processes import EngineProcesses
 from harness.backends._logprobs import logprobs_in, prompt_logprobs_in
 from harness.backends._reasoning import split_think
-from harness.backends._vllm_arguments import flags
+from harness.backends._vllm_loading import loaded
 from harness.backends._vllm_model import VLLMModel
 from harness.backends._vllm_sampling import sampling, template_options
-from harness.config.settings import hand_down
 from harness.errors import (
     BrokenOff,
     ConfigError,
     ConnectionLost,
+    FatalCallError,
     ParameterRefused,
     RequestRejected,
 )
@@ -35,53 +30,66 @@ PROMPTS_KEPT = 4096
 
 
 class InProcessEngine:
-    """An engine with its model loaded.
+    """An engine, once `load` has returned.
 
     model: what it loads.
     log: file of what vLLM says.
-
-    It takes from seconds to minutes, and blocks.
-
-    Raises: ConfigError for an engine argument that vLLM does not know; whatever vLLM raises
-        where the model cannot be loaded.
     """
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
-        _log_to(log)
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.v1.engine.async_llm import AsyncLLM
-
-        arguments = dict(model.engine)
-        template = arguments.pop("chat_template", None)
-        arguments = {"disable_log_stats": True, "use_tqdm_on_load": False, **arguments}
-        if model.adapter:
-            arguments["enable_lora"] = True
-        parser = AsyncEngineArgs.add_cli_args(_parser())
-        words = ["--model", model.weights, *flags(arguments)]
         self._model = model
-        self._llm = AsyncLLM.from_engine_args(
-            AsyncEngineArgs.from_cli_args(parser.parse_args(words))
-        )
+        self._log = log
+        self._processes = EngineProcesses()
+        self._llm: Any = None
+
+    async def load(self) -> None:
+        """Load the model; takes from seconds to minutes, and blocks the loop, which is its own.
+
+        Raises: ConfigError for an engine argument that vLLM does not know; FatalCallError where
+            it was called off, or the adapter cannot be loaded; whatever vLLM raises where the
+            model cannot.
+        """
+        self._template = _text(self._model.engine.get("chat_template"))
+        self._llm = loaded(self._model, self._log, self._processes)
         self._tokenizer = self._llm.renderer.tokenizer
-        self._template = _text(template)
         config = self._llm.model_config
         self._longest: int = config.max_model_len
         self._defaults: Mapping[str, Any] = config.get_diff_sampling_param()
-        self._lora = _adapter(model)
         self._split = _reasoning_parser(self._llm, self._tokenizer)
-        self._guard = _guarded([child.pid for child in multiprocessing.active_children()])
         self._prompt = functools.lru_cache(PROMPTS_KEPT)(self._tokenised)
+        self._lora = _adapter(self._model)
+        if self._lora is not None:
+            await self._add(self._lora)
+
+    async def _add(self, adapter: Any) -> None:
+        """Load an adapter: with the first request, one that does not fit kills the engine."""
+        try:
+            await self._llm.add_lora(adapter)
+        except Exception as error:  # whatever its engine's processes have told
+            said = " ".join(str(error).split())[:300]
+            raise FatalCallError(
+                f"vLLM cannot load the adapter {self._model.adapter}: {said}",
+                "Mend model.lora; for an adapter of a higher rank, model.engine.max_lora_rank.",
+            ) from None
+
+    def call_off(self) -> None:
+        """Have `load` raise soon, from another thread."""
+        self._processes.call_off()
 
     @property
     def dead(self) -> bool:
         """Whether it answers nothing any more."""
         return bool(self._llm.errored)
 
-    def shutdown(self) -> None:
-        """End its processes; blocks until they are gone."""
-        self._guard.kill()
-        self._guard.communicate()
-        self._llm.shutdown(timeout=10)
+    async def shutdown(self) -> None:
+        """End its processes; blocks until they are gone.
+
+        In the loop that it was loaded in: from elsewhere, vLLM leaves the closing of its sockets
+        to that loop, and where one stays open, zmq waits for it for ever when the engine is freed.
+        """
+        if self._llm is not None:
+            self._llm.shutdown(timeout=10)
+        self._processes.end()
 
     async def answer(self, request: Request, name: str) -> Reply:
         """The answer to one request.
@@ -164,53 +172,6 @@ class InProcessEngine:
                 "model.engine.chat_template.",
             ) from None
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
-
-
-def _log_to(log: Path) -> None:
-    """Have vLLM, here and in the processes that it begins, write its log into a file.
-
-    Those are spawned: a process that has threads must not be forked.
-    """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    config = {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(process)d %(message)s"}},
-        "handlers": {
-            "file": {
-                "class": "logging.FileHandler",
-                "filename": str(log.absolute()),
-                "formatter": "plain",
-            }
-        },
-        "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
-    }
-    path = log.with_suffix(".json")
-    path.write_text(json.dumps(config))
-    hand_down(VLLM_LOGGING_CONFIG_PATH=str(path.absolute()), VLLM_WORKER_MULTIPROC_METHOD="spawn")
-
-
-def _guarded(pids: Sequence[int | None]) -> subprocess.Popen[bytes]:
-    """A guard that kills processes when this one has died without doing so."""
-    guard = [sys.executable, "-I", str(Path(__file__).with_name("_orphan_guard.py"))]
-    return subprocess.Popen(  # noqa: S603
-        [*guard, *(str(pid) for pid in pids if pid)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _parser() -> Any:
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-
-    class Parser(FlexibleArgumentParser):  # type: ignore[misc]
-        def error(self, message: str) -> NoReturn:
-            raise ConfigError(
-                f"model.engine: vLLM says: {message}.", "See its documentation of engine arguments."
-            )
-
-    return Parser(add_help=False)
 
 
 def _text(template: str | None) -> str | None:

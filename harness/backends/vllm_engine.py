@@ -23,7 +23,8 @@ from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import tail
 from harness.backends._vllm_arguments import depth
-from harness.backends._vllm_engine_thread import Engine, EngineThread
+from harness.backends._vllm_engine_thread import EngineThread
+from harness.backends._vllm_in_process import InProcessEngine
 from harness.backends._vllm_model import Protocol, VLLMModel, features
 from harness.errors import ConnectionFailed, FatalCallError, HarnessError
 from harness.records import Reply, Request
@@ -91,7 +92,7 @@ class VLLMEngineBackend:
             self._used = True
         found = await asyncio.to_thread(self._servers.renew, self._name, self._thread, self._launch)
         try:
-            await found.made()
+            await found.loaded()
         except HarnessError as error:
             raise FatalCallError(error.message, error.remedy) from None
         except Exception as error:  # whatever a model that cannot be loaded makes vLLM raise
@@ -103,12 +104,7 @@ class VLLMEngineBackend:
         if self._makings > self._restarts:
             raise self._failed("died again and again, without an answer in between")
         self._makings += 1
-        return EngineThread(self._make)
-
-    def _make(self) -> Engine:
-        from harness.backends._vllm_in_process import InProcessEngine
-
-        return InProcessEngine(self._model, self._log)
+        return EngineThread(InProcessEngine(self._model, self._log))
 
     def _failed(self, how: str) -> FatalCallError:
         words = tail(self._log)

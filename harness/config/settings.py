@@ -6,8 +6,10 @@ PosixPath('runs')
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +76,22 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(part.strip() for part in named if part.strip())
 
 
-def hand_down(**variables: str) -> None:
-    """Set variables for a library that takes its settings, and its child processes', from them."""
+@contextlib.contextmanager
+def handed_down(**variables: str) -> Iterator[None]:
+    """Set variables, for a while, for a library that takes its settings from them.
+
+    They are its child processes' too, and everybody's: at a time, one may set the same ones.
+    """
+    before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 class _Secrets(_Environment):

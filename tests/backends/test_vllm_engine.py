@@ -27,12 +27,21 @@ def request(decoding: Decoding, seed: int | None = None) -> Request:
 
 
 class Echo:
-    """An engine that answers with its loop and dies of one word."""
+    """An engine that answers with its loop, dies of one word, and ends in its loop alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: str = "") -> None:
         self.dead = False
         self.ended = False
+        self.called_off = threading.Event()
+        self._fault = fault
+
+    async def load(self) -> None:
         self.loop = asyncio.get_running_loop()
+        if self._fault:
+            raise ValueError(self._fault)
+
+    def call_off(self) -> None:
+        self.called_off.set()
 
     async def answer(self, asked: Request, name: str) -> Reply:
         assert asyncio.get_running_loop() is self.loop
@@ -42,72 +51,76 @@ class Echo:
             raise ConnectionLost("it died")
         return Reply(name, "stop")
 
-    def shutdown(self) -> None:
-        self.ended = True
+    async def shutdown(self) -> None:
+        self.ended = asyncio.get_running_loop() is self.loop
 
 
-async def test_an_engine_answers_from_its_own_loop_and_ends() -> None:
-    made: list[Echo] = []
-
-    def make() -> Echo:
-        made.append(Echo())
-        return made[0]
-
-    thread = EngineThread(make)
-    await thread.made()
+async def test_an_engine_answers_from_its_own_loop_and_ends_in_it() -> None:
+    engine = Echo()
+    thread = EngineThread(engine)
+    await thread.loaded()
     replies = await asyncio.gather(*(thread.answer(request(Decoding()), f"{n}") for n in range(9)))
     assert [reply.text for reply in replies] == [f"{n}" for n in range(9)]
     assert not thread.ended()
     await asyncio.to_thread(thread.end)
-    assert made[0].ended
+    assert engine.ended
+    assert not engine.called_off.is_set()
     assert thread.ended()
     thread.end()  # again: nothing
 
 
 def test_an_engine_outlives_the_loop_of_one_variant() -> None:
-    thread = EngineThread(Echo)
+    thread = EngineThread(Echo())
 
     async def variant() -> str:
-        await thread.made()
+        await thread.loaded()
         return (await thread.answer(request(Decoding()), "x")).text
 
     assert [asyncio.run(variant()) for _ in range(2)] == ["x", "x"]
     thread.end()
 
 
-async def test_one_that_cannot_be_made_says_why_and_one_that_died_has_ended() -> None:
-    def broken() -> Echo:
-        raise ValueError("no such model")
-
+async def test_one_that_cannot_be_loaded_says_why_and_one_that_died_has_ended() -> None:
+    broken, engine = Echo("no such model"), Echo()
     thread = EngineThread(broken)
     with pytest.raises(ValueError, match="no such model"):
-        await thread.made()
+        await thread.loaded()
+    assert broken.ended
     assert thread.ended()
     thread.end()
-    thread = EngineThread(Echo)
-    await thread.made()
+    thread = EngineThread(engine)
+    await thread.loaded()
     dies = Request("m", (Message("user", "die"),), Decoding(), 0, Origin("a", 0, 1))
     with pytest.raises(ConnectionLost):
         await thread.answer(dies, "x")
     assert thread.ended()
     await asyncio.to_thread(thread.end)
+    assert engine.ended
     assert not [one for one in threading.enumerate() if one.name == "vllm-engine"]
 
 
-async def test_an_end_while_it_is_made_waits_and_ends_it() -> None:
-    let, made = threading.Event(), []
+class Slow(Echo):
+    """One that is loaded until it is called off."""
 
-    def make() -> Echo:
-        let.wait(60)
-        made.append(Echo())
-        return made[0]
+    async def load(self) -> None:
+        await super().load()
+        self.called_off.wait(60)
+        raise ValueError("called off")
 
-    thread = EngineThread(make)
-    ending = asyncio.create_task(asyncio.to_thread(thread.end))
+
+async def test_an_end_while_it_is_loaded_calls_that_off() -> None:
+    engine = Slow()
+    thread = EngineThread(engine)
+    waits = asyncio.create_task(thread.loaded())
     await asyncio.sleep(0)
-    let.set()
-    await ending
-    assert made[0].ended
+    waits.cancel()
+    await asyncio.to_thread(thread.end)
+    assert waits.cancelled()
+    assert engine.called_off.is_set()
+    assert engine.ended
+    with pytest.raises(ValueError, match="called off"):
+        await thread.loaded()
+    assert thread.ended()
 
 
 async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.settings import Settings, secret
+from harness.config.settings import Settings, handed_down, secret
 from harness.errors import ConfigError, SecretMissing
 
 KEY = "MY_PROVIDER_API_KEY"
@@ -73,6 +73,17 @@ def test_a_dotenv_file_that_is_not_text_is_named() -> None:
 def test_a_dotenv_folder_is_no_file() -> None:
     Path(".env").mkdir()
     assert Settings().runs_dir == Path("runs")
+
+
+def test_what_is_handed_down_to_a_library_is_nobodys_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LIBRARY_LEVEL", "low")
+    monkeypatch.delenv("LIBRARY_LOG", raising=False)
+    with handed_down(LIBRARY_LEVEL="high", LIBRARY_LOG="x"):
+        assert (os.environ["LIBRARY_LEVEL"], os.environ["LIBRARY_LOG"]) == ("high", "x")
+    assert os.environ["LIBRARY_LEVEL"] == "low"
+    assert "LIBRARY_LOG" not in os.environ
 
 
 def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

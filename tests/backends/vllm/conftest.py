@@ -31,7 +31,7 @@ ENGINE = {
     "enable_chunked_prefill": False,
     "max_num_batched_tokens": 16384,
 }
-SECONDS = 300
+SECONDS = 600
 
 FIGURES = pytest.StashKey[list[str]]()
 

@@ -82,6 +82,7 @@ def done(bench: Bench) -> Bench:
         for kind, value in CONSTRAINTS.items()
     }
     few = {"limit": 16}
+    greedy = {**few, "decoding.temperature": 0}
     bench.run(
         {
             "task": {
@@ -100,6 +101,9 @@ def done(bench: Bench) -> Bench:
                 "twins": {"samples": 8, "task.path": str(twins)},
                 "stop": {**few, "decoding.stop": list("aeo ")},
                 "logprobs": {**few, "decoding.logprobs": 5, "decoding.prompt_logprobs": True},
+                "greedy": greedy,
+                # Last: it is another server.
+                "adapted": {**greedy, "model.lora": str(Path(bench.model["path"], "lora8"))},
             },
         }
     )
@@ -189,6 +193,15 @@ def test_log_probabilities_are_of_the_model(done: Bench) -> None:
             assert 5 <= len(position) <= 6
             values = [logprob for _, logprob in position]
             assert values == sorted(values, reverse=True)
+
+
+def test_an_adapter_is_applied(done: Bench) -> None:
+    greedy, adapted = (
+        {attempt["instance"]: attempt["text"] for attempt in done.attempts(variant)}
+        for variant in ("greedy", "adapted")
+    )
+    assert greedy.keys() == adapted.keys()
+    assert sum(greedy[instance] != adapted[instance] for instance in greedy) == 16
 
 
 def kept_replies(bench: Bench, variant: str) -> list[Any]:

@@ -2,12 +2,15 @@
 
     .venv-vllm/bin/python tests/backends/vllm/tiny_model.py FOLDER [SEED]
 
+Adapters of two ranks are in its folders lora8 and lora32.
+
 It writes nonsense, and so any form that its answers have was put on them by the decoder. Only
 its first token is a yes or a no more often than others, for judges to have something to read.
 """
 
 from __future__ import annotations
 
+import json
 import string
 import sys
 from pathlib import Path
@@ -19,6 +22,8 @@ CHAT_TEMPLATE = (
 SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|pad|>"]
 WORDS = ["yes", "no", "Yes", "No", "true", "false", "the", "and", "count", "colour", "name"]
 MOST_TOKENS = 2048
+LAYERS, WIDTH = 2, 64
+RANKS = (8, 32)
 
 
 def make(folder: Path, seed: int = 0) -> None:
@@ -52,9 +57,9 @@ def make(folder: Path, seed: int = 0) -> None:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(vocabulary),
-        hidden_size=64,
+        hidden_size=WIDTH,
         intermediate_size=128,
-        num_hidden_layers=2,
+        num_hidden_layers=LAYERS,
         num_attention_heads=2,
         num_key_value_heads=2,
         max_position_embeddings=MOST_TOKENS,
@@ -73,5 +78,26 @@ def make(folder: Path, seed: int = 0) -> None:
     fast.save_pretrained(folder)
 
 
+def make_adapter(folder: Path, rank: int) -> None:
+    """Write a LoRA adapter of that model into a folder; other answers than the model's are sure."""
+    import torch
+    from safetensors.torch import save_file
+
+    torch.manual_seed(1)
+    changed = ["q_proj", "v_proj"]
+    weights = {}
+    for layer in range(LAYERS):
+        for module in changed:
+            name = f"base_model.model.model.layers.{layer}.self_attn.{module}"
+            weights[f"{name}.lora_A.weight"] = torch.randn(rank, WIDTH)
+            weights[f"{name}.lora_B.weight"] = torch.randn(WIDTH, rank)
+    folder.mkdir()
+    save_file(weights, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": 2 * rank}
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "target_modules": changed}))
+
+
 if __name__ == "__main__":
     make(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    for of_adapter in RANKS:
+        make_adapter(Path(sys.argv[1]) / f"lora{of_adapter}", of_adapter)
