@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
 SECONDS = 120
 
+forked.begin()
+
 
 def harness(
     *arguments: str | Path, env: dict[str, str] | None = None, cwd: Path = ROOT, **options: Any
@@ -24,7 +26,7 @@ def harness(
     """
     given = [str(argument) for argument in arguments]
     env = dict(os.environ if env is None else env)
-    if not options and env.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+    if not options and forked.can_run(env):
         return forked.run(given, env, cwd, SECONDS)
     return subprocess.run(
         [*COMMAND, *given],
