@@ -49,11 +49,17 @@ def fingerprints(specification: grammar.Specification) -> Iterator[tuple[str, st
     What the code calls elsewhere is not in the hash.
     """
     for base, _ in specification.bases():
-        done: grammar.Transformation = base.transformation
-        while isinstance(done, grammar.ForEach | grammar.Max | grammar.Min):
-            done = done.do
-        if isinstance(done, grammar.Measure):
-            yield done.name, _code_sha256(done.name)
+        name = named(base)
+        if name is not None:
+            yield name, _code_sha256(name)
+
+
+def named(base: grammar.Base) -> str | None:
+    """The measure that a base constraint asks for; None where it asks for none."""
+    done: grammar.Transformation = base.transformation
+    while isinstance(done, grammar.ForEach | grammar.Max | grammar.Min):
+        done = done.do
+    return done.name if isinstance(done, grammar.Measure) else None
 
 
 @cache
