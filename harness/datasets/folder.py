@@ -47,10 +47,10 @@ class DataFolder:
 
         Raises: DataMissing, as for a file.
         """
-        return self._found(name, _is_there, "file or folder")
+        return self._found(name, is_there, "file or folder")
 
     def _found(self, name: str, suits: Callable[[Path], bool], what: str) -> Path:
-        own = _expanded(name)
+        own = own_path(name)
         for path in (self.root / name, own):
             if suits(path):
                 return path
@@ -62,7 +62,8 @@ class DataFolder:
         )
 
 
-def _expanded(name: str) -> Path:
+def own_path(name: str) -> Path:
+    """A path of the user's, with ``~`` as home."""
     try:
         return Path(name).expanduser()
     except RuntimeError:  # there is no such user: then it is a file's name
@@ -76,7 +77,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Whether there is such a file or folder."""
     try:
         return path.is_file() or path.is_dir()
     except OSError:
@@ -93,6 +95,20 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     Raises: DataInvalid with file and line; DataMissing where it cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
+    for number, line in numbered_lines(path):
+        try:
+            found = decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DataInvalid(f"{path}, line {number}: not a JSON object ({error}).") from None
+        yield found
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that are not blank, each with its number from 1; packed by gzip, too.
+
+    Raises: DataInvalid where a line is too long or the gzip is torn; DataMissing where it cannot
+        be read.
+    """
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -101,13 +117,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
                     continue
                 if len(line) == LONGEST_LINE:
                     raise DataInvalid(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes.")
-                try:
-                    found = decoder.decode(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                    raise DataInvalid(
-                        f"{path}, line {number}: not a JSON object ({error})."
-                    ) from None
-                yield found
+                yield number, line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}, after line {number}: not whole gzip ({error}).") from None
     except OSError as error:
