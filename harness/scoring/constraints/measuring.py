@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins import kind
+from harness.plugins import calling, kind
 from harness.ports import Measure
 from harness.scoring.constraints import grammar
 
@@ -21,9 +21,10 @@ from harness.scoring.constraints import grammar
 def measure(name: str) -> Measure:
     """A measure, made once.
 
-    Raises: ConfigError where there is none of this name.
+    Raises: ConfigError where there is none of this name, or it cannot be made.
     """
-    found: Measure = kind("measures").build(name, {})
+    with calling(f"The measure {name!r}"):
+        found: Measure = kind("measures").build(name, {})
     return found
 
 
