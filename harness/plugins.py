@@ -13,16 +13,21 @@ its keyword-only parameters are what the harness hands over.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib
 import inspect
 import pkgutil
+import sys
+import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, HarnessError, nearest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -52,6 +57,20 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "post_processors": ("name",),
 }
 """Kind -> keys beside the options in the run file: also what a mistyped one may mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a plug-in is from.
+
+    package: the distribution that has it, with its version.
+    sha256: of the code: a built-in's module, or every module of a third party's package; empty
+        where no file has it. What that code imports from other packages is not in it.
+    """
+
+    package: str
+    version: str
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +132,20 @@ class Kind:
                 "Mend or uninstall that package.",
             ) from error
         return getattr(loaded, "plugin", loaded)
+
+    def origin(self, name: str) -> Origin:
+        """Where a plug-in is from.
+
+        Raises: as `load`.
+        """
+        self.load(name)
+        if name in self._builtins():
+            module = sys.modules[f"{PACKAGES[self.name]}.{name}"]
+            return Origin("harness", version("harness"), _sha256([Path(str(module.__file__))]))
+        entry = self._external()[name][0]
+        return Origin(
+            _package(entry), entry.dist.version if entry.dist else "", _sha256(_code(entry.module))
+        )
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """The options of the run file for a plug-in, checked, defaults filled in.
@@ -176,6 +209,46 @@ def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect
 
 def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else entry.value
+
+
+@contextlib.contextmanager
+def calling(what: str) -> Iterator[None]:
+    """Whatever a plug-in's code raises, told as its own: `HarnessError` stays as it is.
+
+    what: how a message names the plug-in ("The filter 'url'").
+
+    Raises: ConfigError.
+    """
+    try:
+        yield
+    except HarnessError:
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise ConfigError(
+            f"{what} fails ({type(error).__name__}: {str(error)[:200]}; "
+            f"{Path(place.filename).name}, line {place.lineno}).",
+            "Mend it, or do without it.",
+        ) from error
+
+
+def _code(module: str) -> list[Path]:
+    """The files of a module's package, or its own where it stands alone."""
+    for name in (module.partition(".")[0], module):
+        file = getattr(sys.modules.get(name), "__file__", None)  # a namespace has none
+        if file:
+            path = Path(file)
+            return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return []
+
+
+def _sha256(files: list[Path]) -> str:
+    if not files:
+        return ""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def kind(name: str) -> Kind:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import ConfigError
-from harness.plugins import PACKAGES, kind
+from harness.errors import ConfigError, DataInvalid
+from harness.plugins import PACKAGES, calling, kind
 
 Install = Callable[..., None]
 
@@ -169,3 +169,24 @@ def test_the_kinds() -> None:
     }
     with pytest.raises(ValueError, match="no such kind"):
         kind("secrets")
+
+
+def test_a_plug_in_tells_where_it_is_from(install: Install, tmp_path: Path) -> None:
+    install(ECHO, entry="echo = third:Echo")
+    first = kind("backends").origin("echo")
+    assert (first.package, first.version) == ("third", "1.0")
+    assert kind("backends").origin("echo") == first
+    file = tmp_path / "third" / "third.py"
+    file.write_text(file.read_text() + "# mended\n")
+    assert kind("backends").origin("echo").sha256 != first.sha256
+    ours = kind("filters").origin("url")
+    assert ours.package == "harness"
+    assert ours.sha256 not in ("", kind("filters").origin("table").sha256)
+
+
+def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
+    said = r"^The filter 'x' fails \(KeyError: 'a'; test_plugins\.py, line \d+\)\."
+    with pytest.raises(ConfigError, match=said), calling("The filter 'x'"):
+        {}["a"]
+    with pytest.raises(DataInvalid, match=r"^no column$"), calling("The filter 'x'"):
+        raise DataInvalid("no column")

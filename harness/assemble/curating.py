@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
-
 from harness.assemble.call_stack import Session, call_stack
 from harness.assemble.job import WORKERS_PER_SLOT, replies_path
 from harness.assemble.parts import (
@@ -27,7 +25,7 @@ from harness.assemble.parts import (
 )
 from harness.assemble.spending import spent
 from harness.build.folder import refuse_other
-from harness.build.stages import Stages, key_of
+from harness.build.stages import Stages, held, key_of
 from harness.build.wildifeval import FILES, KIND, Built, build, screened, stages_folder
 from harness.build.wildifeval.asking import Asking
 from harness.build.wildifeval.journal import read_costs
@@ -40,7 +38,7 @@ from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.errors import ConfigError, DataMissing
 from harness.middleware.budget import Budget
 from harness.middleware.cache.reply_file import ReplyFile
 from harness.middleware.notices import Notices
@@ -141,7 +139,7 @@ def foresee_curation(job: CurationJob, told: Callable[[str], None]) -> list[Stag
 
     Raises: as `harness.build.wildifeval.screened`.
     """
-    with _held(job.out) as stages:
+    with held(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, told)
     session = Session("", Stop(), Notices(), None, None)
     return outlook(
@@ -169,7 +167,7 @@ async def curate(
 
     try:
         with (
-            _held(job.out) as stages,
+            held(stages_folder(job.out), job.out) as stages,
             ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
             if paid
             else nullcontext() as replies,
@@ -225,23 +223,3 @@ def _budget(
         return None
     known, unsure = spent(read_costs(stages.folder), replies.booked(name))
     return Budget(usd, known, stop, unsure=unsure)
-
-
-@contextlib.contextmanager
-def _held(out: Path) -> Iterator[Stages]:
-    """The stages of a build, as the one process that works on them.
-
-    Raises: RunConflict; StoreFailed.
-    """
-    stages = Stages(stages_folder(out))
-    lock = FileLock(stages.folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise RunConflict(
-            f"Another process is building {out}.", "Wait for it, or give this one another --out."
-        ) from None
-    try:
-        yield stages
-    finally:
-        lock.release()

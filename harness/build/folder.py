@@ -1,7 +1,8 @@
 """A benchmark's folder: written whole or not at all, and never over what is not its own.
 
 Beside its tables a folder holds ``manifest.json``, which says what built it and the tables'
-SHA-256. One that holds anything else, or another benchmark's manifest, is left as it is.
+SHA-256. One that holds anything else, another benchmark's manifest, or a table that is not as it
+was built is left as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from harness.datasets.folder import sha256
 from harness.errors import RunConflict, StoreFailed
 
 MANIFEST = "manifest.json"
@@ -76,29 +78,47 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
 
     files: the names of those that a benchmark of this kind has besides its manifest.
 
-    Raises: RunConflict where something else is there; StoreFailed where it cannot be looked at.
+    Raises: RunConflict where something else is there, a table was changed since it was built, or
+        the folder is the working directory; StoreFailed where it cannot be looked at.
     """
     try:
+        if Path.cwd().is_relative_to(os.path.realpath(out)):
+            raise RunConflict(
+                f"{out} is the working directory, or one above it: a build takes a folder's place.",
+                "Name a folder below it, such as --out mine.",
+            )
         if not out.exists():
             return
         found = {each.name for each in out.iterdir()} if out.is_dir() else None
+        if found == set():
+            return
+        built = _hashes(out / MANIFEST, kind)
+        if found is None or found - {MANIFEST, *files} or built is None:
+            raise RunConflict(
+                f"{out} is there and is not a benchmark that was built here, or holds other files "
+                "too.",
+                "Name another folder, or move it away.",
+            )
+        for name in sorted(found & built.keys()):
+            if sha256(out / name) != built[name]:
+                raise RunConflict(
+                    f"{out / name} was changed since it was built: a new build would lose that.",
+                    "Name another folder, or move this one away.",
+                )
     except OSError as error:
         raise StoreFailed(f"Cannot look into {out}: {error.strerror}.", "Check it.") from None
-    if found == set():
-        return
-    if found is None or found - {MANIFEST, *files} or not _is_own(out / MANIFEST, kind):
-        raise RunConflict(
-            f"{out} is there and is not a benchmark that was built here, or holds other files too.",
-            "Name another folder, or move it away.",
-        )
 
 
-def _is_own(manifest: Path, kind: str) -> bool:
+def _hashes(manifest: Path, kind: str) -> dict[str, Any] | None:
+    """The SHA-256 of the tables by their names; None where it is no such benchmark's manifest."""
     try:
         said = json.loads(manifest.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(said, dict) and said.get("kind") == kind
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or said.get("kind") != kind:
+        return None
+    hashes = said.get("sha256")
+    return hashes if isinstance(hashes, dict) else None
 
 
 def _lines(rows: Iterable[msgspec.Struct]) -> bytes:

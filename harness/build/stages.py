@@ -4,21 +4,23 @@ A stage has a name and a key. The key is a hash over everything that its result 
 that is there under the same key is read instead of made again, any other is made anew. A result is
 written whole or not at all, so that a crash costs the stages that had not ended, and no more.
 
->>> stages = Stages(Path("mine.stages"))
->>> counts = stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
+>>> with held(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
+...     stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from filelock import FileLock, Timeout
 
-from harness.errors import RunConflict, StoreFailed
+from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
 from harness.store.replacing import replacing
 
 T = TypeVar("T")
@@ -89,9 +91,46 @@ class Stages:
             self.keep(name, key, found)
         return found
 
+    @contextlib.contextmanager
+    def dropped_on_mistakes(self) -> Iterator[None]:
+        """Drop the stages where what a build was given ends it: with other input none is used."""
+        try:
+            yield
+        except (ConfigError, DataInvalid, DataMissing):
+            self.done()
+            raise
+
     def done(self) -> None:
         """The build has ended: its stages are not needed any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def held(folder: Path, out: Path) -> Iterator[Stages]:
+    """The stages of a build, as the one process that works on them; the lock dies with its owner.
+
+    folder: of the stages.
+    out: what is built.
+
+    Raises: RunConflict where another process has them, and as `Stages`; StoreFailed.
+    """
+    stages = Stages(folder)
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise RunConflict(
+            f"Another process is building {out}.", "Wait for it, or give this one another --out."
+        ) from None
+    except OSError as error:
+        raise StoreFailed(
+            f"The build's stages cannot be kept in {folder}: {error.strerror}.",
+            "Check the path and its permissions.",
+        ) from None
+    try:
+        yield stages
+    finally:
+        lock.release()
 
 
 def key_of(*parts: Any) -> str:

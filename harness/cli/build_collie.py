@@ -27,7 +27,7 @@ def collie(
         typer.Option(
             metavar="STRUCTURE",
             help="A structure of the paper, all of them (paper), or a file or folder of YAML; "
-            "repeatable.",
+            "repeatable. By default those of the paper for which the sources have texts.",
         ),
     ] = None,
     seed: Annotated[
@@ -62,7 +62,7 @@ def collie(
 
     from harness.build.collie import INSTANCES, build
     from harness.build.collie.source import find_source
-    from harness.build.collie.structure import PAPER, find_structures
+    from harness.build.collie.structure import PAPER, find_structures, suited
     from harness.build.workers import cores
     from harness.cli.console import messages
     from harness.config.settings import Settings
@@ -70,11 +70,20 @@ def collie(
 
     changes = {"documents": documents, "strings": strings}
     given = {key: value for key, value in changes.items() if value is not None}
+    sources = [find_source(one, given) for one in source]
     found = find_structures(structures or [PAPER])
+    if not structures:
+        found, left_out = suited(found, {level for one in sources for level in one.levels})
+        if left_out:
+            names = ", ".join(one.name for one in left_out)
+            levels = " or ".join(sorted({one.level for one in left_out}))
+            remedy = ": --source words=FILE adds them" if levels == "word" else ""
+            said = f"Without {names}: no source has texts of the level {levels}{remedy}"
+            messages.print(Text(said), soft_wrap=True)
     with messages.status("Reading") as status:
         built = build(
             found,
-            [find_source(one, given) for one in source],
+            sources,
             out,
             data=DataFolder(Settings().data_dir),
             seed=seed,
@@ -90,6 +99,10 @@ def collie(
     for structure in found:
         if structure.name not in built.facts["counts"]:
             messages.print(Text(f"{structure.name}: no text suits it"), soft_wrap=True)
+    for about in built.facts["sources"]:
+        if about["unreadable"]:
+            told = f"{about['name']}: {about['unreadable']:,} of {about['chosen']:,} documents "
+            messages.print(Text(f"{told}cannot be read (report.md)"), soft_wrap=True)
     resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
     messages.print(
         Text(f"{built.instances:,} instances in {out}, {built.seconds:.1f} s{resumed}"),

@@ -47,10 +47,10 @@ class DataFolder:
 
         Raises: DataMissing, as for a file.
         """
-        return self._found(name, _is_there, "file or folder")
+        return self._found(name, is_there, "file or folder")
 
     def _found(self, name: str, suits: Callable[[Path], bool], what: str) -> Path:
-        own = _expanded(name)
+        own = own_path(name)
         for path in (self.root / name, own):
             if suits(path):
                 return path
@@ -62,7 +62,8 @@ class DataFolder:
         )
 
 
-def _expanded(name: str) -> Path:
+def own_path(name: str) -> Path:
+    """A path of the user's, with ``~`` as home."""
     try:
         return Path(name).expanduser()
     except RuntimeError:  # there is no such user: then it is a file's name
@@ -76,7 +77,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Whether there is such a file or folder."""
     try:
         return path.is_file() or path.is_dir()
     except OSError:

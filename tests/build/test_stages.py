@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.build.stages import Stages, key_of
-from harness.errors import RunConflict
+from harness.build.stages import Stages, held, key_of
+from harness.errors import ConfigError, HarnessError, RunConflict
 
 
 class Count(msgspec.Struct):
@@ -53,3 +53,29 @@ def test_a_key_tells_its_parts_apart() -> None:
     assert key_of("ab", "c") != key_of("a", "bc")
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1})
     assert key_of(Count(1)) != key_of(Count(2))
+
+
+def test_one_process_has_the_stages(tmp_path: Path) -> None:
+    folder, out = tmp_path / ".mine.stages", tmp_path / "mine"
+    with held(folder, out) as stages:
+        stages.keep("count", key_of("a"), Count(3))
+        with (
+            pytest.raises(RunConflict, match=r"Another process is building .*mine"),
+            held(folder, out),
+        ):
+            pass
+        assert stages.found("count", key_of("a"), Count) == Count(3)
+        stages.done()
+    assert not folder.exists()
+    with held(folder, out):
+        pass
+
+
+def test_stages_go_where_the_input_was_wrong_and_stay_where_something_broke(tmp_path: Path) -> None:
+    stages = Stages(tmp_path / "stages")
+    with pytest.raises(HarnessError, match="memory"), stages.dropped_on_mistakes():
+        raise HarnessError("out of memory")
+    assert stages.folder.exists()
+    with pytest.raises(ConfigError), stages.dropped_on_mistakes():
+        raise ConfigError("no such filter")
+    assert not stages.folder.exists()

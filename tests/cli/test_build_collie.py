@@ -134,10 +134,27 @@ def test_the_audit_of_a_file(mine: Path, tmp_path: Path) -> None:
     [
         (["--source", "nowhere"], "no such file, folder or preset"),
         (["--source", "{text}", "--structures", "para1"], "Did you mean 'para01'"),
-        (["--source", "{text}"], "Add a word list"),
+        (["--source", "{text}", "--structures", "paper"], "Add a word list"),
+        (["--source", ""], "A variable in the command may not be set"),
+        (["--source", "{text}", "--out", "/"], "is the working directory, or one above it"),
     ],
 )
 def test_mistakes_are_told(arguments: list[str], said: str, corpus: Path, tmp_path: Path) -> None:
     given = [each.format(text=corpus / "text") for each in arguments]
-    assert said in mistake(harness("build", "collie", *given, "--out", tmp_path / "x"))
+    assert said in mistake(harness("build", "collie", "--out", tmp_path / "x", *given))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_structures_those_that_the_sources_have_texts_for(
+    corpus: Path, tmp_path: Path
+) -> None:
+    ended = harness(
+        "build", "collie", "--source", corpus / "text", "--out", tmp_path / "mine",
+        "--targets", "2", "--documents", "5",
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "Without word01, word02, word03: no source has texts of the level word" in ended.stderr
+    assert "--source words=FILE" in ended.stderr
+    rows = (tmp_path / "mine" / "instances.jsonl").read_text().splitlines()
+    assert len({json.loads(row)["structure"] for row in rows}) == 10
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine"]

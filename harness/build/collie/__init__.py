@@ -16,18 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.build import folder
 from harness.build.collie.batch import Plan, segmenter
 from harness.build.collie.documents import Documents, described
+from harness.build.collie.impossible import refuse_impossible
 from harness.build.collie.instances import Row, choose
 from harness.build.collie.pipeline import Pipeline
+from harness.build.collie.provenance import plugins
 from harness.build.collie.report import card, report
 from harness.build.collie.source import Source
 from harness.build.collie.structure import Structure
 from harness.build.collie.yields import Yield
-from harness.build.stages import Stages, key_of
+from harness.build.stages import held, key_of
 from harness.build.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
@@ -78,61 +81,69 @@ def build(
 ) -> Built:
     """Build the benchmark and write its folder.
 
-    A build that was cut off goes on from its stages, in a folder beside; they go when it has ended.
+    A build that was cut off goes on from its stages, in a folder beside; they go when it has ended,
+    or when it cannot end because of what it was given.
 
     targets: most instances of a structure from one source.
     jobs: processes that work at the same time; the result is the same for any number.
     told: is told what has been done, in a line.
 
     Raises: a `harness.errors.HarnessError`: ConfigError where structures and sources do not go
-        together; RunConflict where out is there and was not built here; DataInvalid where no
-        instance was found.
+        together; RunConflict where out is there and was not built here, or another process builds
+        it; DataInvalid where no document of a source can be read, or no instance was found.
     """
     began = clock()
     out = out.resolve()
     nltk_data = data.root / "nltk_data"
     folder.refuse_other(out, KIND, FILES)
     _refuse_mismatch(structures, sources)
+    for structure in structures:
+        refuse_impossible(structure)
     units = splitter(nltk_data)
     for source in sources:
         segmenter(source, units, seed)  # a mistyped filter ends the build here
     plan = Plan(
         [dict(structure.plain) for structure in structures],
         [described(source) for source in sources],
+        plugins(structures, sources),
         seed,
         targets,
         str(nltk_data),
     )
     corpora = {source.name: Documents(source, seed, data) for source in sources}
-    stages = Stages(out.with_name(f".{out.name}.stages"))
-    with Workers(jobs) as workers:
+    stages_folder = out.with_name(f".{out.name}.stages")
+    with held(stages_folder, out) as stages, stages.dropped_on_mistakes(), Workers(jobs) as workers:
         key = key_of(VERSION, plan, units.name)
         pipeline = Pipeline(plan, corpora, key, stages, workers, told)
         pipeline.extract()
         yields = pipeline.yields
+        _refuse_unreadable(yields)
         rows = choose(structures, yields)
         if not rows:
             raise DataInvalid("No text of the sources suits any structure.", _remedy(yields))
         audited = pipeline.audit(rows)
-    missed = {one.id: list(one.near_misses) for one in audited}
-    facts = {
-        "version": VERSION,
-        "seed": seed,
-        "targets": targets,
-        "splitter": units.name,
-        "structures": {structure.name: key_of(structure.plain) for structure in structures},
-        "sources": [_source_facts(source, corpora[source.name]) for source in sources],
-        "counts": _counts(rows),
-    }
-    said = report(structures, yields, rows, audited)
-    folder.write(
-        out,
-        KIND,
-        {INSTANCES: [replace(row, near_misses=missed[row.id]) for row in rows], AUDIT: audited},
-        facts,
-        texts={CARD: card(out.name, structures, facts, yields), REPORT: said},
-    )
-    stages.done()
+        missed = {one.id: list(one.near_misses) for one in audited}
+        facts = {
+            "version": VERSION,
+            "seed": seed,
+            "targets": targets,
+            "splitter": units.name,
+            "structures": {structure.name: key_of(structure.plain) for structure in structures},
+            "sources": [
+                _source_facts(source, corpora[source.name], yields[source.name])
+                for source in sources
+            ],
+            "plugins": plan.plugins,
+            "counts": _counts(rows),
+        }
+        said = report(structures, yields, rows, audited)
+        tables: dict[str, Sequence[Struct]] = {
+            INSTANCES: [replace(row, near_misses=missed[row.id]) for row in rows],
+            AUDIT: audited,
+        }
+        texts = {CARD: card(out.name, structures, facts, yields), REPORT: said}
+        folder.write(out, KIND, tables, facts, texts=texts)
+        stages.done()
     return Built(out, len(rows), facts, said, stages.resumed, clock() - began)
 
 
@@ -155,11 +166,19 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
             )
 
 
-def _source_facts(source: Source, documents: Documents) -> dict[str, Any]:
+def _refuse_unreadable(yields: Mapping[str, Yield]) -> None:
+    for name, found in yields.items():
+        if not found.documents:
+            reason = next(iter(found.problems.values()), "it has none").rstrip(".")
+            raise DataInvalid(f"No document of {name!r} can be read: {reason}.")
+
+
+def _source_facts(source: Source, documents: Documents, found: Yield) -> dict[str, Any]:
     return {
         **described(source),
         "available": documents.available,
         "chosen": documents.chosen,
+        "unreadable": found.unreadable,
         "sha256": documents.sha256,
     }
 
@@ -175,11 +194,13 @@ def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
     """What may be wrong with a corpus from which nothing came."""
+    suspicious = sum(sum(found.suspicious.values()) for found in yields.values())
+    if suspicious:
+        return (
+            f"Of {suspicious:,} texts that do, a target begins or ends with neither letter nor "
+            "digit: such are left out. Clean the text by post-processors, or ask for other places."
+        )
     for name, found in yields.items():
-        if not found.documents:
-            reason = next(iter(found.problems.values()), "none is there")
-            return f"No document of {name!r} could be read: {reason}."
-        left_out = sum(found.filtered.get("paragraph", {}).values())
-        if left_out == found.paragraphs:
-            return f"The filters of {name!r} leave out all {left_out:,} paragraphs."
+        if not found.surviving:
+            return f"The filters of {name!r} leave out all {found.paragraphs:,} paragraphs."
     return "Widen the structures' ranges, or take more text."

@@ -21,8 +21,8 @@ from harness.build.collie.strings import Seen, Segmenter
 from harness.build.collie.structure import Structure, read_structure
 from harness.build.collie.target_rules import suspicious
 from harness.build.collie.yields import Lengths, Limits, Yield, drawn
-from harness.plugins import kind
-from harness.ports import Filter
+from harness.errors import HarnessError
+from harness.plugins import Kind, calling, kind
 from harness.records import Document
 from harness.scoring.constraints.form import write
 from harness.scoring.constraints.grammar import Level
@@ -36,12 +36,14 @@ class Plan(Struct, frozen=True):
     """What is to be built, as plain data.
 
     structures, sources: as their files have them.
+    plugins: that these name, with hashes of their code.
     targets: most instances of a structure from a source.
     nltk_data: where the sentence splitter's parameters may be.
     """
 
     structures: list[dict[str, Any]]
     sources: list[dict[str, Any]]
+    plugins: dict[str, dict[str, str]]
     seed: int
     targets: int
     nltk_data: str
@@ -92,7 +94,10 @@ class _Extractor:
                 self._structures.setdefault(structure.level, []).append(structure)
 
     def extract(self, documents: list[Document]) -> Yield:
-        """What some documents yield."""
+        """What some documents yield.
+
+        Raises: a `harness.errors.HarnessError` that names the document.
+        """
         found = Yield()
         pools: dict[str, Pool] = {}
         seen = Seen()
@@ -101,16 +106,11 @@ class _Extractor:
                 found.unreadable += 1
                 found.problems[document.name] = document.problem
                 continue
-            found.documents += 1
-            found.characters += len(document.text)
-            strings = self._segmenter.strings(document, self._structures, seen)
-            for level, texts in strings.items():
-                found.strings.setdefault(level, Lengths()).count(texts)
-                background = [*found.background.get(level, []), *texts]
-                found.background[level] = drawn(background, BACKGROUND, self._plan.seed)
-                for text in texts:  # the splitter remembers a text's units for all structures
-                    for structure in self._structures[level]:
-                        self._try(structure, text, document, found, pools)
+            try:
+                self._extract(document, found, pools, seen)
+            except HarnessError as error:
+                where = f"{self._source.name}, document {document.name!r:.200}"
+                raise type(error)(f"{where}: {error.message}", error.remedy) from error
         found.paragraphs, found.sentences, found.single = (
             seen.paragraphs,
             seen.sentences,
@@ -119,6 +119,20 @@ class _Extractor:
         found.filtered = {unit: dict(counts) for unit, counts in seen.filtered.items() if counts}
         found.candidates = {name: pool.candidates() for name, pool in pools.items()}
         return found
+
+    def _extract(
+        self, document: Document, found: Yield, pools: dict[str, Pool], seen: Seen
+    ) -> None:
+        found.documents += 1
+        found.characters += len(document.text)
+        strings = self._segmenter.strings(document, self._structures, seen)
+        for level, texts in strings.items():
+            found.strings.setdefault(level, Lengths()).count(texts)
+            background = [*found.background.get(level, []), *texts]
+            found.background[level] = drawn(background, BACKGROUND, self._plan.seed)
+            for text in texts:  # the splitter remembers a text's units for all structures
+                for structure in self._structures[level]:
+                    self._try(structure, text, document, found, pools)
 
     def _try(
         self,
@@ -148,24 +162,21 @@ def segmenter(source: Source, units: Splitter, seed: int) -> Segmenter:
 
     Raises: ConfigError for one that is not there, or an option that it has not.
     """
-    given = {"units": units}
 
-    def filters(named: Sequence[Part]) -> dict[str, Filter]:
-        found: dict[str, Filter] = {}
+    def built(group: Kind, named: Sequence[Part]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for name, options in parts(named):
             again = sum(other.partition(" ")[0] == name for other in found)
             label = f"{name} {again + 1}" if again else name
-            found[label] = kind("filters").build(name, options, **given)
+            with calling(f"The {group.title} {label!r}"):
+                found[label] = group.build(name, options, units=units)
         return found
 
     return Segmenter(
         source,
-        filters(source.filters),
-        filters(source.passage_filters),
-        [
-            kind("post_processors").build(name, options, **given)
-            for name, options in parts(source.post_processors)
-        ],
+        built(kind("filters"), source.filters),
+        built(kind("filters"), source.passage_filters),
+        built(kind("post_processors"), source.post_processors),
         units,
         seed,
     )

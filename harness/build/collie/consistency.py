@@ -46,9 +46,9 @@ class Problem:
 
 
 def problems(specification: Specification) -> list[Problem]:
-    """The problems of a specification, pair by pair."""
+    """The problems of a specification: of one base constraint, then pair by pair."""
     pairs = list(_required(specification.constraint, specification.targets))
-    found = []
+    found = [Problem("contradictory", (clause(*one),)) for one in pairs if _is_below_nothing(one)]
     for one, other in combinations(pairs, 2):
         kind = _problem(one, other)
         if kind is not None:
@@ -72,11 +72,13 @@ def _problem(one: Pair, other: Pair) -> Kind | None:
     for first, second in ((one, other), (other, one)):
         if _forbids(first, second) or _miscounts(first, second):
             return "contradictory"
+    if _moves(one, other):
+        return "contradictory"
     if _measured(one[0]) != _measured(other[0]):
         return None
     ranges = _range(one), _range(other)
     if ranges[0] is None or ranges[1] is None:
-        return "contradictory" if _names_another(one, other) else None
+        return "contradictory" if _excludes(one, other) else None
     low, high = max(ranges[0][0], ranges[1][0]), min(ranges[0][1], ranges[1][1])
     if low > high:
         return "contradictory"
@@ -102,12 +104,46 @@ def _range(pair: Pair) -> tuple[float, float] | None:
     }.get(base.relation)
 
 
-def _names_another(one: Pair, other: Pair) -> bool:
-    """Whether the same place is to be two different texts."""
+def _is_below_nothing(pair: Pair) -> bool:
+    """Whether a number of units is to be less than none."""
+    wanted = _range(pair)
+    return isinstance(_each(pair[0]), Count) and wanted is not None and wanted[1] < 0
+
+
+def _excludes(one: Pair, other: Pair) -> bool:
+    """Whether what is measured is to be two different things, or one thing and not it."""
     (first, target), (second, wanted) = one, other
-    if first.relation != "==" or second.relation != "==" or first.reduction not in (None, "all"):
+    if first.reduction not in (None, "all"):
         return False
-    return not _same(target, wanted)
+    relations = {first.relation, second.relation}
+    if relations == {"=="}:
+        return not _same(target, wanted)
+    return relations == {"==", "!="} and _same(target, wanted)
+
+
+def _moves(one: Pair, other: Pair) -> bool:
+    """Whether a place that both name is to be two different texts."""
+    if (one[0].input_level, one[0].target_level) != (other[0].input_level, other[0].target_level):
+        return False
+    first, second = _places(one), _places(other)
+    return any(not _same(first[index], second[index]) for index in first.keys() & second.keys())
+
+
+def _places(pair: Pair) -> dict[int, Target]:
+    """The unit that is to be at each index."""
+    base, target = pair
+    position = base.transformation
+    if not isinstance(position, Position) or base.relation != "==":
+        return {}
+    if base.reduction not in (None, "all"):
+        return {}
+    if isinstance(position.index, int):
+        return {position.index: target}
+    if not isinstance(target, tuple):  # each of them
+        return dict.fromkeys(position.index, target)
+    if len(target) != len(position.index):
+        return {}
+    return dict(zip(position.index, target, strict=True))
 
 
 def _forbids(pair: Pair, other: Pair) -> bool:

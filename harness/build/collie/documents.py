@@ -7,9 +7,11 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from harness.build.collie.source import Source, parts
+import msgspec
+
+from harness.build.collie.source import Source
 from harness.datasets.folder import DataFolder
-from harness.plugins import kind
+from harness.plugins import calling, kind
 from harness.ports import Loader
 from harness.records import Document
 
@@ -28,19 +30,23 @@ class Documents:
     """
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
-        [(name, options)] = parts([source.load])
-        self._loader: Loader = kind("loaders").build(name, options, data=data)
+        name, options = source.loader()
+        self._called = f"The loader {name!r} of {source.name}"
+        with calling(self._called):
+            self._loader: Loader = kind("loaders").build(name, options, data=data)
         self._digest = hashlib.sha256()
         self.available = 0
         key = f"{seed} documents".encode()
 
         def hashed(name: str) -> bytes:
-            return hashlib.blake2b(name.encode(), key=key, digest_size=8).digest()
+            content = name.encode("utf-8", "surrogatepass")  # a file's name may be no UTF-8
+            return hashlib.blake2b(content, key=key, digest_size=8).digest()
 
         def counted() -> Iterator[str]:
-            for name in self._loader.names():
-                self.available += 1
-                yield name
+            with calling(self._called):
+                for name in self._loader.names():
+                    self.available += 1
+                    yield name
 
         most = source.documents
         self._names = set(counted() if most is None else heapq.nsmallest(most, counted(), hashed))
@@ -52,12 +58,13 @@ class Documents:
         return self._digest.hexdigest()
 
     def batches(self) -> Iterator[list[Document]]:
-        """The chosen documents in the order of the source, some at a time."""
+        """The chosen documents in the order of the source, some at a time.
+
+        Raises: as the source's loader; ConfigError where that fails.
+        """
         batch: list[Document] = []
         characters = 0
-        for document in self._loader.read(self._names):
-            self._digest.update(f"{document.name}\0{len(document.text)}\0".encode())
-            self._digest.update(document.text.encode())
+        for document in self._read():
             if batch and (
                 len(batch) >= MOST_DOCUMENTS or characters + len(document.text) > MOST_CHARACTERS
             ):
@@ -67,6 +74,14 @@ class Documents:
             characters += len(document.text)
         if batch:
             yield batch
+
+    def _read(self) -> Iterator[Document]:
+        with calling(self._called):
+            for document in self._loader.read(self._names):
+                self._digest.update(f"{document.name}\0{len(document.text)}\0".encode())
+                self._digest.update(document.text.encode())
+                msgspec.json.encode(document.about)  # is kept with each instance
+                yield document
 
 
 def described(source: Source) -> dict[str, Any]:

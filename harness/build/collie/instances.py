@@ -63,7 +63,7 @@ def choose(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list
                         source=source,
                         prompt=structure.instruction(specification),
                         example=candidate.text,
-                        metadata={"document": candidate.document, **candidate.about},
+                        metadata={**candidate.about, "document": candidate.document},
                         **plain,
                     )
                 )

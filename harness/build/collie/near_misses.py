@@ -68,6 +68,8 @@ def _changes(
     if level == "word":
         return
     words = [match.span() for match in WORD.finditer(text)]
+    if not words:  # there is nothing to change in a text of blanks
+        return
     middle = words[len(words) // 2]
     for base, target in bases:
         wanted = [part for part in _texts(target) if part]

@@ -60,6 +60,7 @@ def card(
             "",
             f"- loaded by `{loader}`: {_plain(options)}",
             f"- {source['chosen']:,} of {source['available']:,} documents,"
+            f" {source['unreadable']:,} of these unreadable,"
             f" {yields[source['name']].characters:,} characters; SHA-256 of names and texts"
             f" {source['sha256']}",
             f"- paragraphs parted at {_plain(source['delimiter'])}; at most"
@@ -70,6 +71,13 @@ def card(
             f"- paragraphs of a passage: {_plain(source['passages'] or 'as many as in a row')}",
         ]
     hashes = [[name, key] for name, key in facts["structures"].items()]
+    foreign = [
+        [name, f"{of['package']} {of['version']}", of["sha256"]]
+        for name, of in facts["plugins"].items()
+        if of["package"] != "harness"
+    ]
+    if foreign:
+        lines += ["", "## Plug-ins", "", table(["plug-in", "package", "SHA-256 of code"], foreign)]
     lines += ["", "## Structures", "", table(["structure", "hash of its file's content"], hashes)]
     return "\n".join(lines) + "\n"
 
@@ -85,7 +93,8 @@ def report(
         "# Report of the build",
         *("## Text\n\n" + part for part in [_text(yields)]),
         "## Left out by filters\n\nShare of the paragraphs or sentences that were looked at; the"
-        " first filter that holds counts.\n\n" + _filters(yields),
+        " first filter that holds counts. Of a passage: surviving paragraphs that none is made"
+        " of.\n\n" + _filters(yields),
         "## Structures\n\nTried on texts, satisfied by some; suspicious are those with a target"
         " that begins or ends with neither letter nor digit: they are left out.\n\n"
         + _structures(structures, yields, rows),
@@ -123,7 +132,12 @@ def _text(yields: Mapping[str, Yield]) -> str:
 def _filters(yields: Mapping[str, Yield]) -> str:
     rows: list[Sequence[Cell]] = []
     for name, found in yields.items():
-        for unit, looked_at in (("paragraph", found.paragraphs), ("sentence", found.sentences)):
+        looked_at_each = {
+            "paragraph": found.paragraphs,
+            "sentence": found.sentences,
+            "passage": found.surviving if "passage" in found.strings else 0,
+        }
+        for unit, looked_at in looked_at_each.items():
             counts = found.filtered.get(unit, {})
             rows += [[name, unit, reason, n, n / looked_at] for reason, n in sorted(counts.items())]
             if looked_at:

@@ -7,7 +7,9 @@
     post_processors: [markdown, brackets, single_newlines, white_space]
     passages: {from: 2, to: 4}            # paragraphs; longer rows are cut; null: never
 
-``preset: wiki`` (or another of ``sources/``) gives the keys that a file does not name.
+``preset: wiki`` (or another of ``sources/``) gives the keys that a file does not name. A ``path``
+is relative to the file; on the command line, to the working directory. What is not there is looked
+for in the data folder, too.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
+from harness.datasets.folder import is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.scoring.constraints.form import refuse_excess
 from harness.scoring.constraints.grammar import Level
 
 PRESETS = Path(__file__).with_name("sources")
@@ -65,7 +69,7 @@ class Source(BaseModel):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
     load: Part
-    levels: tuple[Level, ...] = TEXT
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)] = TEXT
     delimiter: Annotated[str, Field(min_length=1)] = "\n\n"
     filters: tuple[Part, ...] = ()
     passage_filters: tuple[Part, ...] = ()
@@ -74,6 +78,8 @@ class Source(BaseModel):
     documents: Annotated[int, Field(ge=1)] | None = 300
     strings: Annotated[int, Field(ge=1)] | None = 100
     longest: Annotated[int, Field(ge=1)] = 20_000
+    _folder: Path | None = PrivateAttr(None)
+    """What the loader's path is relative to; None where a preset alone says it."""
 
     @field_validator("passages")
     @classmethod
@@ -81,6 +87,15 @@ class Source(BaseModel):
         if passages and passages.low > passages.high:
             raise ValueError("passages go from a number to a greater one")
         return passages
+
+    def loader(self) -> tuple[str, dict[str, Any]]:
+        """The loader's name and options; a path that is there for the user is absolute."""
+        [(name, options)] = parts([self.load])
+        path = options.get("path")
+        if self._folder is not None and isinstance(path, str):
+            own = self._folder / own_path(path)
+            options["path"] = str(own) if is_there(own) else path
+        return name, options
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
@@ -92,6 +107,10 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
     Raises: ConfigError, DataMissing, DataInvalid.
     """
+    if not given.rpartition("=")[2]:
+        raise ConfigError(
+            f"--source {given!r} names nothing.", "A variable in the command may not be set."
+        )
     name, equals, path = given.partition("=")
     if not equals:
         name, path = "", given
@@ -99,8 +118,8 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         raw = _read(Path(path))
         if name:
             raw["name"] = name
-        return _source({**raw, **(changes or {})}, path)
-    there = Path(path).expanduser().exists()
+        return _source({**raw, **(changes or {})}, path, Path(path).absolute().parent)
+    there = is_there(own_path(path))
     if not equals and path in presets() and not there:
         return _source({"preset": path, "name": path, **(changes or {})}, given)
     if not there:
@@ -113,7 +132,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     loader = _named(_preset(preset)["load"])["name"]
     if loader == "huggingface":  # what the preset would fetch is here
         loader = LOADER_OF.get(Path(path).suffix, "text")
-    return _source({**raw, "load": {"name": loader, "path": path}}, given)
+    return _source({**raw, "load": {"name": loader, "path": path}}, given, Path.cwd())
 
 
 def presets() -> list[str]:
@@ -140,12 +159,13 @@ def _named(part: Part) -> dict[str, Any]:
     return options
 
 
-def _source(raw: dict[str, Any], where: str) -> Source:
+def _source(raw: dict[str, Any], where: str, folder: Path | None = None) -> Source:
     preset = raw.pop("preset", None)
     if preset is not None:
         raw = {**_preset(str(preset)), **raw}
     try:
         found = Source.model_validate(raw)
+        found._folder = folder
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -170,6 +190,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise DataInvalid(f"{path}: not YAML ({error}).") from None
     except OSError as error:
         raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
+    refuse_excess(raw, str(path))
     if not isinstance(raw, dict):
         raise DataInvalid(f"{path}: must be a mapping.")
     return cast("dict[str, Any]", raw)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harness.build.collie.source import Source
 from harness.build.draws import Draws
+from harness.errors import ConfigError
+from harness.plugins import calling
 from harness.ports import Filter, PostProcessor
 from harness.records import Document
 from harness.scoring.constraints.grammar import Level
@@ -23,6 +25,9 @@ from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
 TOO_LONG = "too long"
 EMPTY = "empty"
 """Reasons of our own, beside the filters' names."""
+
+UNITS = ("paragraph", "sentence", "passage")
+"""What filters leave out."""
 
 ENOUGH = 4
 """Sentences to draw from, for each that a document may give: to split all of a book takes long."""
@@ -33,14 +38,15 @@ class Seen:
     """What became of the paragraphs and sentences of documents.
 
     paragraphs, sentences: how many were looked at. Only so many sentences are as are drawn.
-    filtered: paragraphs and sentences (``paragraph``, ``sentence``) to filters' names to numbers.
+    filtered: paragraphs and sentences (``paragraph``, ``sentence``), and surviving paragraphs of
+        which no passage was made (``passage``), to filters' names to numbers.
     single: rows of surviving paragraphs that were no passage, having one (or fewer than wanted).
     """
 
     paragraphs: int = 0
     sentences: int = 0
     filtered: dict[str, Counter[str]] = field(
-        default_factory=lambda: {"paragraph": Counter(), "sentence": Counter()}
+        default_factory=lambda: {unit: Counter() for unit in UNITS}
     )
     single: int = 0
 
@@ -48,7 +54,7 @@ class Seen:
 class Segmenter:
     """Makes strings of a source's documents.
 
-    filters, passage_filters: by name, in order.
+    filters, passage_filters, post_processors: by name, in order.
     seed: of what is drawn.
     """
 
@@ -57,7 +63,7 @@ class Segmenter:
         source: Source,
         filters: Mapping[str, Filter],
         passage_filters: Mapping[str, Filter],
-        post_processors: Sequence[PostProcessor],
+        post_processors: Mapping[str, PostProcessor],
         units: Splitter,
         seed: int,
     ) -> None:
@@ -74,6 +80,8 @@ class Segmenter:
         """The strings of each level, in the order drawn; what became of the rest is added to seen.
 
         levels: those that are wanted.
+
+        Raises: ConfigError where a plug-in fails; PatternTooSlow.
         """
         paragraphs = list(self._paragraphs(document.text, seen))
         surviving = [paragraph for paragraph in paragraphs if paragraph is not None]
@@ -93,21 +101,27 @@ class Segmenter:
             if not chunk.strip():
                 continue
             seen.paragraphs += 1
-            reason = self._refused(chunk)
+            reason = self._unnatural(chunk)
             if reason is None:
-                for process in self._post_processors:
-                    chunk = process(chunk)
-                chunk = chunk.strip()
+                chunk = self._cleaned(chunk).strip()
                 reason = None if chunk else EMPTY
             if reason is not None:
                 seen.filtered["paragraph"][reason] += 1
             yield chunk if reason is None else None
 
-    def _refused(self, text: str) -> str | None:
-        """Which filter leaves a text out, None where none does."""
-        if len(text) > self._source.longest:
-            return TOO_LONG
-        return next((name for name, filtered in self._filters.items() if filtered(text)), None)
+    def _unnatural(self, text: str) -> str | None:
+        """Why a text is no natural one, None where it is."""
+        return TOO_LONG if len(text) > self._source.longest else _filtered(text, self._filters)
+
+    def _cleaned(self, text: str) -> str:
+        for name, process in self._post_processors.items():
+            with calling(f"The post-processor {name!r}"):
+                text = process(text)
+            if not isinstance(text, str):
+                raise ConfigError(
+                    f"The post-processor {name!r} gives no text, but {text!r:.40}.", "Mend it."
+                )
+        return text
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
         """A line of a word list is a word; of running text, what the splitter makes of it."""
@@ -122,7 +136,7 @@ class Segmenter:
 
         def natural(sentence: str) -> bool:
             seen.sentences += 1
-            reason = self._refused(sentence)
+            reason = self._unnatural(sentence)
             if reason is not None:
                 seen.filtered["sentence"][reason] += 1
             return reason is None
@@ -139,21 +153,22 @@ class Segmenter:
         """The passages that surviving paragraphs in a row make."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
-        for row in self._rows(paragraphs):
+        for row in self._rows(paragraphs, seen):
             for piece in self._pieces(row, draws):
                 if len(piece) >= (wanted.low if wanted else 2):
                     yield PARAGRAPH_BREAK.join(piece)
                 else:
                     seen.single += 1
 
-    def _rows(self, paragraphs: list[str | None]) -> Iterator[list[str]]:
+    def _rows(self, paragraphs: list[str | None], seen: Seen) -> Iterator[list[str]]:
         row: list[str] = []
         for paragraph in [*paragraphs, None]:
-            if paragraph is not None and not any(
-                refused(paragraph) for refused in self._passage_filters.values()
-            ):
-                row.append(paragraph)
-                continue
+            if paragraph is not None:
+                reason = _filtered(paragraph, self._passage_filters)
+                if reason is None:
+                    row.append(paragraph)
+                    continue
+                seen.filtered["passage"][reason] += 1
             if row:
                 yield row
             row = []
@@ -189,3 +204,12 @@ class Segmenter:
             return hashlib.blake2b(string.encode(), key=key, digest_size=8).digest()
 
         return sorted(set(strings), key=hashed)
+
+
+def _filtered(text: str, filters: Mapping[str, Filter]) -> str | None:
+    """Which filter leaves a text out, None where none does."""
+    for name, filtered in filters.items():
+        with calling(f"The filter {name!r}"):
+            if filtered(text):
+                return name
+    return None

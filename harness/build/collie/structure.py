@@ -19,7 +19,7 @@ default the constraint is rendered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -96,6 +96,14 @@ def find_structures(names: list[str]) -> list[Structure]:
         if any(structure.name == other.name for other in found[:number]):
             raise DataInvalid(f"There are two structures named {structure.name!r}.", "Rename one.")
     return found
+
+
+def suited(
+    structures: Sequence[Structure], levels: Collection[Level]
+) -> tuple[list[Structure], list[Structure]]:
+    """The structures that are of some levels, and the others."""
+    ours = [structure for structure in structures if structure.level in levels]
+    return ours, [structure for structure in structures if structure not in ours]
 
 
 def _found(name: str) -> Iterator[Structure]:

@@ -61,7 +61,8 @@ class Yield(Struct):
     """Of some documents of a source.
 
     unreadable: documents that could not be read; problems names some, with the reason.
-    filtered: ``paragraph`` and ``sentence`` to filters to how many each left out.
+    filtered: ``paragraph``, ``sentence`` and ``passage`` (surviving paragraphs of which no passage
+        is made) to filters to how many each left out.
     single: rows of paragraphs that were no passage, having one.
     strings: of each level, those that structures were tried on.
     satisfied, suspicious: by structure; texts with targets, and of these those that were left out
@@ -82,6 +83,11 @@ class Yield(Struct):
     suspicious: dict[str, int] = field(default_factory=dict)
     candidates: dict[str, list[Candidate]] = field(default_factory=dict)
     background: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def surviving(self) -> int:
+        """Paragraphs that no filter of theirs left out."""
+        return self.paragraphs - sum(self.filtered.get("paragraph", {}).values())
 
     def add(self, part: Yield, limits: Limits, seed: int) -> None:
         """Put a part to this one."""

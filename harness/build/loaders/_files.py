@@ -22,7 +22,8 @@ class Files:
     """The files below a folder, or one file.
 
     path: of the folder or file, in the data folder or one of its own.
-    patterns: globs below the folder (``**/*.txt``); a file matches one of them.
+    patterns: globs below the folder (``**/*.txt``); a file matches one of them. A link that leads
+        out of the folder is no document: it is told as unreadable.
     encoding: of the texts; a document in another is told as unreadable.
     """
 
@@ -63,22 +64,30 @@ class Files:
         yield from shown
 
     def read(self, name: str) -> Document:
-        """The document of a name that `names` told."""
+        """The document of a name that `names` told, or that a list beside the files has."""
         path = self.root if self.root.is_file() else self.root / name
+        text, problem = self._read(path)
+        return Document(shown(name), text, problem=problem)
+
+    def _read(self, path: Path) -> tuple[str, str]:
+        """The text, or what is wrong."""
         try:
+            if not is_below(path, self.root):
+                return "", "leads out of the folder"
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 content = file.read(LARGEST + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            return Document(name, "", problem=f"cannot be read ({error})")
+        except (OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
+            return "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
         if len(content) > LARGEST:
-            return Document(name, "", problem=f"more than {LARGEST:,} bytes")
+            return "", f"more than {LARGEST:,} bytes"
         if b"\0" in content and "16" not in self._encoding and "32" not in self._encoding:
-            return Document(name, "", problem="not a text")
+            return "", "not a text"
         try:
             text = content.decode(self._encoding)
+            text.encode()  # some encodings write half a surrogate pair, which is no character
         except UnicodeError:
-            return Document(name, "", problem=f"not in {self._encoding}")
-        return Document(name, with_plain_ends(text))
+            return "", f"not in {self._encoding}"
+        return with_plain_ends(text), ""
 
 
 def with_plain_ends(text: str) -> str:
@@ -88,5 +97,13 @@ def with_plain_ends(text: str) -> str:
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Whether a path, links followed, is in a folder."""
+    """Whether a path, links followed, is in a folder, or is it.
+
+    Raises: OSError, RuntimeError for a link to itself, ValueError for what is no path.
+    """
     return path.resolve().is_relative_to(root.resolve())
+
+
+def shown(name: str) -> str:
+    """A file's name as text: bytes of it that are not UTF-8 as ``\\udc…``."""
+    return name.encode("utf-8", "backslashreplace").decode()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.build.loaders._files import LARGEST, with_plain_ends
-from harness.errors import DataInvalid, nearest
+from harness.errors import nearest
 from harness.records import Document
 
 MOST_ABOUT = 8
@@ -16,12 +16,10 @@ LONGEST_FACT = 200
 
 
 def document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """A row as a document: its text, and short facts of its other columns.
-
-    Raises: DataInvalid where there is no such column.
-    """
+    """A row as a document: its text, and short facts of its other columns."""
     if column not in row:
-        raise DataInvalid(f"Row {name} has no column {column!r}.", nearest(column, map(str, row)))
+        remedy = nearest(column, map(str, row))
+        return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
     text = row[column]
     facts = [
         (key, value)

@@ -37,7 +37,7 @@ class HuggingFaceLoader:
         return map(str, range(len(self._rows)))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The texts. Raises: DataInvalid where there is no such column."""
+        """The texts."""
         for name in self.names():
             if name in names:
                 yield document(name, self._rows[int(name)], self._column)

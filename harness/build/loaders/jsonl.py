@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterator
-from itertools import count
+from typing import Any
+
+import msgspec
 
 from harness.build.loaders._rows import document
-from harness.datasets.folder import DataFolder, read_jsonl
+from harness.datasets.folder import DataFolder, numbered_lines
 from harness.records import Document
+
+MARK = b"\xef\xbb\xbf"
+"""Of byte order, as some programs begin a file with."""
+HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, as of an emoji that was cut in two: no character."""
 
 
 class JsonlLoader:
@@ -23,13 +32,31 @@ class JsonlLoader:
 
     def names(self) -> Iterator[str]:
         """The lines' numbers, blank ones left out. Raises: DataInvalid, DataMissing."""
-        return (str(number) for number, _ in zip(count(1), read_jsonl(self._path), strict=False))
+        return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The texts. Raises: DataInvalid where a line is not JSON; DataMissing."""
-        for number, row in enumerate(read_jsonl(self._path), start=1):
+        """The texts. Raises: DataInvalid, DataMissing."""
+        for number, line in numbered_lines(self._path):
             if str(number) in names:
+                try:
+                    row = json_object(line)
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                    yield Document(str(number), "", problem=f"not a JSON object ({error})")
+                    continue
                 yield document(str(number), row, self._column)
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """An object of JSON; half a surrogate pair in it becomes U+FFFD.
+
+    Raises: MsgspecError, ValueError, RecursionError.
+    """
+    line = line.removeprefix(MARK)
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        plain = HALF.sub("\ufffd", json.dumps(json.loads(line), ensure_ascii=False))
+        return msgspec.json.decode(plain, type=dict[str, Any])
 
 
 plugin = JsonlLoader

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from harness.build.loaders._files import is_below, shown
 from harness.build.loaders._rows import document
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid
@@ -27,9 +29,16 @@ class ParquetLoader:
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         place = data.place(path)
         files = [place] if place.is_file() else sorted(place.glob("**/*.parquet"))
+        files = [file for file in files if file.is_file()]
         if not files:
             raise DataInvalid(f"{place} has no file *.parquet.", "Check the path.")
-        self._files = [str(file) for file in files]
+        for file in files:
+            if file != place and not is_below(file, place):
+                raise DataInvalid(f"{file} leads out of the folder.", "Name the file itself.")
+            if shown(file.name) != file.name:
+                raise DataInvalid(f"{shown(str(file))} has a name that is not UTF-8.", "Rename it.")
+        # DuckDB takes a name as a pattern.
+        self._files = [glob.escape(str(file.absolute())) for file in files]
         self._column = column
 
     def names(self) -> Iterator[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from harness.plugins import calling
 from harness.scoring.constraints.grammar import (
     Base,
     Constraint,
@@ -135,7 +136,8 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
             return len(units)
         return sum(unit == transformation.of for unit in units)
     if isinstance(transformation, Measure):
-        return int(measure(transformation.name).number(_texts(units)))
+        with calling(f"The measure {transformation.name!r}"):
+            return int(measure(transformation.name).number(_texts(units)))
     if isinstance(transformation, Position):
         if isinstance(transformation.index, int):
             return _at(units, transformation.index)

@@ -78,7 +78,10 @@ def write(specification: Specification) -> dict[str, Any]:
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Refuse trees out of proportion before anything recurses into them. Raises: DataInvalid."""
+    """Refuse trees out of proportion, and halves of characters, before anything works on them.
+
+    Raises: DataInvalid.
+    """
     parts = 0
     pending: list[tuple[object, int]] = [(raw, 1)]
     while pending:
@@ -88,10 +91,20 @@ def refuse_excess(raw: object, where: str) -> None:
             raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
         if parts > MAX_PARTS:
             raise DataInvalid(f"{where} has more than {MAX_PARTS:,} parts.")
+        if isinstance(value, str) and not _is_text(value):
+            raise DataInvalid(f"{where}: {value!a:.40} has half a surrogate pair: no character.")
         if isinstance(value, Mapping):
             pending += ((part, depth + 1) for part in value.values())
         elif isinstance(value, list | tuple):
             pending += ((part, depth + 1) for part in value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _mapping(raw: object, where: str, known: tuple[str, ...]) -> Mapping[str, Any]:

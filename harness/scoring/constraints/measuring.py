@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins import kind
+from harness.plugins import calling, kind
 from harness.ports import Measure
 from harness.scoring.constraints import grammar
 
@@ -21,9 +21,10 @@ from harness.scoring.constraints import grammar
 def measure(name: str) -> Measure:
     """A measure, made once.
 
-    Raises: ConfigError where there is none of this name.
+    Raises: ConfigError where there is none of this name, or it cannot be made.
     """
-    found: Measure = kind("measures").build(name, {})
+    with calling(f"The measure {name!r}"):
+        found: Measure = kind("measures").build(name, {})
     return found
 
 
@@ -49,11 +50,17 @@ def fingerprints(specification: grammar.Specification) -> Iterator[tuple[str, st
     What the code calls elsewhere is not in the hash.
     """
     for base, _ in specification.bases():
-        done: grammar.Transformation = base.transformation
-        while isinstance(done, grammar.ForEach | grammar.Max | grammar.Min):
-            done = done.do
-        if isinstance(done, grammar.Measure):
-            yield done.name, _code_sha256(done.name)
+        name = named(base)
+        if name is not None:
+            yield name, _code_sha256(name)
+
+
+def named(base: grammar.Base) -> str | None:
+    """The measure that a base constraint asks for; None where it asks for none."""
+    done: grammar.Transformation = base.transformation
+    while isinstance(done, grammar.ForEach | grammar.Max | grammar.Min):
+        done = done.do
+    return done.name if isinstance(done, grammar.Measure) else None
 
 
 @cache

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from harness.plugins import calling
 from harness.scoring.constraints.grammar import (
     Base,
     Count,
@@ -67,7 +68,8 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
         case Min(do=do):
             return f"the least of {described(do, nouns)}"
         case Measure(name=name):
-            return measure(name).phrase(f"{noun}s")
+            with calling(f"The measure {name!r}"):
+                return measure(name).phrase(f"{noun}s")
         case Identity():
             return f"the {noun}s"
 

@@ -41,6 +41,9 @@ def whole(*pairs: tuple[dict[str, Any], Any], level: str = "paragraph") -> Speci
 WORDS, SENTENCES = base("word", COUNT, "=="), base("sentence", COUNT, "==")
 AT_LEAST, AT_MOST = base("word", COUNT, ">="), base("word", COUNT, "<=")
 HAS, HAS_NOT = base("word", UNIT, "in"), base("word", UNIT, "not in")
+IS_NOT = base("word", COUNT, "!=")
+SECOND = base("word", {"op": "position", "index": 1}, "==")
+TWO = base("word", {"op": "position", "index": [0, 1]}, "==")
 THIRD = base("word", {"op": "position", "index": 2}, "==")
 ENDS = base("word", {"op": "for_each", "do": LAST}, "==", input_level="sentence", reduction="all")
 
@@ -70,6 +73,15 @@ ENDS = base("word", {"op": "for_each", "do": LAST}, "==", input_level="sentence"
         ([(ENDS, "snow"), (SENTENCES, 2)], []),
         ([(ENDS, ["snow", "rain"]), (HAS_NOT, "rain")], ["contradictory"]),
         ([(WORDS, 5), (SENTENCES, 6)], []),
+        ([(WORDS, 5), (IS_NOT, 5)], ["contradictory"]),
+        ([(WORDS, 5), (IS_NOT, 6)], []),
+        ([(TWO, ["rain", "fell"]), (SECOND, "snow")], ["contradictory"]),
+        ([(TWO, ["rain", "fell"]), (SECOND, "Fell,")], []),
+        ([(TWO, ["rain", "fell"]), (TWO, ["rain", "went"])], ["contradictory"]),
+        ([(TWO, ["rain", "fell"]), (THIRD, "snow")], []),
+        ([(WORDS, -3), (SENTENCES, 1)], ["contradictory"]),
+        ([(base("word", COUNT, "<"), 0), (SENTENCES, 1)], ["contradictory"]),
+        ([(AT_LEAST, -3), (SENTENCES, 1)], []),
         ([(WORDS, 5), (WORDS, 5), (WORDS, 6)], ["duplicate", "contradictory", "contradictory"]),
     ],
 )  # fmt: skip
@@ -162,3 +174,12 @@ def test_wrong_instances_are_found(tmp_path: Path) -> None:
     assert found["never"].problems
     assert not found["fails"].near_misses
     assert found["fails"].share == 0.0
+
+
+@pytest.mark.parametrize("example", ["", "  ", "\n\n"])
+def test_a_gold_answer_without_words_is_audited(example: str, tmp_path: Path) -> None:
+    one = Item("a", whole((AT_MOST, 5), (SENTENCES, 0)), "Write nothing.", example, "s", "own")
+    found = audited(tmp_path, one)["a"]
+    assert found.passes
+    assert len(found.near_misses) == 1  # a letter more is a sentence
+    assert found.unbroken == ("with at most 5 words",)

@@ -223,7 +223,7 @@ def test_mistakes_are_told(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(DataInvalid, match="leave out all 2 paragraphs"):
         made(corpus, "bad", ("sent01",), sources=(f"dirt={tmp_path / 'dirt'}",))
     (tmp_path / "dirt" / "a.txt").write_bytes(b"\xff\xfe\0")
-    with pytest.raises(DataInvalid, match="could be read: not a text"):
+    with pytest.raises(DataInvalid, match="can be read: not a text"):
         made(corpus, "bad", ("sent01",), sources=(f"dirt={tmp_path / 'dirt'}",))
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(RunConflict, match="not a benchmark"):
@@ -235,3 +235,60 @@ def test_items_of_a_build_are_read_by_the_task(whole: Built) -> None:
     for item in list(read_items(whole.folder / INSTANCES))[::50]:
         assert item.example is not None
         assert check(item.specification, item.example).passed
+
+
+def test_a_record_that_cannot_be_read_is_counted_and_named(tmp_path: Path) -> None:
+    texts = [f"Ada carried {n} baskets up the hill, and Emil counted them." for n in range(9)]
+    lines = [json.dumps({"text": text, "document": "a forged name"}) for text in texts]
+    (tmp_path / "rows.jsonl").write_text("\n".join([*lines, '{"text": ', '{"other": 1}']))
+    built = made(tmp_path, structures=("sent04",), sources=(f"rows={tmp_path / 'rows.jsonl'}",))
+    [source] = built.facts["sources"]
+    assert source["unreadable"] == 2
+    assert "- 10: not a JSON object" in built.report
+    assert "- 11: has no column 'text'" in built.report
+    assert "2 of these unreadable" in (built.folder / CARD).read_text()
+    # What a row says of itself is not where it is from.
+    assert {row["metadata"]["document"] for row in rows(built)} <= {str(n) for n in range(1, 10)}
+    none = tmp_path / "none.jsonl"
+    none.write_text('{"other": 1}')
+    both = (f"rows={tmp_path / 'rows.jsonl'}", f"none={none}")
+    with pytest.raises(DataInvalid, match="No document of 'none' can be read: has no column 'text"):
+        made(tmp_path, structures=("sent04",), sources=both)
+
+
+def test_why_nothing_came_is_told_and_no_stage_stays(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus", documents=3, characters=1_000)
+    ends = tmp_path / "ends.yaml"
+    sources = (f"corpus={tmp_path / 'corpus'}",)
+    structure = (
+        "{name: ends, level: paragraph, targets: {take: value}, constraint: {target_level: "
+        "character, transformation: {op: position, index: -1}, relation: '=='}}"
+    )
+    ends.write_text(structure)
+    with pytest.raises(DataInvalid, match="a target begins or ends with neither letter nor digit"):
+        made(tmp_path, structures=(str(ends),), sources=sources)
+    count = "{op: count}, relation: '>='}"
+    ends.write_text(
+        "{name: ends, level: sentence, targets: [20, 5], constraint: {logic: all, constraints: ["
+        f"{{target_level: word, transformation: {count}, "
+        f"{{target_level: word, transformation: {count.replace('>', '<')}]}}}}"
+    )
+    with pytest.raises(DataInvalid, match="No text can satisfy the structure ends"):
+        made(tmp_path, structures=(str(ends),), sources=sources)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "ends.yaml"]
+
+
+def test_a_second_build_of_a_folder_waits_for_the_first_ones_end(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "corpus", documents=3, characters=1_000)
+    sources = (f"corpus={tmp_path / 'corpus'}",)
+    refused = []
+
+    def meanwhile(_: str) -> None:
+        with pytest.raises(RunConflict, match="Another process is building") as told:
+            made(tmp_path, structures=("sent04",), sources=sources)
+        refused.append(told.value.remedy)
+
+    made(tmp_path, structures=("sent04",), sources=sources, told=meanwhile)
+    assert refused
+    assert (tmp_path / "mine" / INSTANCES).exists()
+    assert not (tmp_path / ".mine.stages").exists()

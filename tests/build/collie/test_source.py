@@ -7,7 +7,9 @@ import pytest
 import yaml
 
 from harness.build.collie.batch import segmenter
+from harness.build.collie.documents import Documents, described
 from harness.build.collie.source import find_source, parts, presets
+from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.scoring.constraints import punkt
 from harness.scoring.constraints.levels import Splitter
@@ -31,11 +33,13 @@ def test_the_papers_sources(
     assert [each for each, _ in parts(source.filters)] == filters
     assert [each for each, _ in parts(source.post_processors)] == post_processors
     assert (source.documents, source.strings) == (300, 100)
+    assert source.passages is None
 
 
 def test_gutenberg_as_in_the_paper(tmp_path: Path) -> None:
     source = find_source(f"gutenberg={tmp_path}")
     assert source.filters == ("capitals", "no_sentence")
+    assert source.passages is None
     assert source.post_processors == ("markdown", "brackets", "single_newlines", "white_space")
 
 
@@ -124,3 +128,51 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "bare.yaml").write_text("{preset: text}")
     with pytest.raises(ConfigError, match="name"):
         find_source(str(tmp_path / "bare.yaml"))
+
+
+def test_a_path_is_the_users_before_it_is_the_data_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, text in (("here", "mine"), ("data", "theirs")):
+        (tmp_path / folder / "corpus").mkdir(parents=True)
+        (tmp_path / folder / "corpus" / "a.txt").write_text(text)
+    (tmp_path / "data" / "other.txt").write_text("theirs")
+    monkeypatch.chdir(tmp_path / "here")
+    data = DataFolder(tmp_path / "data")
+
+    def texts(given: str) -> list[str]:
+        return [d.text for batch in Documents(find_source(given), 0, data).batches() for d in batch]
+
+    assert texts("corpus") == ["mine"]
+    (tmp_path / "here" / "s.yaml").write_text("{name: s, load: {name: text, path: corpus}}")
+    monkeypatch.chdir(tmp_path)
+    assert texts("here/s.yaml") == ["mine"]  # relative to the file
+    assert texts("x=here/s.yaml") == ["mine"]
+    (tmp_path / "s.yaml").write_text("{name: s, load: {name: text, path: other.txt}}")
+    assert texts("s.yaml") == ["theirs"]  # is in the data folder alone
+    shown = described(find_source("here/s.yaml"))
+    assert shown["load"] == {"name": "text", "path": "corpus"}
+    assert str(tmp_path) not in str(shown)
+
+
+@pytest.mark.parametrize("given", ["", "mine="])
+def test_an_empty_path_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="names nothing"):
+        find_source(given)
+
+
+def test_a_home_that_is_not_there_is_no_path() -> None:
+    with pytest.raises(DataMissing, match="no such file"):
+        find_source("~nobody-of-this-name/text")
+
+
+def test_a_file_of_aliases_is_refused(tmp_path: Path) -> None:
+    lines = ["name: s", "load:", "  name: text", "  a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for n in range(9):
+        lines.append(f"  a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]")
+    (tmp_path / "s.yaml").write_text("\n".join(lines))
+    with pytest.raises(DataInvalid, match="more than 10,000 parts"):
+        find_source(str(tmp_path / "s.yaml"))
+    (tmp_path / "half.yaml").write_text('{name: s, load: text, delimiter: "\\ud800"}')
+    with pytest.raises(DataInvalid, match="no character"):
+        find_source(str(tmp_path / "half.yaml"))

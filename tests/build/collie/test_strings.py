@@ -141,3 +141,14 @@ def test_filters_of_one_name_are_told_apart() -> None:
     rules = [{"name": "pattern", "pattern": "a"}, {"name": "pattern", "pattern": "b"}]
     _, seen = strings("x b.\n\nx a.\n\ny b", filters=rules)
     assert seen.filtered["paragraph"] == Counter({"pattern": 1, "pattern 2": 2})
+
+
+def test_paragraphs_that_no_passage_is_made_of_are_counted() -> None:
+    rows = [f"This is paragraph {n} of them." for n in range(5)]
+    text = "\n\n".join([*rows[:3], "| a table. of two words |", *rows[3:], "TITLE"])
+    found, seen = strings(text, passages=None)
+    assert len(found["passage"]) == 2
+    assert seen.filtered["passage"] == Counter(table=1)
+    assert seen.filtered["paragraph"] == Counter(capitals=1)
+    _, seen = strings(text, levels=("paragraph",))
+    assert seen.filtered["passage"] == Counter()

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,30 @@ def test_rows_of_jsonl(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
     found = documents(built("jsonl", tmp_path, path="rows.jsonl", column="body"))
     assert found["1"] == Document("1", "one\n", {"title": "T", "n": 1})
-    assert found["2"].problem == "'body' is no text"
-    other = built("jsonl", tmp_path, path="rows.jsonl", column="bodi")
-    with pytest.raises(DataInvalid, match="Did you mean 'body'"):
-        list(other.read({"1"}))
+    assert found["3"].problem == "'body' is no text"
+    other = documents(built("jsonl", tmp_path, path="rows.jsonl", column="bodi"))
+    assert other["1"].problem == "has no column 'bodi'. Did you mean 'body'?"
+
+
+def test_a_row_that_cannot_be_read_ends_nothing(tmp_path: Path) -> None:
+    lines = [
+        b'\xef\xbb\xbf{"text": "marked"}',
+        b'{"text": "cut \\ud83d", "t\\udc00": 1}',
+        rb'{"text": "whole \ud83d\ude00"}',
+        b'{"other": 1}',
+        b'["a list"]',
+        b'{"text": ',
+        b'{"text": "latin \xe9"}',
+        b'{"text": NaN}',
+        b'{"a":' * 9_999,
+        b'{"text": "last"}',
+    ]
+    (tmp_path / "rows.jsonl").write_bytes(b"\n".join(lines))
+    found = documents(built("jsonl", tmp_path, path="rows.jsonl"))
+    texts = {name: each.text for name, each in found.items() if not each.problem}
+    assert texts == {"1": "marked", "2": "cut \ufffd", "3": "whole \U0001f600", "10": "last"}
+    assert found["2"].about == {"t\ufffd": 1}
+    assert all("not a JSON object" in found[name].problem for name in "56789")
 
 
 def test_rows_of_parquet(tmp_path: Path) -> None:
@@ -106,8 +127,56 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     (tmp_path / "c.parquet").write_text("no")
     with pytest.raises(DataInvalid, match="not Parquet"):
         list(built("parquet", tmp_path, path="c.parquet").names())
-    with pytest.raises(DataInvalid, match="has no column 'body'"):
-        list(built("parquet", tmp_path, path="a.parquet", column="body").read({"0"}))
+    [other] = built("parquet", tmp_path, path="a.parquet", column="body").read({"0"})
+    assert "has no column 'body'" in other.problem
+
+
+def test_a_parquet_files_name_is_no_pattern(tmp_path: Path) -> None:
+    for name in ("part1", "part[1]", "part*", "part?"):
+        duckdb.sql(f"COPY (SELECT '{name}' AS text) TO '{tmp_path / 'made.parquet'}'")
+        (tmp_path / "made.parquet").rename(tmp_path / f"{name}.parquet")
+    for name in ("part1", "part[1]", "part*", "part?"):
+        one = documents(built("parquet", tmp_path, path=f"{name}.parquet"))
+        assert [each.text for each in one.values()] == [name]
+    whole = documents(built("parquet", tmp_path, path="."))
+    assert sorted(each.text for each in whole.values()) == ["part*", "part1", "part?", "part[1]"]
+
+
+def test_links_that_lead_out_of_a_folder_are_told_and_not_read(tmp_path: Path) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "secret.parquet").write_text("secret")
+    (inside / "a.txt").write_text("open")
+    (inside / "b.txt").symlink_to("../secret.txt")
+    (inside / "c.txt").symlink_to("a.txt")
+    found = documents(built("text", tmp_path, path="in"))
+    assert {name: each.text for name, each in found.items()} == {
+        "a.txt": "open", "b.txt": "", "c.txt": "open"
+    }  # fmt: skip
+    assert found["b.txt"].problem == "leads out of the folder"
+    (tmp_path / "link").symlink_to("in")
+    assert documents(built("text", tmp_path, path="link"))["a.txt"].text == "open"
+    assert documents(built("text", tmp_path, path="in/b.txt"))["b.txt"].text == "secret"
+    (inside / "d.parquet").symlink_to("../secret.parquet")
+    with pytest.raises(DataInvalid, match="leads out of the folder"):
+        built("parquet", tmp_path, path="in")
+
+
+def test_names_of_files_that_are_not_utf_8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    (tmp_path / name).write_text("open")
+    [document] = built("text", tmp_path, path=".").read({name})
+    assert document == Document("caf\\udce9.txt", "open")
+    (tmp_path / os.fsdecode(b"caf\xe9.parquet")).touch()
+    with pytest.raises(DataInvalid, match="a name that is not UTF-8"):
+        built("parquet", tmp_path, path=".")
+
+
+def test_an_encoding_that_writes_halves_of_characters(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("cut \\ud83d")
+    [document] = built("text", tmp_path, path=".", encoding="unicode_escape").read({"a.txt"})
+    assert document.problem == "not in unicode_escape"
 
 
 def test_a_word_list(tmp_path: Path) -> None:
@@ -139,9 +208,11 @@ def test_a_folder_of_gutenberg(tmp_path: Path) -> None:
     assert found["000/1.txt"] == Document("000/1.txt", "It.\n", {"Title": ["X"]})
     assert "cannot be read" in found["000/9.txt"].problem
     books[1]["gd-path"] = "../../etc/passwd"
+    books[2]["gd-path"] = "a\0b"
     (tmp_path / METADATA).write_text(json.dumps(books))
-    with pytest.raises(DataInvalid, match="leads out of the folder"):
-        built("gutenberg", tmp_path, path=".")
+    found = documents(built("gutenberg", tmp_path, path="."))
+    assert found["../../etc/passwd"].problem == "leads out of the folder"
+    assert "cannot be read" in found["a\0b"].problem
 
 
 def test_hugging_face_needs_its_package(tmp_path: Path) -> None:

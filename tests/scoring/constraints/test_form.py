@@ -138,6 +138,11 @@ def test_absurd_depth_is_refused() -> None:
         read(spec(WORDS | {"transformation": do}, 5))
 
 
+def test_half_a_surrogate_pair_is_no_character() -> None:
+    with pytest.raises(DataInvalid, match=r"'x\\ud800' has half a surrogate pair"):
+        read(spec(LAST, "x\ud800"))
+
+
 def test_aliases_that_multiply_are_refused() -> None:
     lines = ["- &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"- &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20)]

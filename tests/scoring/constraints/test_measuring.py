@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import DataInvalid
+from harness.errors import ConfigError, DataInvalid
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.form import read, write
 from harness.scoring.constraints.grammar import Specification
@@ -20,6 +20,14 @@ class Longest:
 
     def phrase(self, units):
         return f"the length of the longest of the {units}"
+
+
+class Broken(Longest):
+    def number(self, units):
+        return units[9]
+
+    def phrase(self, units):
+        return units["x"]
 """
 
 
@@ -30,7 +38,9 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     about = tmp_path / "longest_measure-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: longest-measure\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[harness.measures]\nlongest=longest_measure:Longest\n")
+    (about / "entry_points.txt").write_text(
+        "[harness.measures]\nlongest=longest_measure:Longest\nbroken=longest_measure:Broken\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     measure.cache_clear()
 
@@ -54,6 +64,14 @@ def test_a_measure_is_checked_rendered_and_written() -> None:
         "Please generate a paragraph with the length of the longest of the words to be at most 6."
     )
     assert [name for name, _ in fingerprints(whole)] == ["longest"]
+
+
+def test_a_measure_that_fails_is_named() -> None:
+    whole = asked({"op": "measure", "name": "broken"}, 6)
+    with pytest.raises(ConfigError, match=r"The measure 'broken' fails \(IndexError"):
+        check(whole, "Snow fell.", own())
+    with pytest.raises(ConfigError, match=r"The measure 'broken' fails \(TypeError"):
+        instruction(whole)
 
 
 def test_a_measure_of_each_sentence() -> None:
