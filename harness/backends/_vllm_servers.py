@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from harness.backends._last_words import remedy, telling
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import ServerProcess, free_port
 from harness.backends._vllm_arguments import flags
@@ -23,6 +24,11 @@ HEALTH_S = 10.0
 """Seconds that a health may take: an engine in the middle of a long step answers late."""
 STEP_S, LONGEST_STEP_S = 0.2, 10.0
 """Between two looks whether a server is there."""
+NO_KEY = "Have HARNESS_VLLM_COMMAND start it without an API key: only this machine reaches it."
+
+TAIL_LINES = 100
+"""The last lines of a log, among which the error is looked for."""
+
 
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 
@@ -209,10 +215,10 @@ class OwnServer:
         return False
 
     def _failed(self, how: str) -> FatalCallError:
-        words = self._now.process.last_words() if self._now else ""
+        words = self._now.process.last_words(TAIL_LINES) if self._now else ""
         return FatalCallError(
-            f"The vLLM server of {self._model.name!r} {how}. Its last words:\n{words}\n",
-            f"All of them are in {self._log}.",
+            f"The vLLM server of {self._model.name!r} {how}. It says:\n{telling(words)}\n",
+            f"{remedy(words)} All that it said is in {self._log}.".strip(),
         )
 
     def _launch(self) -> Running:

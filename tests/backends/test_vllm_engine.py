@@ -182,6 +182,7 @@ def test_arguments() -> None:
         *("--lora-modules", "a=b", "c=d"),
         *("--config", '{"a": 1}'),
     ]
+    assert flags({"disable_log_stats": False}) == [], "it has no --no- form"
     assert checked({"--max-model-len": 5, "dtype": None}) == {"max_model_len": 5}
     assert answering({"dtype": "half", "tensor_parallel_size": 2}) == {"dtype": "half"}
     assert gpus_needed({"tensor_parallel_size": 2, "data_parallel_size": 3}) == 6
