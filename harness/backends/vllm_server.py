@@ -153,11 +153,12 @@ def _refuse(given: dict[str, Any], why: str) -> None:
 
 
 def _gpu_sets(
-    replicas: int, gpus: list[str] | None, needed: int, there: tuple[str, ...]
+    replicas: int, gpus: list[str] | None, needed: int, there: tuple[str, ...] | None
 ) -> list[tuple[str, ...]]:
     """The GPUs of each replica; empty for whatever the only one finds.
 
-    needed: by each. there: those that may be used; empty where nobody said.
+    needed: by each.
+    there: those that may be used; empty where all are hidden, None where nobody said.
     """
     if gpus is not None:
         if len(gpus) != replicas:
@@ -167,8 +168,8 @@ def _gpu_sets(
                 'Name them for each, like ["0,1", "2,3"].',
             )
         return [tuple(part.strip() for part in own.split(",")) for own in gpus]
-    if replicas == 1:
-        return [()]
+    if replicas == 1 or there == ():
+        return [()] * replicas
     named = there or tuple(str(number) for number in range(replicas * needed))
     if len(named) < replicas * needed:
         raise ConfigError(

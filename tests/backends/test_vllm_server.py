@@ -420,3 +420,4 @@ async def test_one_that_joins_a_server_that_is_dying_starts_another(tmp_path: Pa
             await joining
             assert (await other.generate(REQUEST)).text
     assert len(Journal(tmp_path).lines("starts")) == 2
+    assert names(OwnedServers(gpus=()), **two) == [(), ()], "they are hidden on purpose"
