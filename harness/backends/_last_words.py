@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
+TAIL_LINES = 100
+"""The last lines of a log, among which an error is to be looked for."""
+
 ERROR = re.compile(
     r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)", re.MULTILINE
 )
