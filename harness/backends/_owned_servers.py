@@ -32,12 +32,13 @@ class OwnedServers:
     """Names (whatever tells one from the others) to what runs.
 
     command: what starts a vLLM server on this machine; empty for the one installed here.
-    gpus: the GPUs that may be used, as CUDA names them; empty where nobody said.
+    gpus: the GPUs that may be used, as CUDA names them; empty where all are hidden, None where
+        nobody said.
     """
 
-    def __init__(self, command: Sequence[str] = (), gpus: Sequence[str] = ()) -> None:
+    def __init__(self, command: Sequence[str] = (), gpus: Sequence[str] | None = None) -> None:
         self.command = tuple(command)
-        self.gpus = tuple(gpus)
+        self.gpus = None if gpus is None else tuple(gpus)
         self._running: dict[str, Running] = {}
         self._wanted: Counter[str] = Counter()
         self._used: Counter[str] = Counter()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from importlib import import_module
+from ipaddress import ip_address
 from ssl import SSLError
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -87,6 +88,7 @@ class SDKClient:
         client: AsyncClient = self._sdk.DefaultAioHttpClient(
             limits=Limits(max_connections=most, max_keepalive_connections=most),
             timeout=Timeout(self._timeout_s, connect=min(self._timeout_s / 2, 10.0)),
+            mounts=past_proxies(self.url),
         )
         return client
 
@@ -169,6 +171,16 @@ class SDKClient:
         """Close the connections; nothing where none were made."""
         if "_client" in self.__dict__:
             await self._client.close()
+
+
+def past_proxies(url: str) -> dict[str, None]:
+    """What has an HTTP client reach this machine itself, and not through ``http_proxy``'s."""
+    host = urlsplit(url).hostname or ""
+    try:
+        here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        here = False
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if here else {}
 
 
 def _checked(url: str) -> str:

@@ -61,6 +61,12 @@ READ = frozenset(
 """Arguments that may name a file or folder whose content changes answers."""
 
 
+BARE = frozenset(
+    {"disable_log_stats", "aggregate_engine_logging", "data_parallel_multi_port_external_lb"}
+)
+"""Arguments whose flag has no ``--no-`` form: false is to leave it out."""
+
+
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments under vLLM's names, without those that are null.
 
@@ -98,10 +104,10 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
         flag = name.replace("_", "-")
         if value is True:
             words.append(f"--{flag}")
+        elif value is None or (value is False and name in BARE):
+            continue
         elif value is False:
             words.append(f"--no-{flag}")
-        elif value is None:
-            continue
         elif isinstance(value, list | tuple):
             words += [f"--{flag}", *map(_word, value)]
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import sys
 import time
@@ -10,19 +11,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import urlsplit
 
+from harness.backends._last_words import TAIL_LINES, remedy, telling
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import ServerProcess, free_port
 from harness.backends._vllm_arguments import flags
+from harness.backends._vllm_health import Health
 from harness.backends._vllm_model import VLLMModel
 from harness.errors import ConfigError, FatalCallError
 from harness.records import Reply, Request
 
-HEALTH_S = 10.0
-"""Seconds that a health may take: an engine in the middle of a long step answers late."""
 STEP_S, LONGEST_STEP_S = 0.2, 10.0
 """Between two looks whether a server is there."""
+
+NO_KEY = "Have HARNESS_VLLM_COMMAND start it without an API key: only this machine reaches it."
 
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 
@@ -43,31 +45,6 @@ Dial = Callable[[str], Wire]
 """A client of the server at a base URL."""
 
 
-async def answers_health(base_url: str) -> bool:
-    """Whether a server says that it is well, or at least answers where it has no health."""
-    import httpx2
-
-    parts = urlsplit(base_url)
-    try:
-        async with httpx2.AsyncClient(timeout=HEALTH_S, trust_env=False) as client:
-            answer = await client.get(f"{parts.scheme}://{parts.netloc}/health")
-    except httpx2.HTTPError:
-        return False
-    return bool(answer.status_code < 500)
-
-
-async def serves(base_url: str, model: str) -> bool:
-    """Whether a server lists a model: a stranger may have taken the port in the meantime."""
-    import httpx2
-
-    try:
-        async with httpx2.AsyncClient(timeout=HEALTH_S, trust_env=False) as client:
-            listed = (await client.get(f"{base_url}/models")).json()
-        return any(found.get("id") == model for found in listed["data"])
-    except (httpx2.HTTPError, ValueError, LookupError, TypeError, AttributeError):
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Running:
     """A server that was started: its process, and the base URL of its protocol."""
@@ -85,13 +62,19 @@ class Running:
 
 
 class GivenServer:
-    """A server that runs already."""
+    """A server that runs already.
+
+    model: that it is asked for.
+    key: that it wants, empty for none. key_remedy: what to do where it lets nobody in.
+    """
 
     owned = False
 
-    def __init__(self, base_url: str, dial: Dial) -> None:
-        self._url = base_url
+    def __init__(self, base_url: str, dial: Dial, model: str, key: str, key_remedy: str) -> None:
         self._wire = dial(base_url)
+        self._model = model
+        self._health = Health(base_url, key, key_remedy)
+        self._met = False
 
     async def ask(self, request: Request) -> Reply:
         """Its answer.
@@ -101,11 +84,21 @@ class GivenServer:
         return await self._wire.generate(request)
 
     async def well(self) -> bool:
-        """Whether it answers."""
-        return await answers_health(self._url)
+        """Whether it answers; one that has not answered before is asked for its models too.
+
+        Raises: AuthenticationFailed or ModelNotFound where these say that it is the wrong one.
+        """
+        well = await self._health.well()
+        if well and not self._met:
+            await self._health.lists(self._model)
+        self._met = well
+        return well
 
     async def revive(self) -> None:
-        """Return when it is back."""
+        """Return when it is back.
+
+        Raises: what `well` raises.
+        """
         step = STEP_S
         while not await self.well():
             await asyncio.sleep(step)
@@ -114,6 +107,7 @@ class GivenServer:
     async def close(self) -> None:
         """Close the connections."""
         await self._wire.aclose()
+        await self._health.aclose()
 
 
 class OwnServer:
@@ -152,6 +146,7 @@ class OwnServer:
         self._restarts = restarts
         self._now: Running | None = None
         self._wire: Wire | None = None
+        self._health: Health | None = None
         self._starts = 0  # since it last answered, with that one
         self._answered = False
         self._used = False
@@ -169,8 +164,8 @@ class OwnServer:
 
     async def well(self) -> bool:
         """Whether it runs and answers."""
-        now = self._now
-        return now is not None and not now.ended() and await answers_health(now.url)
+        now, health = self._now, self._health
+        return bool(now and health and not now.ended() and await health.well())
 
     async def revive(self) -> None:
         """Start it, or join the one that another model of this process has started.
@@ -186,9 +181,14 @@ class OwnServer:
                 self._servers.renew, self._name, self._now, self._launch
             )
             self._now = found
-            if await self._came_up(found):
-                await self._close_wire()
-                self._wire = self._dial(found.url)
+            try:
+                health = await self._met(found)
+            except FatalCallError:  # whatever it is, it is not what was to be started
+                await asyncio.to_thread(found.end)
+                raise
+            if health is not None:
+                await self._hang_up()
+                self._wire, self._health = self._dial(found.url), health
                 return
             if self._starts == before:
                 continue  # another's, which has died in the meantime
@@ -197,22 +197,29 @@ class OwnServer:
                 await asyncio.to_thread(found.end)
                 raise self._failed("did not start")
 
-    async def _came_up(self, running: Running) -> bool:
-        """Wait until it answers its health; whether it did, before it ended or took too long."""
+    async def _met(self, running: Running) -> Health | None:
+        """Wait until it is well and serves the model; None where it ended before, or is late.
+
+        Raises: AuthenticationFailed or ModelNotFound where it never will.
+        """
         end = time.monotonic() + self._start_s
         step = STEP_S
-        while not running.ended() and time.monotonic() < end:
-            if await answers_health(running.url) and await serves(running.url, self._model.name):
-                return not running.ended()
-            await asyncio.sleep(step)
-            step = min(1.2 * step, 2.0)
-        return False
+        async with contextlib.AsyncExitStack() as unless_met:
+            health = Health(running.url, remedy=NO_KEY)
+            unless_met.push_async_callback(health.aclose)
+            while not running.ended() and time.monotonic() < end:
+                if await health.well() and await health.lists(self._model.name):
+                    unless_met.pop_all()
+                    return health
+                await asyncio.sleep(step)
+                step = min(1.2 * step, 2.0)
+        return None
 
     def _failed(self, how: str) -> FatalCallError:
-        words = self._now.process.last_words() if self._now else ""
+        words = self._now.process.last_words(TAIL_LINES) if self._now else ""
         return FatalCallError(
-            f"The vLLM server of {self._model.name!r} {how}. Its last words:\n{words}\n",
-            f"All of them are in {self._log}.",
+            f"The vLLM server of {self._model.name!r} {how}. It says:\n{telling(words)}\n",
+            f"{remedy(words)} All that it said is in {self._log}.".strip(),
         )
 
     def _launch(self) -> Running:
@@ -226,8 +233,9 @@ class OwnServer:
             *self._names(),
             *flags({"enable_prompt_tokens_details": True, **model.engine}),
         ]
-        if self._gpus:
-            command = ["env", f"CUDA_VISIBLE_DEVICES={','.join(self._gpus)}", *command]
+        gpus = [f"CUDA_VISIBLE_DEVICES={','.join(self._gpus)}"] if self._gpus else []
+        # A key of servers elsewhere would keep the harness itself out.
+        command = ["env", "-u", "VLLM_API_KEY", *gpus, *command]
         return Running(ServerProcess(command, self._log), f"http://127.0.0.1:{port}/v1")
 
     def _program(self) -> list[str]:
@@ -251,14 +259,15 @@ class OwnServer:
             *("--enable-lora", "--lora-modules", f"{model.name}={model.adapter}"),
         ]
 
-    async def _close_wire(self) -> None:
-        if self._wire is not None:
-            await self._wire.aclose()
-            self._wire = None
+    async def _hang_up(self) -> None:
+        for held in (self._wire, self._health):
+            if held is not None:
+                await held.aclose()
+        self._wire = self._health = None
 
     async def close(self) -> None:
         """Close the connections; end the server where nobody else of this process wants it."""
-        await self._close_wire()
+        await self._hang_up()
         await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
         self._used = False
 

@@ -13,20 +13,24 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import itertools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from harness.backends._last_words import TAIL_LINES, telling
 from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
+from harness.backends._seating import Seating, Seats
 from harness.backends._server_process import tail
+from harness.backends._suspects import Suspects
 from harness.backends._vllm_arguments import depth
 from harness.backends._vllm_engine_thread import EngineThread
 from harness.backends._vllm_in_process import InProcessEngine
 from harness.backends._vllm_model import Protocol, VLLMModel, features
-from harness.errors import ConnectionFailed, FatalCallError, HarnessError
+from harness.errors import ConnectionFailed, ConnectionLost, FatalCallError, HarnessError
 from harness.records import Reply, Request
 
 
@@ -65,6 +69,9 @@ class VLLMEngineBackend:
         self._name = f"engine {self._model!r}"
         self._thread: EngineThread | None = None
         self._used = False
+        self._life = 0
+        self._seating = Seating([Seats(sys.maxsize)])
+        self._suspects = Suspects()
         self._makings = 0  # since the last answer, with the engine that gave it
         servers.want(self._name)
 
@@ -99,6 +106,7 @@ class VLLMEngineBackend:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise self._failed(f"did not start ({said})") from None
         self._thread = found
+        self._life += 1
 
     def _launch(self) -> EngineThread:
         if self._makings > self._restarts:
@@ -107,10 +115,10 @@ class VLLMEngineBackend:
         return EngineThread(InProcessEngine(self._model, self._log))
 
     def _failed(self, how: str) -> FatalCallError:
-        words = tail(self._log)
+        words = telling(tail(self._log, lines=TAIL_LINES))
         return FatalCallError(
-            f"The vLLM engine of {self._model.name!r} {how}. The last words of its log:\n{words}\n",
-            f"All of them are in {self._log}.",
+            f"The vLLM engine of {self._model.name!r} {how}. It says:\n{words}\n",
+            f"All that it said is in {self._log}.",
         )
 
     async def generate(self, request: Request) -> Reply:
@@ -118,9 +126,18 @@ class VLLMEngineBackend:
 
         Raises: a `harness.errors.CallError`.
         """
-        if self._thread is None or self._thread.ended():
-            raise ConnectionFailed("The vLLM engine is not up.", "It is made anew.")
-        reply = await self._thread.answer(request, str(next(_NUMBERS)))
+        alone = self._suspects.alone(request)
+        seats = await self._seating.take(alone=alone)
+        try:
+            if (thread := self._thread) is None or thread.ended():
+                raise ConnectionFailed("The vLLM engine is not up.", "It is made anew.")
+            reply = await thread.answer(request, str(next(_NUMBERS)))
+        except ConnectionLost:
+            self._suspects.died(request, self._life, alone=alone)
+            raise
+        finally:
+            self._seating.leave(seats)
+        self._suspects.answered(request)
         self._makings = 1
         return reply
 

@@ -11,6 +11,7 @@ that no cache answers, started again when it dies, and ended with them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from harness.backends._model_files import Hashes
+from harness.backends._open_files import connections
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._replicas import Replicas, Tell
 from harness.backends._vllm_arguments import depth, gpus_needed
@@ -27,6 +29,11 @@ from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError
 from harness.records import Reply, Request
+
+KEY_MISSING = "Name the environment variable that holds its key in model.api_key_env."
+KEY_GIVEN = "Check the key in the environment variable {}."
+
+START_S, RESTARTS = 1800.0, 3
 
 
 class VLLMServerBackend:
@@ -60,8 +67,8 @@ class VLLMServerBackend:
         replicas_at: list[str] | None = None,
         api_key_env: str | None = None,
         protocol: Protocol = "chat",
-        start_s: Annotated[float, Field(gt=0)] = 1800.0,
-        restarts: Annotated[int, Field(ge=0)] = 3,
+        start_s: Annotated[float, Field(gt=0)] = START_S,
+        restarts: Annotated[int, Field(ge=0)] = RESTARTS,
         *,
         secret: Callable[[str], str],
         concurrency: int,
@@ -76,7 +83,7 @@ class VLLMServerBackend:
             return kind(
                 *("vllm", url, api_key_env),
                 secret=secret,
-                concurrency=max(concurrency, self.depth),
+                concurrency=self._seats,
                 timeout_s=timeout_s,
                 model=model,
             )
@@ -84,24 +91,29 @@ class VLLMServerBackend:
         self.features = features(protocol)
         self._served: VLLMModel | None = None
         if base_url is not None:
-            given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus}
+            own = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
+            given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **own}
             _refuse(given, "model.base_url names a server that runs already")
             if replicas != 1:
                 raise ConfigError(
                     "model.replicas are servers to start, and model.base_url names one.",
                     "List further servers in model.replicas_at.",
                 )
-            urls = [base_url, *(replicas_at or [])]
+            urls = dict.fromkeys([base_url, *(replicas_at or [])])
             self.endpoint = base_url.rstrip("/")
-            self.depth = depth({}) * len(urls)
-            self._replicas = Replicas([GivenServer(url, dial) for url in dict.fromkeys(urls)])
+            self.depth, self._seats = _seats(depth({}), len(urls), concurrency)
+            key = secret(api_key_env) if api_key_env else ""
+            remedy = KEY_GIVEN.format(api_key_env) if api_key_env else KEY_MISSING
+            self._replicas = Replicas(
+                [GivenServer(url, dial, model, key, remedy) for url in urls], self._seats
+            )
             return
         given = {"replicas_at": replicas_at, "api_key_env": api_key_env}
         _refuse(given, "model.base_url is not set, so the harness starts the server itself")
         self._served = served = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
         sets = _gpu_sets(replicas, gpus, gpus_needed(served.engine), servers.gpus)
         self.endpoint = served.endpoint()
-        self.depth = depth(served.engine) * replicas
+        self.depth, self._seats = _seats(depth(served.engine), replicas, concurrency)
         self._replicas = Replicas(
             [
                 OwnServer(
@@ -115,7 +127,8 @@ class VLLMServerBackend:
                     restarts=restarts,
                 )
                 for number, own in enumerate(sets)
-            ]
+            ],
+            self._seats,
         )
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -147,6 +160,18 @@ class VLLMServerBackend:
         await self._replicas.close()
 
 
+def _seats(depth: int, servers: int, concurrency: int) -> tuple[int, int]:
+    """How many calls all servers want in flight, and how many each may have.
+
+    Each may have what it wants, or its part of what the user states where that is more; and no
+    more than this process has connections for.
+
+    depth: what keeps one server busy.
+    """
+    room = max(1, connections() // servers)
+    return min(depth, room) * servers, min(max(depth, math.ceil(concurrency / servers)), room)
+
+
 def _refuse(given: dict[str, Any], why: str) -> None:
     """Refuse options that would change nothing."""
     for name, value in given.items():
@@ -155,11 +180,12 @@ def _refuse(given: dict[str, Any], why: str) -> None:
 
 
 def _gpu_sets(
-    replicas: int, gpus: list[str] | None, needed: int, there: tuple[str, ...]
+    replicas: int, gpus: list[str] | None, needed: int, there: tuple[str, ...] | None
 ) -> list[tuple[str, ...]]:
     """The GPUs of each replica; empty for whatever the only one finds.
 
-    needed: by each. there: those that may be used; empty where nobody said.
+    needed: by each.
+    there: those that may be used; empty where all are hidden, None where nobody said.
     """
     if gpus is not None:
         if len(gpus) != replicas:
@@ -169,8 +195,8 @@ def _gpu_sets(
                 'Name them for each, like ["0,1", "2,3"].',
             )
         return [tuple(part.strip() for part in own.split(",")) for own in gpus]
-    if replicas == 1:
-        return [()]
+    if replicas == 1 or there == ():
+        return [()] * replicas
     named = there or tuple(str(number) for number in range(replicas * needed))
     if len(named) < replicas * needed:
         raise ConfigError(

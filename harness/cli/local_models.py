@@ -58,5 +58,7 @@ def gpus(seconds: float) -> Iterator[Finding]:
     for line in ended.stdout.splitlines():
         number, name, total, free = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]
         yield Finding("ok", f"GPU {number}", f"{name}, {total}, {free} free")
-    if usable := visible_gpus():
-        yield Finding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES lets this use {', '.join(usable)}")
+    usable = visible_gpus()
+    if usable is not None:
+        names = ", ".join(usable) or "none of them"
+        yield Finding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES lets this use {names}")

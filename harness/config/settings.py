@@ -67,13 +67,19 @@ class Settings(_Environment):
 class _OfCUDA(BaseSettings):
     """What CUDA itself reads of the environment, and of no ``.env``; Slurm sets it."""
 
-    cuda_visible_devices: str = ""
+    cuda_visible_devices: str | None = None
 
 
-def visible_gpus() -> tuple[str, ...]:
-    """The GPUs that this process may use, as CUDA names them; empty where nobody said."""
-    named = _OfCUDA().cuda_visible_devices.split(",")
-    return tuple(part.strip() for part in named if part.strip())
+def visible_gpus() -> tuple[str, ...] | None:
+    """The GPUs that this process may use, as CUDA names them; None where nobody said.
+
+    Empty where all are hidden, by an empty text or by -1.
+    """
+    named = _OfCUDA().cuda_visible_devices
+    if named is None:
+        return None
+    parts = [part.strip() for part in named.split(",")]
+    return () if parts[0] in ("", "-1") else tuple(part for part in parts if part)
 
 
 @contextlib.contextmanager

@@ -32,11 +32,12 @@ def answering(
                     while b"\r\n\r\n" not in data:
                         data += connection.recv(65536)
                     sent, _, rest = data.partition(b"\r\n\r\n")
-                    length = next(
+                    lengths = [
                         int(line.split(b":")[1])
                         for line in sent.lower().split(b"\r\n")
                         if line.startswith(b"content-length")
-                    )
+                    ]
+                    length = lengths[0] if lengths else 0
                     while len(rest) < length:
                         rest += connection.recv(65536)
                     received.append(sent + b"\r\n\r\n" + rest)

@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from harness.backends._sdk import SDKClient
+from harness.backends._sdk import SDKClient, past_proxies
 from harness.errors import ConnectionFailed, RateLimited, ServerFailed
 from harness.records import Allowance
 from tests.backends.answering import answering
@@ -117,3 +117,28 @@ async def test_no_limits_are_nothing_to_tell() -> None:
         await client.post()
         await client.sdk.close()
     assert client.told == []
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern"),
+    [
+        ("http://127.0.0.1:8000/v1", "all://127.0.0.1"),
+        ("http://localhost/v1", "all://localhost"),
+        ("http://[::1]:8000/v1", "all://[::1]"),
+        ("https://api.openai.com/v1", None),
+        ("http://localhost.example.org/v1", None),
+    ],
+)
+def test_only_this_machine_is_reached_past_a_proxy(url: str, pattern: str | None) -> None:
+    assert list(past_proxies(url)) == ([pattern] if pattern else [])
+
+
+async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with answering("{}") as (url, received):
+        client = Client(url)
+        await client.post()
+        await client.sdk.close()
+    assert len(received) == 1

@@ -17,7 +17,13 @@ from harness.backends._owned_servers import OwnedServers
 from harness.backends._vllm_arguments import answering, checked, depth, flags, gpus_needed
 from harness.backends._vllm_engine_thread import EngineThread
 from harness.backends._vllm_sampling import sampling, template_options
-from harness.errors import ConfigError, ConnectionLost, FatalCallError, RequestRejected
+from harness.errors import (
+    ConfigError,
+    ConnectionFailed,
+    ConnectionLost,
+    FatalCallError,
+    RequestRejected,
+)
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
 
@@ -135,6 +141,55 @@ async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
     await backend.aclose()
 
 
+class Mortal:
+    """In the place of an engine's thread: it dies of one prompt, and what is in flight with it."""
+
+    def __init__(self) -> None:
+        self.died = asyncio.Event()
+        self.in_flight = 0
+
+    def ended(self) -> bool:
+        return self.died.is_set()
+
+    async def answer(self, asked: Request, name: str) -> Reply:
+        self.in_flight += 1
+        await asyncio.sleep(0)  # the others begin too
+        if asked.messages[0].content == "die":
+            self.died.set()
+        if self.died.is_set():
+            raise ConnectionLost("it died")
+        self.in_flight -= 1
+        return Reply(name, "stop")
+
+
+async def test_a_prompt_that_kills_the_engine_is_given_up_and_the_others_are_answered(
+    tmp_path: Path,
+) -> None:
+    backend = kind("backends").build(
+        "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path
+    )
+    engines: list[Mortal] = []
+
+    async def patient(prompt: str) -> str:
+        while True:
+            if not backend.ready:
+                engines.append(Mortal())
+                backend._thread, backend._life = engines[-1], len(engines)
+            asked = Request("m", (Message("user", prompt),), Decoding(), 0, Origin(prompt, 0, 1))
+            try:
+                return str((await backend.generate(asked)).text)
+            except ConnectionFailed:
+                continue
+
+    prompts = ["a", "b", "die", "c", "d"]
+    ends = await asyncio.gather(*map(patient, prompts), return_exceptions=True)
+    assert [isinstance(end, RequestRejected) for end in ends] == [p == "die" for p in prompts]
+    dead = [engine for engine in engines if engine.ended()]
+    assert len(dead) == 3
+    assert dead[-1].in_flight == 1, "it was asked alone"
+    await backend.aclose()
+
+
 def test_a_request_as_sampling_parameters() -> None:
     decoding = Decoding(
         0.5, 20, 0.9, ("x",), {"top_k": 5, "chat_template_kwargs": {"enable_thinking": False}},
@@ -196,6 +251,7 @@ def test_arguments() -> None:
         *("--lora-modules", "a=b", "c=d"),
         *("--config", '{"a": 1}'),
     ]
+    assert flags({"disable_log_stats": False}) == [], "it has no --no- form"
     assert checked({"--max-model-len": 5, "dtype": None}) == {"max_model_len": 5}
     assert answering({"dtype": "half", "tensor_parallel_size": 2}) == {"dtype": "half"}
     assert gpus_needed({"tensor_parallel_size": 2, "data_parallel_size": 3}) == 6

@@ -19,7 +19,16 @@ from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import free_port
 from harness.backends.vllm_server import VLLMServerBackend
-from harness.errors import ConfigError, ConnectionFailed, DataMissing, FatalCallError, ServerFailed
+from harness.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectionFailed,
+    DataMissing,
+    FatalCallError,
+    ModelNotFound,
+    RequestRejected,
+    ServerFailed,
+)
 from harness.mock import MockServer
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Request, TokenLogprob
@@ -27,6 +36,11 @@ from tests.backends.answering import answering
 from tests.backends.stand_ins import COMMAND, Journal, alive, until
 
 REQUEST = Request("tiny", (Message("user", "Hello?"),), Decoding(), 0, Origin("a", 0, 1))
+
+
+def served_model(**options: Any) -> MockServer:
+    """A server that is there, of the model that the tests ask for."""
+    return MockServer(models=["tiny"], **options)
 
 
 def asked(number: int) -> Request:
@@ -61,7 +75,7 @@ async def served(
 
 
 async def started(backend: VLLMServerBackend) -> None:
-    assert not backend.ready
+    assert not backend.ready, "it is started, or looked at, first"
     await backend.start(lambda _: None)
     assert backend.ready
 
@@ -179,9 +193,71 @@ async def test_one_that_dies_is_started_again_and_asked_only_for_what_was_in_fli
 async def test_one_that_dies_at_every_request_is_given_up(tmp_path: Path) -> None:
     engine = {"dies_at": 1, "lives": 99}
     async with served(tmp_path, restarts=2, engine=engine) as backend:
+        with pytest.raises(RequestRejected, match="died 3 times of this prompt"):
+            await patient(backend, asked(1))
         with pytest.raises(FatalCallError, match="died again and again"):
-            await patient(backend, REQUEST)
+            await patient(backend, asked(2))
     assert len(Journal(tmp_path).lines("starts")) == 3, "the first start and two more"
+
+
+async def test_a_prompt_that_kills_it_is_given_up_and_the_others_are_answered(
+    tmp_path: Path,
+) -> None:
+    engine = {"dies_of": "Question 7", "latency": 0.02}
+    async with served(tmp_path, engine=engine) as backend:
+        ends = await asyncio.gather(
+            *(patient(backend, asked(number)) for number in range(10)), return_exceptions=True
+        )
+    assert [n for n, end in enumerate(ends) if isinstance(end, BaseException)] == [7]
+    assert isinstance(ends[7], RequestRejected)
+    deaths = Journal(tmp_path).lines("dies")
+    assert len(deaths) == 3
+    assert deaths[-1]["in_flight"] == 1, "it was asked alone"
+
+
+async def test_a_key_of_other_servers_does_not_shut_the_harness_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", "sk-elsewhere")
+    async with served(tmp_path) as backend:
+        await started(backend)
+        assert (await backend.generate(REQUEST)).text
+
+
+async def test_one_that_wants_a_key_all_the_same_is_told_at_once(tmp_path: Path) -> None:
+    with OwnedServers(["env", "VLLM_API_KEY=sk-1", *COMMAND]) as servers:
+        async with served(tmp_path, servers) as backend:
+            with pytest.raises(AuthenticationFailed, match="HARNESS_VLLM_COMMAND"):
+                await backend.start(lambda _: None)
+    assert not any(map(alive, Journal(tmp_path).pids()))
+
+
+async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
+    async with served(tmp_path) as backend:
+        await started(backend)
+        assert (await backend.generate(REQUEST)).text
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"models": ["other"]}, ModelNotFound, "serves 'other', and no model 'tiny'"),
+        ({"api_key": "sk-1"}, AuthenticationFailed, "model.api_key_env"),
+    ],
+)
+async def test_a_given_server_that_will_not_answer_is_told_at_the_start(
+    options: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with served_model() as right, MockServer(**options) as wrong:
+        async with served(
+            tmp_path, base_url=right.base_url, replicas_at=[wrong.base_url]
+        ) as backend:
+            with pytest.raises(error, match=said):
+                await backend.start(lambda _: None)
+        assert right.stats().requests == 0
 
 
 async def test_one_that_cannot_come_back_ends_the_run_with_its_words(tmp_path: Path) -> None:
@@ -227,11 +303,11 @@ async def test_two_backends_that_want_the_same_server_share_it(tmp_path: Path) -
 
 
 async def test_given_servers_share_the_load(tmp_path: Path) -> None:
-    with MockServer(latency=0.05) as slow, MockServer() as fast:
+    with served_model(latency=0.05) as slow, served_model() as fast:
         async with served(
             tmp_path, base_url=slow.base_url, replicas_at=[fast.base_url, slow.base_url]
         ) as backend:
-            assert backend.ready
+            await started(backend)
             numbers = iter(range(100))
 
             async def work() -> None:
@@ -247,12 +323,13 @@ async def test_given_servers_share_the_load(tmp_path: Path) -> None:
 
 async def test_a_given_server_falls_out_and_is_taken_back(tmp_path: Path) -> None:
     port = free_port()
-    away = MockServer(port=port)
+    away = served_model(port=port)
     away.start()
-    with MockServer() as stays:
+    with served_model() as stays:
         async with served(
             tmp_path, base_url=f"http://127.0.0.1:{port}/v1", replicas_at=[stays.base_url]
         ) as backend:
+            await started(backend)
             for number in range(4):
                 await backend.generate(asked(number))
             assert away.stats().requests == stays.stats().requests == 2
@@ -268,10 +345,11 @@ async def test_a_given_server_falls_out_and_is_taken_back(tmp_path: Path) -> Non
 
 
 async def test_a_call_that_a_well_server_fails_at_is_its_own_failure(tmp_path: Path) -> None:
-    with MockServer(faults={"500": 1}) as server, MockServer() as other:
+    with served_model(faults={"500": 1}) as server, served_model() as other:
         async with served(
             tmp_path, base_url=server.base_url, replicas_at=[other.base_url]
         ) as backend:
+            await started(backend)
             with pytest.raises(ServerFailed):
                 await backend.generate(REQUEST)
             await backend.generate(REQUEST)
@@ -282,6 +360,7 @@ async def test_a_call_that_a_well_server_fails_at_is_its_own_failure(tmp_path: P
 
 async def test_all_given_servers_away_is_the_networks_failure(tmp_path: Path) -> None:
     async with served(tmp_path, base_url=f"http://127.0.0.1:{free_port()}/v1") as backend:
+        await started(backend)
         for _ in range(2):
             assert backend.ready, "an outage is the circuit's, which bounds it"
             with pytest.raises(ConnectionFailed):
@@ -301,8 +380,9 @@ async def test_the_request_is_vllms_own(tmp_path: Path) -> None:
     )
     with answering(body) as (url, received):
         async with served(tmp_path, base_url=url) as backend:
+            await started(backend)
             reply = await backend.generate(replace(REQUEST, decoding=decoding, seed=2**53 - 1))
-    sent = json.loads(received[0].partition(b"\r\n\r\n")[2])
+    sent = json.loads(received[-1].partition(b"\r\n\r\n")[2])
     assert sent["structured_outputs"] == {"regex": "[a-z]{3}"}
     assert (sent["logprobs"], sent["top_logprobs"], sent["prompt_logprobs"]) == (True, 2, 0)
     assert (sent["seed"], sent["stop"], sent["max_tokens"]) == (2**53 - 1, ["x"], 7)
@@ -312,9 +392,10 @@ async def test_the_request_is_vllms_own(tmp_path: Path) -> None:
 
 
 async def test_a_base_model_completes_one_prompt(tmp_path: Path) -> None:
-    with MockServer() as server:
+    with served_model() as server:
         async with served(tmp_path, base_url=server.base_url, protocol="completions") as backend:
             assert "conversation" not in backend.features
+            await started(backend)
             await backend.generate(REQUEST)
         assert server.stats().by_path == {"/v1/completions": 1}
 
@@ -345,6 +426,8 @@ def built(folder: Path, servers: OwnedServers | None = None, **options: Any) -> 
         ({"engine": {"data_parallel_size": True}}, "must be 1 or more"),
         ({"base_url": "http://localhost:8000/v1", "engine": {"dtype": "half"}}, "changes nothing"),
         ({"base_url": "http://localhost:8000/v1", "replicas": 2}, "replicas_at"),
+        ({"base_url": "http://localhost:8000/v1", "start_s": 5.0}, "start_s changes nothing"),
+        ({"base_url": "http://localhost:8000/v1", "restarts": 0}, "restarts changes nothing"),
         ({"replicas_at": ["http://localhost:8000/v1"]}, "base_url is not set"),
         ({"api_key_env": "KEY"}, "base_url is not set"),
         ({"replicas": 2, "gpus": ["0"]}, "names the GPUs of 1 servers"),
@@ -375,6 +458,7 @@ def test_replicas_take_the_gpus_that_may_be_used(tmp_path: Path) -> None:
     assert names(OwnedServers(), **two) == [("0", "1"), ("2", "3")]
     assert names(OwnedServers(gpus=("4", "5", "6", "7")), **two) == [("4", "5"), ("6", "7")]
     assert names(OwnedServers(gpus=("4",))) == [()]
+    assert names(OwnedServers(gpus=()), **two) == [(), ()], "they are hidden on purpose"
     with pytest.raises(ConfigError, match="CUDA_VISIBLE_DEVICES names 2"):
         names(OwnedServers(gpus=("4", "5")), **two)
 

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--dies-at", type=int, help="request of each life that kills it")
     parser.add_argument("--lives", type=int, default=1, help="so many lives end so")
+    parser.add_argument("--dies-of", help="prompts with this text kill it, in every life")
     parser.add_argument("--no-start", action="store_true", help="it says why, and ends")
     parser.add_argument("--never-again", action="store_true", help="no-start, but the first time")
     parser.add_argument("--stays-silent", action="store_true", help="it never listens")
@@ -67,13 +68,18 @@ def main() -> None:
 
     seen = 0
 
+    def die() -> None:
+        tell(dies=True, in_flight=server.stats().in_flight)
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def answer(ask: Ask, index: int) -> str | Answer:
         nonlocal seen
         seen += 1
         tell(asked=ask.digest, at=time.monotonic())
         if seen == given.dies_at and lives < given.lives:
-            tell(dies=True, in_flight=server.stats().in_flight)
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
+        if given.dies_of and given.dies_of in ask.prompt:
+            die()
         return given.answer or invented(ask, index)
 
     names = [given.served_model_name, given.lora_modules.partition("=")[0]]
@@ -83,6 +89,7 @@ def main() -> None:
         host=given.host,
         port=given.port,
         latency=given.latency,
+        api_key=os.environ.get("VLLM_API_KEY"),
         answers=answer,
         models=[name for name in names if name],
     )

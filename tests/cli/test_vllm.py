@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import yaml
 
 from harness.mock import MockServer
 from tests.backends.stand_ins import COMMAND, Journal, alive, until
-from tests.cli.command import begun, harness, mistake
+from tests.cli.command import COMMAND as HARNESS
+from tests.cli.command import ROOT, begun, harness, mistake
 
 
 class Case:
@@ -79,6 +81,38 @@ def test_a_server_that_dies_in_the_middle_costs_only_what_was_in_flight(tmp_path
     fresh = case.run("--fresh")
     assert fresh.returncode == 0
     assert len(case.journal.lines("starts")) == 2, "what is in the cache needs no server"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such bound")
+def test_few_open_files_make_a_run_slower_and_do_not_end_it(tmp_path: Path) -> None:
+    case = Case(tmp_path, {"latency": 0.2}, limit=None, samples=2, limits={})
+    ended = subprocess.run(
+        ["sh", "-c", 'ulimit -n 120; exec "$@"', "sh", *HARNESS, "run", str(case.file)],
+        capture_output=True, text=True, check=False, env=case.env, cwd=ROOT, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert len(case.attempts()) == 300
+    assert len(case.journal.lines("starts")) == 1
+
+
+def test_a_prompt_that_kills_the_server_is_an_error_and_the_run_goes_on(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f'{{"id": "i{n}", "prompt": "Say i{n}."}}\n' for n in range(24)))
+    task = {
+        "name": "jsonl",
+        "path": str(rows),
+        "prompt": "{{ prompt }}",
+        "checks": [{"word_count": {"at_least": 1}}],
+    }
+    case = Case(tmp_path, {"dies_of": "Say i7.", "latency": 0.02}, task=task, samples=2)
+    case.content["limit"] = None
+    case.file.write_text(yaml.safe_dump(case.content))
+    case.run()
+    errors = [attempt for attempt in case.attempts() if attempt["outcome"] == "error"]
+    assert {attempt["instance"] for attempt in errors} == {"i7"}
+    assert len(case.attempts()) == 48
+    assert len(case.journal.lines("dies")) <= 6, "each of the two samples: at most three"
+    case.over()
 
 
 def test_a_model_and_its_judge_on_one_server_survive_its_death(tmp_path: Path) -> None:
@@ -192,9 +226,12 @@ def test_variants_and_a_judge_share_the_server_and_another_model_takes_its_place
     case.over()
 
 
-def test_each_instance_has_draws_of_its_own_where_answers_are_sampled(
-    tmp_path: Path, mock_server: MockServer
-) -> None:
+def test_each_instance_has_draws_of_its_own_where_answers_are_sampled(tmp_path: Path) -> None:
+    with MockServer(models=["tiny"]) as server:
+        draws_of_its_own(tmp_path, server.base_url)
+
+
+def draws_of_its_own(tmp_path: Path, base_url: str) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(f'{{"id": "i{n}", "prompt": "Say it."}}\n' for n in range(64)))
     task = {
@@ -203,7 +240,7 @@ def test_each_instance_has_draws_of_its_own_where_answers_are_sampled(
         "prompt": "{{ prompt }}",
         "checks": [{"word_count": {"at_least": 1}}],
     }
-    model = {"backend": "vllm_server", "name": "tiny", "base_url": mock_server.base_url}
+    model = {"backend": "vllm_server", "name": "tiny", "base_url": base_url}
     case = Case(tmp_path, task=task, model=model, samples=8, limit=None)
     ended = case.run()
     assert ended.returncode == 0, ended.stderr

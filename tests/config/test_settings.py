@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.settings import Settings, handed_down, secret
+from harness.config.settings import Settings, handed_down, secret, visible_gpus
 from harness.errors import ConfigError, SecretMissing
 
 KEY = "MY_PROVIDER_API_KEY"
@@ -142,3 +142,16 @@ def test_a_secret_that_no_header_can_carry_is_refused_and_not_shown(value: str) 
     with pytest.raises(ConfigError, match=f"{KEY} holds a line break or a letter") as caught:
         secret(KEY)
     assert "sk-" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("set_to", "usable"),
+    [(None, None), ("", ()), ("-1", ()), ("3, 1", ("3", "1")), ("GPU-1,", ("GPU-1",))],
+)
+def test_gpus_that_are_hidden_are_not_gpus_that_nobody_spoke_of(
+    set_to: str | None, usable: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if set_to is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", set_to)
+    assert visible_gpus() == usable
