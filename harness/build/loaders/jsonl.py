@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Iterator
-from typing import Any
 
 import msgspec
 
+from harness.build.json_lines import json_object
 from harness.build.loaders._rows import document
 from harness.datasets.folder import DataFolder, numbered_lines
 from harness.records import Document
-
-MARK = b"\xef\xbb\xbf"
-"""Of byte order, as some programs begin a file with."""
-HALF = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, as of an emoji that was cut in two: no character."""
 
 
 class JsonlLoader:
@@ -44,19 +37,6 @@ class JsonlLoader:
                     yield Document(str(number), "", problem=f"not a JSON object ({error})")
                     continue
                 yield document(str(number), row, self._column)
-
-
-def json_object(line: bytes) -> dict[str, Any]:
-    """An object of JSON; half a surrogate pair in it becomes U+FFFD.
-
-    Raises: MsgspecError, ValueError, RecursionError.
-    """
-    line = line.removeprefix(MARK)
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        plain = HALF.sub("\ufffd", json.dumps(json.loads(line), ensure_ascii=False))
-        return msgspec.json.decode(plain, type=dict[str, Any])
 
 
 plugin = JsonlLoader
