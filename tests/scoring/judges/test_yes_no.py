@@ -1,11 +1,11 @@
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
