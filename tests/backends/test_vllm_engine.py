@@ -166,7 +166,7 @@ async def test_a_prompt_that_kills_the_engine_is_given_up_and_the_others_are_ans
     tmp_path: Path,
 ) -> None:
     backend = kind("backends").build(
-        "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path
+        "vllm_engine", {}, model="hub/name", servers=OwnedServers(), logs=tmp_path, hashes=Hashes()
     )
     engines: list[Mortal] = []
 
