@@ -22,7 +22,6 @@ From Python:
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: ``import harness`` stays instant."""
     if name == "__version__":
+        from importlib.metadata import version
+
         return version("harness")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
