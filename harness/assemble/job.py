@@ -23,11 +23,11 @@ from harness.assemble.parts import (
     owned_servers,
     refuse_unbounded,
     refuse_unpriced,
-    refuse_unsupported,
     resolved,
     state_limits,
 )
 from harness.assemble.spending import budget_of
+from harness.assemble.unsupported import refuse_unsupported
 from harness.backends._owned_servers import OwnedServers
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile

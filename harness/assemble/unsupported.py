@@ -1,0 +1,109 @@
+"""Refusing what a backend does not take, before anything is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.config.run_file import RunFile
+from harness.errors import ConfigError, DataInvalid
+from harness.ports import CONSTRAINTS, Backend, Task
+from harness.records import DecodingConstraint
+
+
+def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse what the backend does not take: nothing is dropped in silence.
+
+    The run's seed is no decoding parameter: it also orders and simulates, and
+    is sent where a provider takes one.
+
+    Raises: ConfigError naming the key.
+    """
+    name = run.model.backend
+    if backend.cacheable and not run.model.name:
+        raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to ask.")
+    refused = sorted(run.decoding.given().keys() - backend.features - {"constraint"})
+    if refused:
+        keys = ", ".join(f"decoding.{key}" for key in refused)
+        raise ConfigError(
+            f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
+            "Remove it from the run file; docs/providers.md says what each one takes.",
+        )
+    _refuse_constraint(run, backend, task)
+    _refuse_old_names(run, backend)
+    if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
+        raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
+    if "conversation" not in backend.features and run.rounds.max > 1:
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
+        )
+    shots = run.task.shots
+    by_text = shots.form == "message" and "by_instance" not in backend.features
+    if shots.n and "recorded" in backend.features and not by_text:
+        raise ConfigError(
+            f"The backend {name!r} would give recorded answers under the name of few-shot ones.",
+            "Remove task.shots; or record few-shot answers, and replay them with "
+            "task.shots.form: message and model.match: prompt.",
+        )
+    if "conversation" not in backend.features and shots.n and shots.form == "turns":
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no turns of shots.",
+            "Set task.shots.form to message.",
+        )
+
+
+def _refuse_old_names(run: RunFile, backend: Backend) -> None:
+    """vLLM ignores the names that it had for constraints before 0.12 in silence."""
+    old = sorted(name for name in run.decoding.extra if name.startswith("guided_"))
+    if old and "regex" in backend.features:
+        raise ConfigError(
+            f"decoding.extra.{old[0]} is no name of vLLM's any more: it would hold no answer to "
+            "anything.",
+            "Set decoding.constraint (docs/providers.md).",
+        )
+
+
+def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse what the backend would not hold an answer to: it would be free in silence."""
+    constraint = run.decoding.constraint
+    if constraint is None:
+        return
+    wanted: str | None = None
+    if isinstance(constraint, DecodingConstraint):
+        wanted = constraint.kind
+        _refuse_broken(constraint)
+    if constraint == "task":
+        wanted = getattr(task, "constraint_kind", None)
+        if wanted is None:
+            raise ConfigError(
+                f"The task {run.task.name!r} says nothing of the form of its answers.",
+                "Write the constraint itself: decoding.constraint: {regex: …}, for one.",
+            )
+    if wanted not in backend.features:
+        taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
+        raise ConfigError(
+            f"The backend {run.model.backend!r} cannot hold an answer to a {wanted} "
+            f"(here: {backend.endpoint or 'offline'}; it takes {taken}).",
+            "Name the server with model.preset where it can: docs/providers.md says which do.",
+        )
+
+
+def _refuse_broken(constraint: DecodingConstraint) -> None:
+    """Refuse what no server could take: a schema or an expression that is none."""
+    if constraint.json_schema is not None:
+        from harness.scoring.validators import validator
+
+        try:
+            validator(constraint.json_schema)
+        except DataInvalid as error:
+            raise ConfigError(
+                f"decoding.constraint.json_schema: {error.message}", error.remedy
+            ) from None
+    if constraint.regex is not None:
+        import regex
+
+        try:
+            regex.compile(constraint.regex)
+        except regex.error as error:
+            raise ConfigError(
+                f"decoding.constraint.regex is no regular expression: {error}.", "Mend it."
+            ) from None
