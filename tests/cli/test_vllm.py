@@ -64,6 +64,19 @@ class Case:
         until(lambda: not any(map(alive, self.journal.pids())), "its servers have ended")
 
 
+def rows_of(folder: Path, prompts: list[str]) -> dict[str, Any]:
+    """A task of rows ``i0``, ``i1``, … that any answer passes."""
+    rows = folder / "rows.jsonl"
+    lines = [json.dumps({"id": f"i{n}", "prompt": prompt}) for n, prompt in enumerate(prompts)]
+    rows.write_text("".join(f"{line}\n" for line in lines))
+    return {
+        "name": "jsonl",
+        "path": str(rows),
+        "prompt": "{{ prompt }}",
+        "checks": [{"word_count": {"at_least": 1}}],
+    }
+
+
 def test_a_server_that_dies_in_the_middle_costs_only_what_was_in_flight(tmp_path: Path) -> None:
     case = Case(tmp_path, {"dies_at": 25, "latency": 0.02, "leaves_a_child": True})
     ended = case.run()
@@ -96,14 +109,7 @@ def test_few_open_files_make_a_run_slower_and_do_not_end_it(tmp_path: Path) -> N
 
 
 def test_a_prompt_that_kills_the_server_is_an_error_and_the_run_goes_on(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(f'{{"id": "i{n}", "prompt": "Say i{n}."}}\n' for n in range(24)))
-    task = {
-        "name": "jsonl",
-        "path": str(rows),
-        "prompt": "{{ prompt }}",
-        "checks": [{"word_count": {"at_least": 1}}],
-    }
+    task = rows_of(tmp_path, [f"Say i{n}." for n in range(24)])
     case = Case(tmp_path, {"dies_of": "Say i7.", "latency": 0.02}, task=task, samples=2)
     case.content["limit"] = None
     case.file.write_text(yaml.safe_dump(case.content))
@@ -232,14 +238,7 @@ def test_each_instance_has_draws_of_its_own_where_answers_are_sampled(tmp_path: 
 
 
 def draws_of_its_own(tmp_path: Path, base_url: str) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(f'{{"id": "i{n}", "prompt": "Say it."}}\n' for n in range(64)))
-    task = {
-        "name": "jsonl",
-        "path": str(rows),
-        "prompt": "{{ prompt }}",
-        "checks": [{"word_count": {"at_least": 1}}],
-    }
+    task = rows_of(tmp_path, ["Say it." for _ in range(64)])
     model = {"backend": "vllm_server", "name": "tiny", "base_url": base_url}
     case = Case(tmp_path, task=task, model=model, samples=8, limit=None)
     ended = case.run()
