@@ -3,10 +3,10 @@
 The journey of a run, in the order of the modules:
 
 1. `harness.config` reads a run file and the environment.
-2. `harness.assemble` builds its parts: a task (`harness.tasks`) with its data
+2. `harness.run` builds its parts: a task (`harness.tasks`) with its data
    (`harness.datasets`) and a backend (`harness.backends`).
-3. `harness.schedule` streams what is owed to workers; each sample's rounds go
-   through `harness.middleware` (cache, retry, concurrency) to the backend.
+3. `harness.run` streams what is owed to workers; each sample's rounds go
+   through `harness.calls` (cache, retry, concurrency) to the backend.
 4. `harness.scoring` scores each reply, `harness.store` appends it to the run.
 5. `harness.analysis` measures the run, `harness.report` shows it.
 
@@ -25,9 +25,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.assemble import execute, measure, prepare
     from harness.config.loading import load
     from harness.config.settings import Settings
+    from harness.run import execute, measure, prepare
 
     __version__: str
 
@@ -36,9 +36,9 @@ __all__ = ["Settings", "__version__", "execute", "load", "measure", "prepare"]
 _HOMES = {
     "load": "harness.config.loading",
     "Settings": "harness.config.settings",
-    "prepare": "harness.assemble",
-    "execute": "harness.assemble",
-    "measure": "harness.assemble",
+    "prepare": "harness.run",
+    "execute": "harness.run",
+    "measure": "harness.run",
 }
 
 

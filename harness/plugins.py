@@ -39,9 +39,9 @@ PACKAGES = {
     "judges": "harness.scoring.judges",
     "metrics": "harness.scoring.metrics",
     "measures": "harness.scoring.measures",
-    "loaders": "harness.build.loaders",
-    "filters": "harness.build.filters",
-    "post_processors": "harness.build.post_processors",
+    "loaders": "harness.builders.loaders",
+    "filters": "harness.builders.filters",
+    "post_processors": "harness.builders.post_processors",
 }
 """Kind -> package of the built-ins; the entry-point group is ``harness.KIND``."""
 

@@ -2,8 +2,8 @@
 
     python scripts/bench_build.py [--megabytes 20] [--jobs 2] [--check]
 
-The corpus is made by rule (`tests/build/collie/corpus.py`). The time is that of the whole command,
-from reading to writing, the audit included; the memory is that of its largest process. --check ends
+The corpus is made by rule (`tests/builders/collie/corpus.py`). The time is that of the whole
+command, audit included; the memory is that of its largest process. --check ends
 with 1 where it is less than 20 MB a minute, where memory grows with the corpus, where another
 build with one process differs, or where a structure has fewer than 50 instances or a gold answer
 that fails.
@@ -23,9 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from harness.build.collie import AUDIT, INSTANCES  # noqa: E402
+from harness.builders.collie import AUDIT, INSTANCES  # noqa: E402
 from harness.datasets.folder import read_jsonl  # noqa: E402
-from tests.build.collie.corpus import write_corpus, write_words  # noqa: E402
+from tests.builders.collie.corpus import write_corpus, write_words  # noqa: E402
 
 DOCUMENTS = 300
 LEAST_MB_A_MINUTE = 20.0

@@ -10,7 +10,7 @@ import pytest
 
 from harness.mock import MockServer
 from harness.mock.wire import Ask
-from tests.build.collie.corpus import write_corpus
+from tests.builders.collie.corpus import write_corpus
 from tests.cli.command import harness, mistake
 
 PACKAGE = Path(__file__).parent / "example_plugin"

@@ -10,8 +10,6 @@ from harness.analysis.ablation import ablate
 from harness.analysis.claims import findings
 from harness.analysis.comparable import Variant
 from harness.analysis.question import Question
-from harness.assemble import measured
-from harness.assemble.variants import variant_of
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
@@ -20,6 +18,8 @@ from harness.ports import Claiming
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_table import ablation_table
 from harness.report.cells import inert
+from harness.run import measured
+from harness.run.variants import variant_of
 from harness.store.reader import read_attempts
 from harness.store.run_folder import RunFolder, run_name
 from harness.store.variants import find_variants

@@ -37,7 +37,7 @@ def concodeeval(
     """Make JSON schemas, and instances that obey them or break just one keyword."""
     from rich.text import Text
 
-    from harness.build.concodeeval import build as make
+    from harness.builders.concodeeval import build as make
     from harness.cli.console import messages
 
     built = make(seed, out, vocabulary=vocabulary.value)

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.build.collie.audit import Audited
+    from harness.builders.collie.audit import Audited
 
 
 def collie(
@@ -60,10 +60,10 @@ def collie(
 
     from rich.text import Text
 
-    from harness.build.collie import INSTANCES, build
-    from harness.build.collie.source import find_source
-    from harness.build.collie.structure import PAPER, find_structures, suited
-    from harness.build.workers import cores
+    from harness.builders.collie import INSTANCES, build
+    from harness.builders.collie.source import find_source
+    from harness.builders.collie.structure import PAPER, find_structures, suited
+    from harness.builders.workers import cores
     from harness.cli.console import messages
     from harness.config.settings import Settings
     from harness.datasets.folder import DataFolder
@@ -123,8 +123,8 @@ def audit(
 
     Ends with 1 where a gold answer fails or a constraint contradicts itself.
     """
-    from harness.build.collie.audit import audit_items
-    from harness.build.workers import Workers, cores
+    from harness.builders.collie.audit import audit_items
+    from harness.builders.workers import Workers, cores
     from harness.cli.console import messages
     from harness.config.settings import Settings
     from harness.datasets.folder import DataFolder

@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.assemble.curating import CurationEnd, CurationJob
-    from harness.build.wildifeval.outlook import StageOutlook
+    from harness.builders.wildifeval.outlook import StageOutlook
+    from harness.run.curating import CurationEnd, CurationJob
 
 BUDGET_SPENT = 3
 INTERRUPTED = 130
@@ -45,11 +45,11 @@ def wildifeval(
     A build that was cut off goes on where it was: the same command. 0: done. 1: a mistake, or
     calls failed. 3: the budget is spent. 130: interrupted.
     """
-    from harness.assemble.curating import foresee_curation, prepare_curation
     from harness.cli.console import messages
     from harness.config.curation import load_curation
     from harness.config.settings import Settings
     from harness.report.transcript import inert_text
+    from harness.run.curating import foresee_curation, prepare_curation
 
     curation = load_curation(config, overrides or [])
     job = prepare_curation(curation, chats, out, Settings())
@@ -70,14 +70,14 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
     import sys
     from collections.abc import Iterator
 
-    from harness.assemble.curating import curate, stage_names
-    from harness.build.wildifeval import TASKS
+    from harness.builders.wildifeval import TASKS
+    from harness.calls.notices import Notices
+    from harness.calls.stopping import Stop
     from harness.cli.console import messages
     from harness.cli.interrupt import interruptible
     from harness.cli.live import Display
-    from harness.middleware.notices import Notices
-    from harness.middleware.stopping import Stop
-    from harness.schedule.tally import Tally
+    from harness.run.curating import curate, stage_names
+    from harness.run.tally import Tally
 
     asked: list[str] = []
 

@@ -32,7 +32,7 @@ BATCH = 5_000
 VACUUM_S = 5.0
 """Longest that copying may take when the file is made smaller, and copying back takes as long.
 
-Others wait for the lock, to open the file `harness.middleware.cache.reply_database.LOCKED_S` and no
+Others wait for the lock, to open the file `harness.calls.cache.reply_database.LOCKED_S` and no
 longer.
 """
 
@@ -45,10 +45,10 @@ def stats() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from harness.assemble import replies_path
     from harness.cli.console import output
     from harness.config.settings import Settings
     from harness.report.cache_contents import KeptTable, date_text, size_text
+    from harness.run import replies_path
 
     path = replies_path(Settings())
     if not _is_there(path):
@@ -94,10 +94,10 @@ def prune(
     """
     from rich.text import Text
 
-    from harness.assemble import replies_path
     from harness.cli.console import messages, output
     from harness.config.settings import Settings
     from harness.report.cache_contents import KeptTable, size_text
+    from harness.run import replies_path
 
     now = time.time()
     filtered = any(value is not None for value in (older_than, backend, model))
@@ -232,8 +232,8 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
             yield file
     except sqlite3.Error as error:
-        from harness.middleware.cache.repair import mark
-        from harness.middleware.cache.reply_database import is_damage
+        from harness.calls.cache.repair import mark
+        from harness.calls.cache.reply_database import is_damage
 
         remedy = "Mend its permissions, or run again when nobody else uses it."
         if is_damage(error):

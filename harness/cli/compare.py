@@ -19,8 +19,6 @@ from harness.analysis.run_comparison import (
     with_constraints,
     with_names,
 )
-from harness.assemble import measure, measured
-from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -28,6 +26,8 @@ from harness.report.cells import inert
 from harness.report.comparison_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.comparison_table import comparison_table
 from harness.report.cost_table import cost_table
+from harness.run import measure, measured
+from harness.run.variants import variant_of
 from harness.store.columns import AttemptTable
 from harness.store.findings import Findings, read_findings
 from harness.store.reader import read_names

@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings
 
 from harness.backends import anthropic
 from harness.backends._presets import PRESETS
+from harness.calls.cache.reply_database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.backends import key_state
 from harness.cli.console import output
 from harness.cli.local_models import gpus, vllm_command
@@ -29,7 +30,6 @@ from harness.config.settings import Settings, secret
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
-from harness.middleware.cache.reply_database import NETWORK_FILE_SYSTEMS, file_system
 from harness.report.cache_contents import size_text
 from harness.report.checkup import Finding, State, checkup
 

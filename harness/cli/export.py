@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.text import Text
 
-from harness.assemble import measure
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
@@ -17,6 +16,7 @@ from harness.exchange.comma_separated import write_csv
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.parquet import write_parquet
+from harness.run import measure
 from harness.store.output_file import whole
 from harness.store.run_folder import RunFolder, find_run
 from harness.store.whole import read_places

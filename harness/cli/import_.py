@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.text import Text
 
 from harness.analysis.metrics import to_json
-from harness.assemble import measure
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, nearest
@@ -17,6 +16,7 @@ from harness.exchange.inspect_import import read_inspect
 from harness.exchange.inspect_log import InspectLog, is_inspect_log
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
 from harness.report.cells import inert
+from harness.run import measure
 from harness.store.run_folder import RunFolder, write_whole
 
 FORMATS = ("inspect", "lm-eval")

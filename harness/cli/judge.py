@@ -9,16 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.assemble.judges import foretold
-from harness.assemble.later_judge import (
-    Judged,
-    LaterJudge,
-    judge_later,
-    prepare_judge,
-    prepare_panel,
-    registered,
-    section_of,
-)
+from harness.calls.notices import Notices
+from harness.calls.stopping import Stop
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
@@ -27,12 +19,20 @@ from harness.config.loading import read
 from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
-from harness.middleware.notices import Notices
-from harness.middleware.stopping import Stop
 from harness.records import Instance
 from harness.report.run_tables import run_tables
 from harness.report.transcript import inert_text
-from harness.schedule.tally import Tally
+from harness.run.judges import foretold
+from harness.run.later_judge import (
+    Judged,
+    LaterJudge,
+    judge_later,
+    prepare_judge,
+    prepare_panel,
+    registered,
+    section_of,
+)
+from harness.run.tally import Tally
 from harness.store.golds import read_units
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run

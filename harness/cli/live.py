@@ -15,11 +15,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.middleware.notices import Notices
-from harness.middleware.stopping import Stop
+from harness.calls.notices import Notices
+from harness.calls.stopping import Stop
 from harness.report.cells import inert
 from harness.report.transcript import inert_text
-from harness.schedule.tally import Tally
+from harness.run.tally import Tally
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""

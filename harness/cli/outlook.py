@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from harness.assemble import Job, foresee_job
-from harness.assemble.job import plan_of
 from harness.cli.console import output
 from harness.report.transcript import inert_text
-from harness.schedule.outlook import Outlook, Spread
+from harness.run import Job, foresee_job
+from harness.run.job import plan_of
+from harness.run.outlook import Outlook, Spread
 
 
 def show_outlooks(jobs: Sequence[Job], missing: Sequence[str]) -> None:
@@ -79,7 +79,7 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
             f"{judges}: {outlook.judge_calls:,} judgements at the most, a call for each with most "
             "judges, not counted above"
         )
-        from harness.assemble.judges import foretold  # a run without judges spares the import
+        from harness.run.judges import foretold  # a run without judges spares the import
 
         for name, text in foretold(job.task, job.judges, plan_of(job).instances):
             rows[f"judge {name}"] = text

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
-from harness.assemble import Job, OwnedServers, Rates, Result, execute, owned_servers, prepare
+from harness.calls.notices import Notices
+from harness.calls.stopping import Stop
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
@@ -21,13 +22,12 @@ from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
-from harness.middleware.notices import Notices
-from harness.middleware.stopping import Stop
 from harness.records import OUTCOMES, Outcome
 from harness.report.run_tables import run_tables
 from harness.report.runs_table import runs_table
 from harness.report.transcript import inert_text
-from harness.schedule.tally import Tally
+from harness.run import Job, OwnedServers, Rates, Result, execute, owned_servers, prepare
+from harness.run.tally import Tally
 from harness.store.run_folder import fresh_base, run_name
 
 BUDGET_SPENT = 3

@@ -3,7 +3,7 @@
 Writes ``scores.jsonl`` beside the attempts, whole or not at all. Its first line
 holds ``header`` (what scored, when, and how many bytes of attempts it saw: a
 run that has grown since shows), each further one an attempt as
-`harness.schedule.rescore.Rescored` has it.
+`harness.run.rescore.Rescored` has it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from rich.progress import track
 from rich.text import Text
 
-from harness.assemble import build_task
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.cells import inert
 from harness.report.verdict_changes import change_line, change_tables
-from harness.schedule.rescore import Change, Changes, Recorded, line, rescored
+from harness.run import build_task
+from harness.run.rescore import Change, Changes, Recorded, line, rescored
 from harness.store.manifest import package_versions
 from harness.store.replacing import replacing
 from harness.store.run_folder import find_run

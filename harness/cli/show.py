@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from harness.analysis.forensics import kinds
 from harness.analysis.rejections import rejections
 from harness.analysis.rule_agreement import rule_agreement
-from harness.assemble import measure
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
@@ -16,6 +15,7 @@ from harness.report.rejection_table import rejection_table
 from harness.report.rule_agreement_table import rule_agreement_table
 from harness.report.run_tables import heading, run_tables
 from harness.report.transcript import transcript
+from harness.run import measure
 from harness.store.asked_constraints import read_asked
 from harness.store.findings import LABEL, read_findings
 from harness.store.reader import read_instance

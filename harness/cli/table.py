@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
 from harness.analysis.table_figures import TableAsked
-from harness.assemble import measured
-from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
@@ -17,6 +15,8 @@ from harness.plugins import kind
 from harness.ports import PaperTable
 from harness.report.cross_table import results_table
 from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
+from harness.run import measured
+from harness.run.variants import variant_of
 from harness.store.columns import AttemptTable
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs

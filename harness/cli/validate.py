@@ -11,12 +11,12 @@ from harness.analysis.comparable import Variant, differing, refuse_incomparable
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
-from harness.assemble import measured
-from harness.assemble.variants import variant_of
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judge_validation_table import as_json, validation_table
+from harness.run import measured
+from harness.run.variants import variant_of
 from harness.store.judge_labels import Label, read_labels
 from harness.store.judge_verdicts import judges_with_verdicts, read_answers
 from harness.store.replacing import replacing

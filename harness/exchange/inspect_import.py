@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.calls.key import messages_hash
 from harness.exchange.foreign_json import (
     count,
     invalid,
@@ -28,7 +29,6 @@ from harness.exchange.inspect_log import InspectLog
 from harness.exchange.inspect_message import Messages
 from harness.exchange.inspect_sample import HARNESS
 from harness.exchange.verdicts import Verdicts
-from harness.middleware.key import messages_hash
 from harness.records import SCHEMA_VERSION, Attempt, Message, Outcome, Usage, encodable
 
 MOST_GROUPS = 50

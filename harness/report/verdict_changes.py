@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.report.cells import inert
 from harness.report.group_table import MOST_GROUPS
 from harness.report.transcript import inert_text
-from harness.schedule.rescore import Change, Changes, Verdicts
+from harness.run.rescore import Change, Changes, Verdicts
 
 _WORDS = {True: "true", False: "false", None: "null"}
 _WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (

@@ -14,7 +14,7 @@ from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.backends.replay import ReplayBackend
 from harness.backends.simulated import SimulatedBackend
-from harness.middleware.key import call_key
+from harness.calls.key import call_key
 from harness.mock import Answer, MockServer
 from harness.records import (
     Decoding,

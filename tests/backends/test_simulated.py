@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from harness.backends.simulated import WRONG_ANSWER, SimulatedBackend
+from harness.calls.key import messages_hash, provider_seed
 from harness.errors import ConfigError
-from harness.middleware.key import messages_hash, provider_seed
 from harness.plugins import kind
 from harness.records import Decoding, Message, Origin, Request
 

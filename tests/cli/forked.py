@@ -24,7 +24,7 @@ _imported_with = [os.environ.get(name) for name in READ_ON_IMPORT]
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
-        *("harness.assemble", "harness.analysis.metrics", "harness.report.run_tables"),
+        *("harness.run", "harness.analysis.metrics", "harness.report.run_tables"),
         *("harness.scoring.constraints.punkt", "scipy.special", "scipy.stats"),
         *("typer", "openai", "anthropic"),
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from harness.mock import MockServer
 from harness.mock.wire import Ask
-from tests.build.collie.corpus import write_corpus, write_words
+from tests.builders.collie.corpus import write_corpus, write_words
 from tests.cli.command import begun, harness, mistake
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.mock import MockServer
-from tests.build.wildifeval.synthetic_chats import REPEATED, answer, task, write_chats
+from tests.builders.wildifeval.synthetic_chats import REPEATED, answer, task, write_chats
 from tests.cli.command import begun, harness, mistake
 
 CONCURRENCY = 20

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from harness.calls.cache.payments import Payment
+from harness.calls.cache.reply_file import ReplyFile
 from harness.cli.cache import _size, prune
 from harness.errors import UserError
-from harness.middleware.cache.payments import Payment
-from harness.middleware.cache.reply_file import ReplyFile
 from harness.records import Reply
+from tests.calls.processes import spent
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_tasks import words
-from tests.middleware.processes import spent
 
 DAY = 86_400
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.assemble import measure
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.exchange import foreign_json, inspect_log
 from harness.exchange.imported_run import write_run
 from harness.exchange.inspect_import import read_inspect
 from harness.exchange.inspect_log import InspectLog
 from harness.records import Attempt
+from harness.run import measure
 from harness.store.run_folder import RunFolder
 from harness.store.whole import read_whole
 

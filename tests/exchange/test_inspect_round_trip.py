@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 
 from harness.analysis.metrics import from_json, to_json
-from harness.assemble import measure
 from harness.errors import DataInvalid
 from harness.exchange.imported_run import write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import read_inspect
 from harness.exchange.inspect_log import InspectLog
 from harness.records import Attempt, Score
+from harness.run import measure
 from harness.store.reader import read_columns
 from harness.store.run_folder import RunFolder
 from harness.store.whole import read_whole

@@ -12,7 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from harness.middleware.cache.reply_file import ReplyFile
+from harness.calls.cache.reply_file import ReplyFile
 from tests.backends.vllm.conftest import Bench
 
 pytestmark = pytest.mark.timeout(900)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.build.concodeeval.schemas import RANGES, ROOTS, drawn
-from harness.build.draws import Draws
+from harness.builders.concodeeval.schemas import RANGES, ROOTS, drawn
+from harness.builders.draws import Draws
 from harness.scoring.validators import Mode, Violation, validator
 from harness.tasks.concodeeval.representations import REPRESENTATIONS, keywords, spans
 

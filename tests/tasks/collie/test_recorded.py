@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from harness.config.shots import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
-from harness.schedule.shot_selection import Pool, Selection
-from harness.schedule.shots import Shots
+from harness.run.shot_selection import Pool, Selection
+from harness.run.shots import Shots
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.levels import Splitter

@@ -10,7 +10,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugins import kind
 from harness.records import Instance, Reply, Score
-from harness.schedule.assessment import assess
+from harness.run.assessment import assess
 from harness.scoring.validators import render
 from harness.tasks.concodeeval.data import BUILTIN
 from harness.tasks.concodeeval.representations import REPRESENTATIONS

@@ -6,8 +6,8 @@ from typing import Any
 import pydantic
 import pytest
 
-from harness.build.concodeeval.instances import instances
-from harness.build.concodeeval.schemas import generate
+from harness.builders.concodeeval.instances import instances
+from harness.builders.concodeeval.schemas import generate
 from harness.errors import DataInvalid
 from harness.tasks.concodeeval.representations import read, render
 

@@ -16,7 +16,7 @@ from harness.tasks.concodeeval.representations import (
     render,
     spans,
 )
-from tests.build.concodeeval.drawn import generated, strange
+from tests.builders.concodeeval.drawn import generated, strange
 
 
 def canonical(schema: object) -> str:

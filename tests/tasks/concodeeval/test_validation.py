@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from harness.build.concodeeval import build
+from harness.builders.concodeeval import build
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugins import kind
 from harness.records import Reply
-from harness.schedule.assessment import assess
-from harness.schedule.mistakes import Kind, kinds
+from harness.run.assessment import assess
+from harness.run.mistakes import Kind, kinds
 from harness.tasks.concodeeval.data import BUILTIN
 from harness.tasks.concodeeval_validation import ConCodeEvalValidation
 

@@ -1,0 +1,84 @@
+"""Markdown: the running text of a folder of files, or of one file.
+
+Headings, lists, tables, code, pictures and HTML are no natural text and are left out; of links and
+emphasis the words stay. Paragraphs come out between blank lines, each in one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from harness.builders.loaders._files import Files
+from harness.datasets.folder import DataFolder
+from harness.records import Document
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+FRONT_MATTER = re.compile(r"\A---\n(?:.*\n)*?---(?:\n|\Z)")
+WORDS = {"text": None, "code_inline": None, "softbreak": " ", "hardbreak": " "}
+"""What a paragraph's parts become: None for their own content; others become nothing."""
+
+
+class MarkdownLoader:
+    """A document per file of Markdown.
+
+    path: a folder or a file.
+    files: which files below the folder.
+    encoding: of the texts.
+    """
+
+    def __init__(
+        self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
+    ) -> None:
+        self._files = Files(data, path, (files,), encoding)
+
+    def names(self) -> Iterator[str]:
+        """The files' paths. Raises: DataMissing where there is none."""
+        return self._files.names()
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """The files' paragraphs."""
+        for name in self._files.names():
+            if name in names:
+                document = self._files.read(name)
+                yield replace(document, text=running_text(document.text))
+
+
+def running_text(markdown: str) -> str:
+    """The paragraphs of Markdown without its marks.
+
+    >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
+    'It fell all night.'
+    """
+    tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
+    paragraphs = [
+        "".join(map(_words, inline.children or []))
+        for opening, inline in pairwise(tokens)
+        if opening.type == "paragraph_open" and opening.level == 0
+    ]
+    return "\n\n".join(filter(None, map(str.strip, paragraphs)))
+
+
+def _words(token: Token) -> str:
+    if token.type not in WORDS:
+        return ""
+    said = WORDS[token.type]
+    return token.content if said is None else said
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+plugin = MarkdownLoader

@@ -1,0 +1,82 @@
+"""Retries: the one owner of them (the vendors' own are off).
+
+Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter",
+AWS Architecture Blog, 2015) by tenacity, on top of the retry-after that a
+provider asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_random_exponential,
+)
+
+from harness.calls.calls import Ask
+from harness.errors import TransientError
+from harness.records import Reply, Request
+
+TOTAL_S = 1800.0
+"""Seconds after its first failure within which a call's last try begins."""
+
+_backoff = wait_random_exponential(multiplier=0.5, max=60)
+
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.retry_after if isinstance(error, TransientError) else None
+    return _backoff(state) + (asked or 0.0)
+
+
+class Retry:
+    """Tries a call again after a transient failure.
+
+    ask: the stack below.
+    attempts: most tries of one call.
+    total_s: seconds after its first failure within which a call is tried again.
+    sleep: waits between tries.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        *,
+        attempts: int,
+        total_s: float = TOTAL_S,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._ask = ask
+        self._retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TransientError),
+            wait=_wait,
+            stop=stop_after_attempt(attempts) | stop_before_delay(total_s),
+            sleep=sleep,
+            reraise=True,
+        )
+
+    async def __call__(self, request: Request) -> Reply:
+        """Ask until there is a reply or no further try is due.
+
+        Raises: the last error.
+        """
+        try:
+            return await self._ask(request)
+        except TransientError as error:
+            first = [error]
+
+        async def ask() -> Reply:
+            if first:
+                raise first.pop()
+            return await self._ask(request)
+
+        # Tenacity costs as much as all the rest of the stack: only a call that has
+        # failed goes through it. A copy, since it keeps a call's state in the object.
+        reply: Reply = await self._retrying.copy()(ask)
+        return reply

@@ -1,0 +1,185 @@
+"""The audit finds what is wrong with an instance, and finds nothing where nothing is."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.builders.collie.audit import Audited, audit_items
+from harness.builders.collie.consistency import problems
+from harness.builders.collie.near_misses import near_misses
+from harness.builders.workers import Workers
+from harness.scoring.constraints import punkt
+from harness.scoring.constraints.check import check
+from harness.scoring.constraints.form import read
+from harness.scoring.constraints.grammar import Specification
+from harness.scoring.constraints.levels import Splitter
+from harness.tasks.collie.items import BUILTIN, Item, read_items
+
+UNITS = Splitter(punkt.own(), punkt.word_tokens)
+COUNT = {"op": "count"}
+UNIT = {"op": "for_each", "do": {"op": "identity"}}
+LAST = {"op": "position", "index": -1}
+
+
+def base(target_level: str, transformation: Any, relation: str, **more: Any) -> dict[str, Any]:
+    return {
+        "target_level": target_level, "transformation": transformation, "relation": relation, **more
+    }  # fmt: skip
+
+
+def whole(*pairs: tuple[dict[str, Any], Any], level: str = "paragraph") -> Specification:
+    return read(
+        {
+            "level": level,
+            "constraint": {"logic": "all", "constraints": [one for one, _ in pairs]},
+            "targets": [target for _, target in pairs],
+        }
+    )
+
+
+WORDS, SENTENCES = base("word", COUNT, "=="), base("sentence", COUNT, "==")
+AT_LEAST, AT_MOST = base("word", COUNT, ">="), base("word", COUNT, "<=")
+HAS, HAS_NOT = base("word", UNIT, "in"), base("word", UNIT, "not in")
+IS_NOT = base("word", COUNT, "!=")
+SECOND = base("word", {"op": "position", "index": 1}, "==")
+TWO = base("word", {"op": "position", "index": [0, 1]}, "==")
+THIRD = base("word", {"op": "position", "index": 2}, "==")
+ENDS = base("word", {"op": "for_each", "do": LAST}, "==", input_level="sentence", reduction="all")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "kinds"),
+    [
+        ([(WORDS, 5), (WORDS, 5)], ["duplicate"]),
+        ([(WORDS, 5), (WORDS, [5])], ["duplicate"]),
+        ([(HAS, "Snow"), (HAS, "snow,")], ["duplicate"]),
+        ([(WORDS, 5), (WORDS, 6)], ["contradictory"]),
+        ([(AT_LEAST, 9), (AT_MOST, 5)], ["contradictory"]),
+        ([(AT_LEAST, 5), (AT_MOST, 9)], []),
+        ([(AT_LEAST, 5), (AT_LEAST, 7)], ["implied"]),
+        ([(AT_LEAST, 5), (WORDS, 7)], ["implied"]),
+        ([(AT_LEAST, 9), (WORDS, 7)], ["contradictory"]),
+        ([(HAS, ["snow", "rain"]), (HAS_NOT, "Rain")], ["contradictory"]),
+        ([(HAS, "snow"), (HAS_NOT, "rain")], []),
+        ([(THIRD, "snow"), (THIRD, "rain")], ["contradictory"]),
+        ([(THIRD, "snow"), (HAS_NOT, "snow")], ["contradictory"]),
+        ([(THIRD, "snow"), (WORDS, 2)], ["contradictory"]),
+        ([(THIRD, "snow"), (WORDS, 3)], []),
+        ([(THIRD, "snow"), (AT_MOST, 2)], ["contradictory"]),
+        ([(THIRD, "snow"), (SENTENCES, 1)], []),
+        ([(ENDS, ["snow", "rain"]), (SENTENCES, 3)], ["contradictory"]),
+        ([(ENDS, ["snow", "rain"]), (SENTENCES, 2)], []),
+        ([(ENDS, "snow"), (SENTENCES, 2)], []),
+        ([(ENDS, ["snow", "rain"]), (HAS_NOT, "rain")], ["contradictory"]),
+        ([(WORDS, 5), (SENTENCES, 6)], []),
+        ([(WORDS, 5), (IS_NOT, 5)], ["contradictory"]),
+        ([(WORDS, 5), (IS_NOT, 6)], []),
+        ([(TWO, ["rain", "fell"]), (SECOND, "snow")], ["contradictory"]),
+        ([(TWO, ["rain", "fell"]), (SECOND, "Fell,")], []),
+        ([(TWO, ["rain", "fell"]), (TWO, ["rain", "went"])], ["contradictory"]),
+        ([(TWO, ["rain", "fell"]), (THIRD, "snow")], []),
+        ([(WORDS, -3), (SENTENCES, 1)], ["contradictory"]),
+        ([(base("word", COUNT, "<"), 0), (SENTENCES, 1)], ["contradictory"]),
+        ([(AT_LEAST, -3), (SENTENCES, 1)], []),
+        ([(WORDS, 5), (WORDS, 5), (WORDS, 6)], ["duplicate", "contradictory", "contradictory"]),
+    ],
+)  # fmt: skip
+def test_problems_of_a_constraint(pairs: list[Any], kinds: list[str]) -> None:
+    assert [problem.kind for problem in problems(whole(*pairs))] == kinds
+
+
+def test_what_stands_under_or_is_no_contradiction() -> None:
+    either = {"logic": "or", "constraints": [WORDS, WORDS]}
+    assert problems(read({"level": "sentence", "constraint": either, "targets": [3, 4]})) == []
+
+
+GOLD = "The cold rain fell. It fell on the snow. Nobody saw the snow."
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (base("character", COUNT, "=="), len(GOLD)),
+        (base("character", COUNT, ">="), 20),
+        (WORDS, 13), (AT_LEAST, 13), (AT_LEAST, 4), (AT_MOST, 13), (AT_MOST, 25),
+        (SENTENCES, 3), (base("sentence", COUNT, ">="), 2), (base("sentence", COUNT, "<="), 3),
+        (HAS, ["rain", "snow"]), (HAS_NOT, "sun"), (THIRD, "rain"),
+        (ENDS, ["fell", "snow", "snow"]),
+        (base("character", UNIT, "not in"), "z"),
+        (base("word", {"op": "max", "do": {"op": "for_each", "do": COUNT}}, "<="), 6),
+        (base("character", {"op": "for_each", "do": COUNT}, "<=", input_level="word",
+              reduction="all"), 6),
+        (base("word", {"op": "for_each", "do": COUNT}, ">=", input_level="sentence",
+              reduction="all"), 4),
+        (base("word", {"op": "for_each", "do": COUNT}, "<=", input_level="sentence",
+              reduction="all"), 5),
+        (base("sentence", {"op": "for_each", "do": COUNT}, ">=", input_level="paragraph",
+              reduction="all"), 2),
+        (base("sentence", {"op": "for_each", "do": LAST}, "==", input_level="paragraph",
+              reduction="all"), ["Nobody saw the snow"]),
+    ],
+)  # fmt: skip
+def test_a_near_miss_fails(pair: Any) -> None:
+    asked = whole(pair)
+    assert check(asked, GOLD, UNITS).passed
+    found = near_misses(asked, GOLD, UNITS)
+    assert found.unbroken == ()
+    [text] = found.texts
+    assert not check(asked, text, UNITS).passed
+
+
+def test_each_part_has_a_near_miss_and_a_vacuous_one_is_told() -> None:
+    asked = whole((WORDS, 13), (HAS_NOT, "sun"), (AT_LEAST, 0))
+    found = near_misses(asked, GOLD, UNITS)
+    assert found.unbroken == (2,)
+    broken = [{n for n, f in enumerate(check(asked, text, UNITS).findings) if not f.passed}
+              for text in found.texts]  # fmt: skip
+    assert set.union(*broken) == {0, 1}
+    assert near_misses(asked, "x", UNITS).unbroken  # any text is taken
+
+
+def audited(tmp_path: Path, *items: Item) -> dict[str, Audited]:
+    with Workers(1) as workers:
+        return {one.id: one for one in audit_items(items, tmp_path, workers)}
+
+
+def test_the_builtin_set_is_in_order(tmp_path: Path) -> None:
+    found = audited(tmp_path, *read_items(BUILTIN))
+    assert len(found) == 130
+    assert all(one.passes and not one.problems and not one.unbroken for one in found.values())
+    assert all(one.near_misses for one in found.values())
+    assert not any(one.same_as for one in found.values())
+    assert all(one.share is not None and one.natural >= 9 for one in found.values())
+
+
+def test_wrong_instances_are_found(tmp_path: Path) -> None:
+    def item(name: str, specification: Specification, example: str | None) -> Item:
+        return Item(name, specification, name.rstrip("12"), example, "own", "own")
+
+    found = audited(
+        tmp_path,
+        item("fails", whole((WORDS, 5)), "It has four words."),
+        item("a1", whole((WORDS, 4)), "It has four words."),
+        item("a2", whole((WORDS, 4)), "It has four words."),
+        item("none", whole((WORDS, 4)), None),
+        item("trivial", whole((AT_LEAST, 1)), "It has a word."),
+        item("never", whole((WORDS, 4), (WORDS, 5)), None),
+    )
+    assert {name for name, one in found.items() if one.passes is False} == {"fails"}
+    assert {name for name, one in found.items() if one.passes is None} == {"none", "never"}
+    assert {name: one.same_as for name, one in found.items() if one.same_as} == {"a2": "a1"}
+    assert found["trivial"].trivial
+    assert found["trivial"].trivial_parts == ("with at least 1 word",)
+    assert found["never"].problems
+    assert not found["fails"].near_misses
+    assert found["fails"].share == 0.0
+
+
+@pytest.mark.parametrize("example", ["", "  ", "\n\n"])
+def test_a_gold_answer_without_words_is_audited(example: str, tmp_path: Path) -> None:
+    one = Item("a", whole((AT_MOST, 5), (SENTENCES, 0)), "Write nothing.", example, "s", "own")
+    found = audited(tmp_path, one)["a"]
+    assert found.passes
+    assert len(found.near_misses) == 1  # a letter more is a sentence
+    assert found.unbroken == ("with at most 5 words",)

@@ -1,0 +1,159 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.builders.wildifeval.chats import Chat
+from harness.builders.wildifeval.outlook import outlook
+from harness.builders.wildifeval.pipeline import Curated, Pipeline
+from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.report import report
+from harness.builders.wildifeval.screening import Screened
+from harness.builders.wildifeval.steps import Step
+from harness.config.curation import load_curation
+from harness.config.prices import Price
+from harness.errors import UserError
+from tests.builders.wildifeval.stage_models import Model, asking
+
+CHATS = [Chat(f"c{n}", f"Message {n}") for n in range(12)]
+PARTS = {
+    "toxic": "Is the message toxic",
+    "constrained": "constrained generation task",
+    "decompose": "You take apart",
+    "category": "Which kind of constraint",
+    "propose": "these are from",
+    "merge": "Make one list",
+    "domain": "Which domain",
+}
+
+
+def answering(**said: Callable[[str], str] | str) -> Model:
+    """A model that answers each kind of question as it is told to."""
+    usual = {
+        "toxic": "no",
+        "constrained": "yes",
+        "decompose": "Task: Write.\nContext: none\nConstraints:\n1. Be brief.",
+        "category": "Length",
+        "propose": "1. Art\n2. Sports",
+        "domain": "Art",
+    }
+
+    def answer(text: str) -> str:
+        kind = next(kind for kind, part in PARTS.items() if part in text)
+        found = {**usual, **said}[kind]
+        return found(text) if callable(found) else found
+
+    return Model(answer)
+
+
+async def curated(folder: Path, model: Model, *overrides: str) -> Curated:
+    curation = load_curation(None, ["model.backend=openai", "filter.keep=1", *overrides])
+    screened = Screened(CHATS, Step("screen", len(CHATS)))
+    return await Pipeline(curation, Prompts({}), asking(folder, model)).run(screened)
+
+
+def number(text: str) -> int:
+    return int(re.findall(r"<message>\nMessage (\d+)\n</message>", text)[-1])
+
+
+async def test_rows_have_all_that_was_found(tmp_path: Path) -> None:
+    found = await curated(tmp_path, answering())
+    assert [row.id for row in found.rows] == [chat.id for chat in CHATS]
+    row = found.rows[3]
+    assert (row.task, row.asks, row.context, row.domain) == ("Message 3", "Write.", "", "Art")
+    assert [(one.text, one.category, one.title) for one in row.constraints] == [
+        ("Be brief.", "Length", "")
+    ]
+    assert found.domains == ["Art", "Sports"]
+
+
+async def test_toxic_messages_are_left_out_by_a_model_where_it_is_to(tmp_path: Path) -> None:
+    model = answering(toxic=lambda text: ["yes", "no", "hm"][number(text) % 3])
+    found = await curated(tmp_path, model, "screen.toxicity=model")
+    assert [row.id for row in found.rows] == ["c1", "c4", "c7", "c10"]
+    assert found.steps[1].removed == {"toxic": 4, "undecided": 4}
+
+
+async def test_undecided_messages_are_counted_and_not_taken_for_a_no(tmp_path: Path) -> None:
+    model = answering(constrained=lambda text: "Hm." if number(text) < 4 else "yes")
+    found = await curated(tmp_path, model)
+    assert len(found.rows) == 8
+    assert found.steps[1].removed == {"undecided": 4}
+
+
+async def test_what_cannot_be_taken_apart_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    def apart(text: str) -> str:
+        good = "Task: Write.\nConstraints:\n1. Be brief."
+        return {0: "I cannot.", 1: "", 2: "Task: W.\nConstraints: none"}.get(number(text), good)
+
+    found = await curated(tmp_path, answering(decompose=apart))
+    assert found.steps[2].removed == {"not taken apart": 2, "no constraints": 1}
+    assert {one.detail for one in found.steps[2].examples["not taken apart"]} == {
+        *("empty", "The reply has no constraints in it."),
+    }
+
+
+async def test_labels_that_are_not_given_stay_empty(tmp_path: Path) -> None:
+    model = answering(category="Something else", domain=lambda t: "Art" if "8" in t else "Cooking")
+    found = await curated(tmp_path, model)
+    assert {one.category for row in found.rows for one in row.constraints} == {""}
+    assert [row.domain for row in found.rows] == [""] * 8 + ["Art"] + [""] * 3
+    assert "(the model named none) | 12 | 1.000" in report(found).replace("\\", "")
+
+
+async def test_many_domains_are_merged_and_each_batch_is_asked(tmp_path: Path) -> None:
+    def propose(text: str) -> str:
+        numbers = re.findall(r"Message (\d+)", text)
+        assert len(numbers) == 4
+        return "\n".join(f"{i}. Area {n}" for i, n in enumerate(numbers, start=1))
+
+    def merge(text: str) -> str:
+        assert all(f"Area {n}: 1" in text for n in (0, 4, 11))
+        return "1. First\n2. Second\n3. Third\n4. Fourth"
+
+    model = answering(propose=propose, merge=merge, domain=lambda text: str(1 + number(text) % 3))
+    found = await curated(tmp_path, model, "domains={batch: 4, proposed: 4, merged: 3}")
+    assert len(found.proposed) == 12
+    assert found.domains == ["First", "Second", "Third"]
+    assert [row.domain for row in found.rows] == ["First", "Second", "Third"] * 4
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        ({"constrained": "Hm."}, r"'filter' was stopped, for its first 12 replies are of no use"),
+        ({"decompose": "No."}, r"the step 'decompose' \(12 not taken apart\)"),
+        ({"propose": "Art and sports"}, "has named no domains"),
+    ],
+)
+async def test_where_nothing_is_left_it_says_so(
+    said: dict[str, str], match: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=match):
+        await curated(tmp_path, answering(**said))
+
+
+async def test_what_a_model_writes_is_no_markup_of_the_report(tmp_path: Path) -> None:
+    hostile = "Task: x\nConstraints:\n1. <script>alert(1)</script> | # [a](b)"
+    found = await curated(tmp_path, answering(decompose=hostile, propose="1. <b>Art</b>"))
+    assert "<script>" not in report(found).replace("\\<", "")
+    assert "<b>" not in report(found).replace("\\<", "")
+
+
+@pytest.mark.parametrize("keep", [0.3, 1])
+async def test_no_stage_asks_more_than_was_foreseen(keep: float, tmp_path: Path) -> None:
+    model = answering()
+    overrides = [f"filter.keep={keep}", "screen.toxicity=model", "domains.batch=5"]
+    curation = load_curation(None, ["model.backend=openai", *overrides])
+    models = model.for_stages(Price(input=1, output=2))
+    foreseen = outlook(curation, CHATS, Prompts({}), models)
+    await curated(tmp_path, model, *overrides)
+    assert [one.stage for one in foreseen] == list(models)
+    for one in foreseen:
+        lines = (tmp_path / f"{one.stage}.calls.jsonl").read_text().splitlines()
+        assert 0 < len(lines) <= one.calls
+        assert one.usd == pytest.approx((one.input_tokens + 2 * one.output_tokens) / 1e6)
+    assert len(model.requests) <= sum(one.calls for one in foreseen)
+    unpriced = outlook(curation, CHATS, Prompts({}), model.for_stages())
+    assert all(one.usd is None for one in unpriced)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.calls.budget import Budget, Budgeted, BudgetSpent, bounds
+from harness.calls.stopping import Stop, Stopping
+from harness.errors import (
+    BrokenOff,
+    ConfigError,
+    ConnectionLost,
+    MalformedReply,
+    RateLimited,
+    RequestRejected,
+    ServerFailed,
+    TimedOut,
+)
+from harness.records import Decoding, Message, Origin, Reply, Request, Usage
+from tests.conftest import Scripted
+
+
+def asked(text: str = "What is 1 + 1?", **decoding: Any) -> Request:
+    given_ = Decoding(**({"max_tokens": 100} | decoding))
+    return Request("m", (Message("user", text),), given_, 0, Origin("a", 0, 1))
+
+
+class Setting:
+    """Calls that cost a dollar for an output token, and nothing else."""
+
+    def __init__(self, usd: float, spent: float = 0.0, **backend: Any) -> None:
+        self.stop = Stop()
+        self.budget = Budget(usd, spent, self.stop)
+        self.backend = Scripted(**backend)
+        self.charged: list[float] = []
+
+        def charge(_: Request, paid: float) -> asyncio.Future[None]:
+            self.charged.append(paid)
+            booked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            booked.set_result(None)
+            return booked
+
+        self.ask = Budgeted(
+            self.backend.generate,
+            self.budget,
+            most=lambda read, written: float(written),
+            cost=lambda usage: float(usage.output_tokens),
+            charge=charge,
+        )
+
+    async def all(self, calls: int) -> list[Any]:
+        async with asyncio.timeout(20):
+            return await asyncio.gather(
+                *(self.ask(asked()) for _ in range(calls)), return_exceptions=True
+            )
+
+
+async def test_what_is_spent_never_exceeds_the_cap() -> None:
+    setting = Setting(1000, delay=0.001)
+    setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 70))
+    answers = await setting.all(40)
+    # 13 x 70 = 910, and what is left could not pay for 100 tokens.
+    assert len(setting.backend.requests) == 13
+    assert setting.budget.spent == 910
+    assert setting.budget.ended
+    assert setting.stop.requested
+    assert sum(isinstance(answer, BudgetSpent) for answer in answers) == 27
+
+
+async def test_a_call_that_does_not_fit_waits_for_those_on_the_way() -> None:
+    setting = Setting(200, delay=0.001)
+    setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 1))
+    assert all(isinstance(answer, Reply) for answer in await setting.all(50))
+    assert setting.backend.most_in_flight == 2
+
+
+async def test_what_the_provider_did_not_count_costs_the_most_it_can() -> None:
+    setting = Setting(150)
+    setting.backend.answer = lambda _: Reply("2", "stop", None)
+    await setting.ask(asked())
+    assert setting.budget.spent == 100
+
+
+@pytest.mark.parametrize(
+    ("error", "spent"),
+    [
+        (TimedOut("x"), 100),
+        (MalformedReply("x"), 100),
+        (ConnectionLost("x"), 100),
+        (BrokenOff("x"), 100),
+        (ServerFailed("x"), 0),
+        (RateLimited("x"), 0),
+        (RequestRejected("x"), 0),
+        (RuntimeError("x"), 0),
+    ],
+)
+async def test_a_failure_costs_what_the_provider_may_bill(error: Exception, spent: int) -> None:
+    setting = Setting(1000)
+    setting.backend.answer = lambda _: error
+    with pytest.raises(type(error)):
+        await setting.ask(asked())
+    assert setting.budget.spent == spent
+    assert setting.charged == ([spent] if spent else [])
+
+
+async def test_a_call_that_is_stopped_in_the_middle_may_be_billed() -> None:
+    setting = Setting(1000, delay=5)
+    call = asyncio.create_task(setting.ask(asked()))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert setting.charged == [100]
+    assert setting.budget.spent == setting.budget.unsure == 100
+
+
+async def test_what_was_spent_before_counts() -> None:
+    setting = Setting(1000, spent=950)
+    assert isinstance((await setting.all(1))[0], BudgetSpent)
+    assert not setting.backend.requests
+
+
+async def test_a_stopping_run_lets_nobody_wait() -> None:
+    setting = Setting(100, delay=0.05)
+    tasks = [asyncio.create_task(setting.ask(asked())) for _ in range(5)]
+    await asyncio.sleep(0.01)
+    setting.stop.request()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(isinstance(answer, Stopping) for answer in answers) == 4
+    assert not setting.budget.ended
+    with pytest.raises(Stopping):
+        await setting.ask(asked())
+
+
+async def test_a_cancelled_wait_takes_nothing() -> None:
+    setting = Setting(100, delay=0.02)
+    setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 0))
+    tasks = [asyncio.create_task(setting.ask(asked())) for _ in range(5)]
+    await asyncio.sleep(0.005)
+    for task in tasks[1:3]:
+        task.cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(isinstance(answer, Reply) for answer in answers) == 3
+    assert (await setting.ask(asked())).text == "2"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 400),
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 4)), max_size=60),
+)
+def test_the_cap_holds_in_every_order_of_answers(usd: int, calls: list[tuple[int, int]]) -> None:
+    async def run() -> None:
+        setting = Setting(usd)
+        answers = iter(calls)
+
+        async def generate(request: Request) -> Reply:
+            written, turns = next(answers)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return Reply("2", "stop", Usage(1, written))
+
+        setting.ask._ask = generate
+        results = await setting.all(len(calls))
+        assert setting.budget.spent <= usd
+        assert setting.budget.ended == any(isinstance(r, BudgetSpent) for r in results)
+
+    asyncio.run(run())
+
+
+def test_a_text_has_no_more_tokens_than_bytes() -> None:
+    read, written = bounds(asked("ä" * 10))
+    assert read >= 20
+    assert written == 100
+    assert bounds(asked(extra={"max_completion_tokens": 500}))[1] == 500
+    assert bounds(asked(extra={"n": 3}))[1] == 300
+    assert bounds(asked(extra={"best_of": 4, "n": 2}))[1] == 400
+    assert bounds(asked(extra={"tools": ["x" * 500]}))[0] > read - 20 + 500
+    with pytest.raises(ConfigError, match="max_tokens"):
+        bounds(asked(max_tokens=None))

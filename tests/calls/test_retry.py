@@ -1,0 +1,76 @@
+import pytest
+
+from harness.calls.retry import Retry
+from harness.errors import (
+    AuthenticationFailed,
+    CallError,
+    MalformedReply,
+    RateLimited,
+    RequestRejected,
+    ServerFailed,
+    TimedOut,
+)
+from harness.records import Decoding, Message, Origin, Request
+from tests.conftest import Scripted
+
+REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
+
+
+class Sleeps(list[float]):
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+def failing(*errors: Exception) -> Scripted:
+    """A backend that fails in this way, then answers."""
+    left = list(errors)
+    return Scripted(lambda _: left.pop(0) if left else "2")
+
+
+@pytest.mark.parametrize("kind", [RateLimited, ServerFailed, TimedOut, MalformedReply])
+async def test_transient_errors_are_tried_again(kind: type[CallError]) -> None:
+    backend, sleeps = failing(kind("a"), kind("b")), Sleeps()
+    reply = await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+    assert reply.text == "2"
+    assert len(sleeps) == 2
+
+
+@pytest.mark.parametrize("error", [RequestRejected("no"), AuthenticationFailed("no"), ValueError()])
+async def test_nothing_else_is_tried_again(error: Exception) -> None:
+    backend, sleeps = failing(error), Sleeps()
+    with pytest.raises(type(error)):
+        await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+    assert len(backend.requests) == 1
+    assert not sleeps
+
+
+async def test_after_so_many_attempts_the_last_error_is_raised() -> None:
+    backend = failing(*(ServerFailed(str(n)) for n in range(9)))
+    with pytest.raises(ServerFailed, match="3"):
+        await Retry(backend.generate, attempts=4, sleep=Sleeps())(REQUEST)
+    assert len(backend.requests) == 4
+
+
+async def test_no_try_begins_after_the_total_time() -> None:
+    backend = failing(*(ServerFailed(str(n)) for n in range(9)))
+    with pytest.raises(ServerFailed):
+        await Retry(backend.generate, attempts=9, total_s=0, sleep=Sleeps())(REQUEST)
+    assert len(backend.requests) == 1
+
+
+async def test_a_wait_is_at_least_what_the_provider_asks_for() -> None:
+    backend, sleeps = failing(RateLimited("slow down", retry_after=20.0)), Sleeps()
+    await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+    assert 20.0 <= sleeps[0] <= 21.0
+
+
+async def test_waits_are_jittered_and_grow() -> None:
+    firsts, lasts = [], []
+    for _ in range(50):
+        backend, sleeps = failing(*[ServerFailed("x")] * 5), Sleeps()
+        await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+        firsts.append(sleeps[0])
+        lasts.append(sleeps[-1])
+    assert max(firsts) <= 0.5
+    assert len(set(firsts)) > 40
+    assert sum(lasts) > 4 * sum(firsts)

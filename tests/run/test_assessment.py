@@ -1,0 +1,66 @@
+import pytest
+
+from harness.records import Outcome, Reply, Score
+from harness.run.assessment import assess, feedback
+from tests.conftest import Sums
+
+INSTANCE = next(iter(Sums().instances()))
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "passed"),
+    [
+        (Reply("0", "stop"), "ok", True),
+        (Reply("1", "stop"), "ok", False),
+        (Reply("0", "length"), "truncated", False),
+        (Reply("", "stop"), "empty", False),
+        (Reply(" \n", "length"), "empty", False),
+        (Reply("I will not", "refusal"), "refused", False),
+        (Reply("", "content_filter"), "refused", False),
+        (Reply("zero", "stop"), "unparseable", False),
+        (Reply("0", "some_new_reason"), "ok", True),
+    ],
+)
+def test_outcomes(reply: Reply, outcome: Outcome, passed: bool) -> None:
+    found = assess(Sums(), INSTANCE, reply)
+    assert (found.outcome, found.passed) == (outcome, passed)
+    assert bool(found.scores) is (outcome == "ok")
+    assert feedback(Sums(), INSTANCE, reply, found)
+
+
+def test_a_task_may_grade_truncated_answers() -> None:
+    found = assess(Sums(on_truncated="grade"), INSTANCE, Reply("0", "length"))
+    assert (found.outcome, found.passed) == ("truncated", True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        (Reply("", "stop"), "empty"),
+        (Reply("0", "refusal"), "refused"),
+        (Reply("zero", "stop"), "unparseable"),
+        (Reply("0", "length"), "truncated"),
+    ],
+)
+def test_a_task_may_say_what_no_answer_scores_and_it_fails_all_the_same(
+    reply: Reply, outcome: Outcome
+) -> None:
+    class Overlap(Sums):
+        def score_of_no_answer(self, instance: object) -> dict[str, Score]:
+            return {"overlap": Score(0.0, True)}
+
+    found = assess(Overlap(), INSTANCE, reply)
+    assert (found.outcome, found.passed) == (outcome, False)
+    assert found.scores == {"overlap": Score(0.0, True)}
+    assert feedback(Overlap(), INSTANCE, reply, found) == feedback(
+        Sums(), INSTANCE, reply, assess(Sums(), INSTANCE, reply)
+    )
+
+
+def test_an_error_in_a_checker_is_no_verdict() -> None:
+    class Broken(Sums):
+        def score(self, instance: object, text: str) -> dict[str, object]:  # type: ignore[override]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        assess(Broken(), INSTANCE, Reply("0", "stop"))

@@ -1,0 +1,486 @@
+"""Judges at work on the toy task, each with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.calls.calls import FreeCalls
+from harness.calls.limits.lane import Lane
+from harness.calls.limits.rate_limits import RateLimits
+from harness.calls.stopping import Stop
+from harness.errors import AuthenticationFailed, ConfigError, RequestRejected, Unparseable
+from harness.records import (
+    Attempt,
+    Decoding,
+    DecodingConstraint,
+    Instance,
+    Message,
+    Origin,
+    Reply,
+    Request,
+    Score,
+)
+from harness.run.judging import Judging, judged_outcomes
+from harness.run.owed_judgements import Passed
+from harness.run.plan import Plan
+from harness.run.runner import Runner
+from harness.run.seats import SeatedJudge, SeatedPanel
+from harness.run.tally import Tally
+from harness.scoring.panel import Panel
+from harness.store.attempts import AttemptWriter, lines
+from harness.store.columns import NOT_JUDGED
+from harness.store.judgements import (
+    Judgement,
+    JudgementWriter,
+    Register,
+    RegisteredJudge,
+    text_hash,
+    write_register,
+)
+from harness.store.ledger import Ledger
+from harness.store.reader import read_attempts, read_calls
+from tests.conftest import Scripted, Sums, run_file, sum_asked
+
+ASKED = Decoding(temperature=0.0, max_tokens=9)
+
+
+class YesOrNo:
+    """Asks as many questions as it is told to; all must be answered with yes."""
+
+    def __init__(self, questions: int = 1, decoding: Decoding = ASKED) -> None:
+        self.questions = questions
+        self.decoding = decoding
+
+    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
+        return [
+            Request(
+                "none",
+                (Message("user", f"{instance.data} {number}: {text}"),),
+                self.decoding,
+                0,
+                Origin(instance.id, 0, 1),
+            )
+            for number in range(self.questions)
+        ]
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        said = [reply.text for reply in replies]
+        if not set(said) <= {"yes", "no"}:
+            raise Unparseable(f"{said} is neither yes nor no")
+        good = all(text == "yes" for text in said)
+        return {"good": Score(good, good, "" if good else "The judge says no.")}
+
+
+def calls(backend: Scripted, stop: Stop) -> FreeCalls:
+    lane = Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({}))
+    return FreeCalls(lane, backend="scripted", endpoint="", by_instance=False)
+
+
+class Setting:
+    """A run of sums in a folder, with judges by name."""
+
+    def __init__(self, folder: Path, task: Sums | None = None, **run: Any) -> None:
+        self.path = folder / "attempts.jsonl"
+        self.folder = folder
+        self.task = task or Sums(4)
+        self.run_file = run_file(**run)
+
+    async def run(
+        self,
+        backend: Scripted | None = None,
+        *,
+        decides: bool = True,
+        questions: int = 1,
+        stop: Stop | None = None,
+        panels: Sequence[SeatedPanel] = (),
+        **judges: Scripted,
+    ) -> Tally:
+        stop = stop or Stop()
+        seats = [
+            SeatedJudge(
+                name,
+                YesOrNo(questions),
+                calls(model, stop),
+                f"model of {name}",
+                model.features,
+                lambda _: 0.25,
+                decides,
+            )
+            for name, model in judges.items()
+        ]
+        outcomes = judged_outcomes(self.task)
+        register = {name: RegisteredJudge({}, decides) for name in judges}
+        register |= {panel.name: RegisteredJudge({}, panel.decides) for panel in panels}
+        write_register(self.folder, Register(judged=outcomes, judges=register))
+        tally = Tally(0)
+        ledger = Ledger(self.path)
+        with AttemptWriter(self.path) as writer, JudgementWriter(self.folder) as said:
+            judging = Judging(
+                seats,
+                outcomes,
+                attempts=self.path,
+                writer=said,
+                tally=tally,
+                stop=stop,
+                panels=panels,
+            )
+            await judging.catch_up(self.task, 4)
+            decided = decides or bool(panels)
+            plan = Plan(self.task, self.run_file, passed=Passed(self.path) if decided else None)
+            await Runner(
+                plan,
+                calls(backend or Scripted(), stop),
+                ledger=ledger,
+                writer=writer,
+                tally=tally,
+                stop=stop,
+                cost=lambda _: 1.0,
+                judging=judging,
+            ).run(4)
+        return tally
+
+    def judgements(self) -> list[Judgement]:
+        path = self.folder / "judgements.jsonl"
+        return [msgspec.json.decode(line, type=Judgement) for _, line in lines(path)]
+
+    def attempts(self) -> dict[tuple[str, int, int], Attempt]:
+        found = [msgspec.json.decode(line, type=Attempt) for _, line in lines(self.path)]
+        return {(a.instance, a.sample, a.round): a for a in found}
+
+    def passed(self) -> list[int]:
+        return list(read_attempts(self.path).passed.tolist())
+
+
+def yes() -> Scripted:
+    return Scripted(lambda _: "yes")
+
+
+def no() -> Scripted:
+    return Scripted(lambda _: "no")
+
+
+async def test_every_answer_is_judged_once_by_every_judge(tmp_path: Path) -> None:
+    setting, first, second = Setting(tmp_path, samples=2), yes(), no()
+    tally = await setting.run(one=first, two=second)
+    assert len(first.requests) == len(second.requests) == 8
+    found = setting.judgements()
+    assert len({(j.judge, j.instance, j.sample, j.round) for j in found}) == len(found) == 16
+    assert {j.judge: j.scores[f"{j.judge}.good"].passed for j in found} == {
+        "one": True,
+        "two": False,
+    }
+    assert all(j.attempt == text_hash(str(2 * int(j.instance[-1]))) for j in found)
+    assert setting.passed() == [0] * 8
+    assert set(read_attempts(setting.path).scores) == {"exact", "one.good", "two.good"}
+    assert (tally.calls, tally.finished, tally.passed) == (24, 8, 0)
+
+
+async def test_its_requests_are_under_its_models_name_and_for_the_attempt(tmp_path: Path) -> None:
+    setting, judge = Setting(tmp_path, samples=2), yes()
+    await setting.run(one=judge)
+    assert {r.model for r in judge.requests} == {"model of one"}
+    assert {(r.origin.instance, r.origin.sample) for r in judge.requests} == {
+        (f"sum/{n}", k) for n in range(4) for k in range(2)
+    }
+    assert {r.decoding for r in map(_hashable, judge.requests)} == {(None, None)}
+    able = yes()
+    able.features = frozenset({"temperature", "max_tokens"})
+    other = Setting(tmp_path / "other")
+    other.folder.mkdir()
+    await other.run(one=able)
+    assert {r.decoding for r in map(_hashable, able.requests)} == {(0.0, 9)}
+
+
+@pytest.mark.parametrize(
+    ("decoding", "named"),
+    [
+        (Decoding(constraint=DecodingConstraint(choices=("yes", "no"))), "choices"),
+        (Decoding(temperature=0.0, stop=("\n",)), "stop"),
+    ],
+)
+def test_what_its_backend_does_not_take_is_refused_and_not_dropped(
+    decoding: Decoding, named: str
+) -> None:
+    judge = YesOrNo(decoding=decoding)
+
+    def seat(*features: str) -> SeatedJudge:
+        return SeatedJudge("j", judge, calls(yes(), Stop()), "m", features, lambda _: None)
+
+    instance = Instance("sum/0", 0)
+    attempt = Attempt(1, "sum/0", 0, 1, {}, "c", {}, "ok", 0.0, 1.0, text="0")
+    with pytest.raises(ConfigError, match=f"asks for {named},"):
+        seat().requests(instance, attempt)
+    assert seat(named).requests(instance, attempt)
+
+
+class _Hashable(msgspec.Struct, frozen=True):
+    decoding: tuple[float | None, int | None]
+
+
+def _hashable(request: Request) -> _Hashable:
+    return _Hashable((request.decoding.temperature, request.decoding.max_tokens))
+
+
+async def test_the_questions_of_a_judgement_are_asked_at_the_same_time(tmp_path: Path) -> None:
+    judge = Scripted(lambda _: "yes", delay=0.02)
+    setting = Setting(tmp_path, Sums(1))
+    await setting.run(questions=3, one=judge)
+    assert judge.most_in_flight == 3
+    (said,) = setting.judgements()
+    assert (said.replies, len(said.call_ids), len(said.calls)) == (("yes",) * 3, 3, 3)
+    assert said.usage is not None
+    assert (said.usage.input_tokens, said.cost_usd) == (9, 0.75)
+    assert read_calls(setting.path).n == 4
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [
+        ("perhaps", "unparseable"),
+        (Reply("", "stop"), "empty"),
+        (Reply("", "refusal"), "refused"),
+        (Reply("yes", "content_filter"), "refused"),
+        (RequestRejected("too long"), "error"),
+    ],
+)
+async def test_a_reply_without_a_verdict_is_an_outcome_and_no_zero(
+    tmp_path: Path, reply: str | Reply | Exception, outcome: str
+) -> None:
+    setting = Setting(tmp_path, Sums(1))
+    await setting.run(one=Scripted(lambda _: reply))
+    (said,) = setting.judgements()
+    assert (said.outcome, said.scores) == (outcome, {})
+    assert bool(said.error) == (outcome in ("unparseable", "error"))
+    assert setting.passed() == [NOT_JUDGED]
+
+
+@pytest.mark.parametrize("said", [Reply("", "stop"), Reply("no", "refusal")])
+async def test_one_reply_of_several_that_says_nothing_is_read_as_empty(
+    tmp_path: Path, said: Reply
+) -> None:
+    setting = Setting(tmp_path, Sums(1))
+    judge = Scripted(lambda request: said if " 1: " in request.messages[-1].content else "yes")
+    await setting.run(questions=3, one=judge)
+    (found,) = setting.judgements()
+    assert (found.outcome, found.replies) == ("unparseable", ("yes", said.text, "yes"))
+    assert found.error == "['yes', '', 'yes'] is neither yes nor no"
+
+
+async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -> None:
+    """Each judge by itself refuses a round that the majority lets pass."""
+    setting = Setting(tmp_path, Sums(2), rounds={"max": 3})
+    says = {"one": [1, 2], "two": [2], "three": [2, 3]}  # the rounds that each lets pass
+    judges = {
+        name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
+        for name, own in says.items()
+    }
+    jury = SeatedPanel("jury", Panel(list(judges)))
+    await setting.run(panels=[jury], decides=False, **judges)
+    found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
+    assert found["jury", 1].scores["jury.good"].passed is False
+    assert found["jury", 2].scores["jury.good"].passed is True
+    assert not any(number == 3 for _, number in found)
+    feedback = setting.attempts()["sum/1", 0, 1].feedback
+    assert feedback == "The judge says no."
+    assert sorted(setting.passed()) == [0, 0, 1, 1]
+
+
+async def test_an_answer_on_which_nobody_has_a_verdict_is_not_called_right(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(1), rounds={"max": 3})
+    model, mute = Scripted(lambda _: "0"), Scripted(lambda _: "perhaps")
+    await setting.run(model, one=mute)
+    await setting.run(model, one=mute)
+    assert len(model.requests) == 1
+    (attempt,) = setting.attempts().values()
+    assert (attempt.passed, attempt.feedback) == (True, None)
+    assert setting.passed() == [NOT_JUDGED]
+
+
+async def test_only_failed_judgements_are_made_again(tmp_path: Path) -> None:
+    setting, failing = Setting(tmp_path), {"sum/1": RequestRejected("no"), "sum/2": "perhaps"}
+    judge = Scripted(lambda request: failing.get(request.origin.instance, "yes"))
+    await setting.run(one=judge)
+    assert sorted(setting.passed()) == [NOT_JUDGED, NOT_JUDGED, 1, 1]
+    again, model = yes(), Scripted()
+    await setting.run(model, one=again)
+    assert [r.origin.instance for r in again.requests] == ["sum/1"]
+    assert model.requests == []
+    assert sorted(setting.passed()) == [NOT_JUDGED, 1, 1, 1]
+    assert (await setting.run(model, one=again)).calls == 0
+    assert len(again.requests) == 1
+
+
+async def test_only_answers_are_judged(tmp_path: Path) -> None:
+    replies: dict[int, str | Reply | Exception] = {
+        0: Reply("", "refusal"),
+        1: Reply("", "stop"),
+        2: Reply("4", "length"),
+        3: RequestRejected("no"),
+        4: "eight",
+        5: "10",
+    }
+    judge = yes()
+    setting = Setting(tmp_path, Sums(6))
+    await setting.run(Scripted(lambda request: replies[sum_asked(request)]), one=judge)
+    assert {r.origin.instance for r in judge.requests} == {"sum/4", "sum/5"}
+    passed = {
+        (a.instance): p
+        for a, p in zip(
+            sorted(setting.attempts().values(), key=_digest), setting.passed(), strict=True
+        )
+    }
+    assert passed == {
+        **{"sum/0": 0, "sum/1": 0, "sum/2": 0, "sum/3": NOT_JUDGED},
+        **{"sum/4": 0, "sum/5": 1},
+    }
+
+
+def _digest(attempt: Attempt) -> int:
+    from harness.store.columns import name_digest
+
+    return name_digest(attempt.instance)
+
+
+async def test_a_graded_truncated_answer_is_judged(tmp_path: Path) -> None:
+    judge = yes()
+    setting = Setting(tmp_path, Sums(1, on_truncated="grade"))
+    await setting.run(Scripted(lambda _: Reply("0", "length")), one=judge)
+    assert len(judge.requests) == 1
+
+
+async def test_a_wrong_key_of_a_judge_stops_the_run_and_keeps_the_answers(tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    with pytest.raises(AuthenticationFailed):
+        await setting.run(one=Scripted(lambda _: AuthenticationFailed("401")))
+    kept = setting.attempts()
+    assert kept
+    assert setting.judgements() == []
+    model = Scripted()
+    await setting.run(model, one=yes())
+    assert {r.origin.instance for r in model.requests} == {f"sum/{n}" for n in range(4)} - {
+        instance for instance, _, _ in kept
+    }
+    assert setting.passed() == [1] * 4
+
+
+async def test_a_run_that_stops_while_judges_are_asked_owes_their_judgements(
+    tmp_path: Path,
+) -> None:
+    setting, stop = Setting(tmp_path, Sums(20)), Stop()
+    judge = Scripted(lambda _: "yes", delay=0.02)
+    running = asyncio.create_task(setting.run(stop=stop, one=judge))
+    async with asyncio.timeout(10):
+        while not judge.requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    stop.request()
+    tally = await running
+    judged = {j.instance for j in setting.judgements()}
+    assert judged == {r.origin.instance for r in judge.requests}, "what is in flight is finished"
+    assert tally.finished == len(judged) <= len(setting.attempts()) < 20
+    again = yes()
+    await setting.run(one=again)
+    assert {r.origin.instance for r in again.requests} == {f"sum/{n}" for n in range(20)} - judged
+    assert setting.passed() == [1] * 20
+
+
+async def test_a_superseded_answer_is_judged_anew(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(1))
+    await setting.run(Scripted(lambda _: "perhaps 0"), one=yes())
+    assert setting.attempts()["sum/0", 0, 1].outcome == "unparseable"
+    with AttemptWriter(setting.path) as writer:  # as --retry unparseable does
+        old = setting.attempts()["sum/0", 0, 1]
+        writer.append(
+            msgspec.structs.replace(
+                old, text="0", outcome="ok", passed=True, scores={"exact": Score(True, True)}
+            )
+        )
+    assert setting.passed() == [NOT_JUDGED]
+    judge = no()
+    await setting.run(one=judge)
+    assert [r.messages[0].content for r in judge.requests] == ["0 0: 0"]
+    assert setting.passed() == [0]
+
+
+async def test_a_judge_that_says_no_sends_the_answer_back(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(3), rounds={"max": 3})
+    judge = Scripted(lambda request: "yes" if request.origin.round == 2 else "no")
+    tally = await setting.run(one=judge)
+    kept = setting.attempts()
+    assert set(kept) == {(f"sum/{n}", 0, number) for n in range(3) for number in (1, 2)}
+    assert all(a.passed for a in kept.values()), "by the rules alone"
+    assert {a.feedback for a in kept.values() if a.round == 1} == {"The judge says no."}
+    assert all(a.feedback is None for a in kept.values() if a.round == 2)
+    assert (tally.passed, tally.judged) == (3, 3)
+    model = Scripted()
+    await setting.run(model, one=judge)
+    assert model.requests == [], "nothing is owed"
+
+
+async def test_both_say_what_is_wrong(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(1), rounds={"max": 2})
+    await setting.run(Scripted(lambda _: "7"), one=no())
+    first = setting.attempts()["sum/0", 0, 1]
+    assert first.feedback == "7 is wrong.\nThe judge says no."
+
+
+async def test_one_that_only_advises_changes_no_round(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(2), rounds={"max": 2})
+    await setting.run(decides=False, one=no())
+    assert set(setting.attempts()) == {("sum/0", 0, 1), ("sum/1", 0, 1)}
+    assert setting.passed() == [1, 1]
+    assert len(setting.judgements()) == 2
+
+
+async def test_a_round_that_a_failed_judge_holds_up_goes_on_later(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(1), rounds={"max": 2})
+    model = Scripted()
+    await setting.run(model, one=Scripted(lambda _: RequestRejected("no")))
+    assert set(setting.attempts()) == {("sum/0", 0, 1)}
+    await setting.run(model, one=Scripted(lambda _: RequestRejected("still not")))
+    assert set(setting.attempts()) == {("sum/0", 0, 1)}
+    await setting.run(model, one=no())
+    assert set(setting.attempts()) == {("sum/0", 0, 1), ("sum/0", 0, 2)}
+    sent = model.requests[-1].messages
+    assert sent[-1].content == "The judge says no."
+
+
+async def test_a_run_that_gets_more_rounds_sends_back_what_a_judge_found(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(2))
+    judge = Scripted(lambda request: "yes" if request.origin.instance == "sum/1" else "no")
+    await setting.run(one=judge)
+    setting.run_file = run_file(rounds={"max": 2})
+    model = Scripted()
+    await setting.run(model, one=judge)
+    assert [r.origin.instance for r in model.requests] == ["sum/0"]
+    assert model.requests[0].messages[-1].content == "The judge says no."
+
+
+class Reading(YesOrNo):
+    """Has the text given to what reads its replies."""
+
+    def parse(
+        self, instance: Instance[Any], replies: Sequence[Reply], *, text: str = ""
+    ) -> Mapping[str, Score]:
+        return {"good": Score(float(text), None)}
+
+
+@pytest.mark.parametrize("judge", [Reading(), YesOrNo()])
+async def test_the_text_is_given_to_a_parse_that_takes_it(judge: YesOrNo, tmp_path: Path) -> None:
+    """Judges of third parties that do not are called as ever."""
+    setting, backend, stop = Setting(tmp_path), yes(), Stop()
+    seat = SeatedJudge("one", judge, calls(backend, stop), "m", backend.features, lambda _: 0.0)
+    with JudgementWriter(tmp_path) as said:
+        judging = Judging(
+            [seat], ("ok",), attempts=setting.path, writer=said, tally=Tally(0), stop=stop
+        )
+        await setting.run()
+        attempt = list(setting.attempts().values())[-1]
+        (found,) = await judging.judge(Instance(attempt.instance, 1), attempt)
+    expected = float(attempt.text or "") if isinstance(judge, Reading) else True
+    assert found.scores["one.good"].value == expected

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.calls.calls import FreeCalls
+from harness.calls.limits.lane import Lane
+from harness.calls.limits.rate_limits import RateLimits
+from harness.calls.stopping import Stop
+from harness.errors import AuthenticationFailed, RequestRejected
+from harness.records import Attempt, Decoding, Instance, Reply, Request
+from harness.run.plan import Plan
+from harness.run.polish import Polisher, keeps
+from harness.run.runner import Runner
+from harness.run.tally import Tally
+from harness.store.attempts import AttemptWriter, lines
+from harness.store.ledger import Ledger
+from harness.store.reader import read_columns
+from tests.conftest import Scripted, Sums, run_file
+
+
+class PolishableSums(Sums):
+    def kept(self, instance: Instance[int]) -> Sequence[str]:
+        return (str(instance.data),)
+
+
+def asked_text(request: Request) -> str:
+    return request.messages[0].content.split("---\n")[1].removesuffix("\n---")
+
+
+async def run(
+    folder: Path, second: Scripted, *, rounds: int = 1, stop: Stop | None = None
+) -> tuple[Scripted, list[Attempt]]:
+    """A run of three sums, answered wrongly, polished by a second model."""
+    stop = stop or Stop()
+    first = Scripted(lambda request: "-1")
+    plan = Plan(PolishableSums(3), run_file(rounds={"max": rounds}))
+    path = folder / "attempts.jsonl"
+    stacks = [
+        FreeCalls(
+            Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({})),
+            backend=name,
+            endpoint="",
+            by_instance=False,
+        )
+        for name, backend in {"first": first, "second": second}.items()
+    ]
+    with AttemptWriter(path) as writer:
+        await Runner(
+            plan,
+            stacks[0],
+            ledger=Ledger(path),
+            writer=writer,
+            tally=Tally(3),
+            stop=stop,
+            cost=lambda _: 0.0,
+            polish=Polisher(stacks[1], "second", Decoding(), lambda _: 0.25),
+        ).run(4)
+    return first, [msgspec.json.decode(line, type=Attempt) for _, line in lines(path)]
+
+
+async def test_a_rewriting_that_keeps_the_values_is_sent(tmp_path: Path) -> None:
+    second = Scripted(lambda request: f"Kindly: {asked_text(request)}")
+    first, attempts = await run(tmp_path, second, rounds=2)
+    texts = [request.messages[0].content for request in first.requests]
+    assert all(text.startswith("Kindly: What is ") for text in texts)
+    assert {a.feedback for a in attempts if a.round == 1} == {"Kindly: -1 is wrong."}
+    one = next(a for a in attempts if a.round == 1)
+    assert [rewriting.of for rewriting in one.polish] == ["instruction", "feedback"]
+    assert one.request["messages"][0]["content"].startswith("Kindly: ")
+
+
+async def test_one_that_loses_a_value_is_not_and_both_are_recorded(tmp_path: Path) -> None:
+    second = Scripted(lambda request: "Please add the number to itself.")
+    first, attempts = await run(tmp_path, second)
+    assert all(request.messages[0].content.startswith("What is") for request in first.requests)
+    assert [a.polish[0].used for a in attempts] == [False] * 3
+    _, calls = read_columns(tmp_path / "attempts.jsonl")
+    assert (calls.n, calls.known_cost_usd) == (6, 0.75)
+
+
+@pytest.mark.parametrize(
+    "answer", [Reply("What is 0 1 2", "length"), Reply("", "stop"), RequestRejected("no")]
+)
+async def test_a_cut_off_empty_or_failed_rewriting_is_not_used(
+    tmp_path: Path, answer: Reply | Exception
+) -> None:
+    first, attempts = await run(tmp_path, Scripted(lambda _: answer))
+    assert all(request.messages[0].content.startswith("What is") for request in first.requests)
+    assert not any(a.polish[0].used for a in attempts)
+    assert all(a.outcome == "ok" for a in attempts)
+
+
+async def test_a_wrong_key_of_the_second_model_stops_the_run(tmp_path: Path) -> None:
+    with pytest.raises(AuthenticationFailed):
+        await run(tmp_path, Scripted(lambda _: AuthenticationFailed("401")))
+
+
+async def test_a_run_that_stops_before_the_polishing_keeps_the_reply(tmp_path: Path) -> None:
+    stop = Stop()
+    second = Scripted(lambda request: asked_text(request), delay=0.01)
+    running = asyncio.create_task(run(tmp_path, second, rounds=2, stop=stop))
+    async with asyncio.timeout(10):
+        while len(second.requests) < 4:  # noqa: ASYNC110 (until the first feedback is under way)
+            await asyncio.sleep(0.001)
+    stop.request()
+    _, attempts = await running
+    assert attempts
+    kept = {(a.instance, a.round): a.text for a in attempts}
+    first, attempts = await run(tmp_path, second, rounds=2)
+    assert len({(a.instance, a.round) for a in attempts}) == 6
+    asked = {(r.origin.instance, r.origin.round) for r in first.requests}
+    assert not asked & kept.keys(), "no reply is asked for again"
+    latest = {(a.instance, a.round): a for a in attempts}
+    for request in first.requests:
+        if request.origin.round == 2:
+            assert request.messages[-1].content.endswith("is wrong.")
+    assert latest["sum/1", 2].passed is False
+
+
+@given(st.integers(0, 9999), st.text(alphabet="0123456789 x", max_size=12))
+def test_a_number_is_kept_as_a_whole_number_only(number: int, around: str) -> None:
+    assert keeps(around, [str(number)]) == (str(number) in re.findall(r"\d+", around))
+
+
+def test_all_values_must_be_there() -> None:
+    assert keeps("contains 'Nugent', 'is' and 7", ["Nugent", "is", "7"])
+    assert not keeps("contains 'Nugent'", ["Nugent", "witness"])

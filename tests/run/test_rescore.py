@@ -1,0 +1,210 @@
+"""Recorded attempts under a task as it is now."""
+
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.errors import DataInvalid, DataMissing
+from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
+from harness.run.rescore import GONE, Changes, Recorded, Rescored, line, rescored
+from harness.store.attempts import AttemptWriter
+from harness.store.reader import read_columns
+from tests.conftest import Sums
+
+
+class Strict(Sums):
+    """The checker of tomorrow: an even number of digits is wrong, too."""
+
+    def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
+        exact = super().score(instance, text)["exact"]
+        even = len(text) % 2 == 0
+        return {"exact": Score(False, False, "two digits") if even else exact}
+
+
+def attempt(number: int, text: str | None, passed: bool | None = None, **given: Any) -> Attempt:
+    outcome: Outcome = given.pop("outcome", "ok")
+    return Attempt(
+        v=SCHEMA_VERSION,
+        instance=f"sum/{number}",
+        sample=given.pop("sample", 0),
+        round=given.pop("round", 1),
+        groups={"parity": "odd" if number % 2 else "even"},
+        cluster="c",
+        request={},
+        outcome=outcome,
+        started_at=0.0,
+        ended_at=1.0,
+        text=text,
+        finish_reason=given.pop("finish_reason", "stop"),
+        passed=passed,
+        **given,
+    )
+
+
+def right(number: int, **given: Any) -> Attempt:
+    scores = {"exact": Score(True, True)}
+    return attempt(number, str(2 * number), True, scores=scores, **given)
+
+
+def written(path: Path, *attempts: Attempt) -> Path:
+    with AttemptWriter(path / "attempts.jsonl") as writer:
+        for one in attempts:
+            writer.append(one)
+    return path / "attempts.jsonl"
+
+
+def scored(task: Sums, path: Path) -> tuple[list[Rescored], Changes, list[Any]]:
+    changes, lines, changed = Changes(), [], []
+    for before, after in rescored(task, Recorded(path)):
+        lines.append(after)
+        if change := changes.record(before, after):
+            changed.append(change)
+    return lines, changes, changed
+
+
+def test_the_same_task_says_the_same(tmp_path: Path) -> None:
+    path = written(tmp_path, *(right(number, sample=k) for k in (0, 1) for number in (2, 0, 1)))
+    lines, changes, changed = scored(Sums(), path)
+    assert [(one.instance, one.sample) for one in lines] == [
+        (f"sum/{number}", k) for number in range(3) for k in (0, 1)
+    ], "in the order of the data set"
+    assert (changes.same, changes.changed, changes.otherwise) == (6, 0, 0)
+    assert not changed
+    assert lines[0].scores == {"exact": Score(True, True)}
+
+
+def test_another_checker_changes_verdicts_and_each_has_its_reason(tmp_path: Path) -> None:
+    wrong_before = attempt(1, "2", False, scores={"exact": Score(False, False, "an old slip")})
+    path = written(tmp_path, right(2), right(5), wrong_before)
+    lines, changes, changed = scored(Strict(), path)
+    assert [one.passed for one in lines] == [True, True, False]
+    assert dict(changes.verdicts) == {(True, True): 1, (False, True): 1, (True, False): 1}
+    assert changes.groups["parity"]["odd"] == {(False, True): 1, (True, False): 1}
+    assert [(c.key.instance, c.before, c.after, c.reason) for c in changed] == [
+        ("sum/1", False, True, "exact: an old slip"),
+        ("sum/5", True, False, "exact: two digits"),
+    ]
+
+
+def test_the_same_verdict_for_another_reason_is_told_apart(tmp_path: Path) -> None:
+    before = attempt(1, "7", False, scores={"exact": Score(False, False, "worded otherwise")})
+    _, changes, changed = scored(Sums(), written(tmp_path, before))
+    assert (changes.same, changes.otherwise) == (1, 1)
+    assert not changed
+
+
+def test_a_failed_call_is_left_as_it_is(tmp_path: Path) -> None:
+    failed = attempt(1, None, None, outcome="error", error="TimedOut: no answer")
+    lines, changes, _ = scored(Sums(), written(tmp_path, failed))
+    assert (lines[0].outcome, lines[0].passed, lines[0].error) == ("error", None, failed.error)
+    assert changes.left == 1
+    assert not changes.verdicts
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "outcome"),
+    [
+        ("4", "refusal", "refused"),
+        (" ", "stop", "empty"),
+        ("four", "stop", "unparseable"),
+        ("4", "length", "truncated"),
+    ],
+)
+def test_outcomes_are_found_anew(
+    tmp_path: Path, text: str, finish_reason: str, outcome: str
+) -> None:
+    before = attempt(2, text, True, finish_reason=finish_reason)
+    (found,), changes, (change,) = scored(Sums(), written(tmp_path, before))
+    assert (found.outcome, found.passed) == (outcome, False)
+    assert change.reason == (found.error or outcome)
+    assert changes.changed == 1
+
+
+def test_a_task_that_grades_cut_off_answers_now_does(tmp_path: Path) -> None:
+    before = attempt(2, "4", False, finish_reason="length", outcome="truncated")
+    (found,), _, _ = scored(Sums(on_truncated="grade"), written(tmp_path, before))
+    assert (found.outcome, found.passed) == ("truncated", True)
+
+
+def test_what_the_data_set_has_no_more_has_no_verdict(tmp_path: Path) -> None:
+    lines, changes, (change,) = scored(Sums(n=2), written(tmp_path, right(4), right(0)))
+    assert [one.instance for one in lines] == ["sum/0", "sum/4"], "last"
+    assert (lines[1].passed, lines[1].scores, lines[1].error) == (None, {}, GONE)
+    assert (changes.gone, change.before, change.after, change.reason) == (1, True, None, GONE)
+
+
+def test_a_data_set_with_none_of_the_instances_is_another_one(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing, match="none of the run's instances, such as 'sum/4'"):
+        scored(Sums(n=2), written(tmp_path, right(4)))
+
+
+def test_the_last_line_of_a_key_counts_and_a_torn_one_does_not(tmp_path: Path) -> None:
+    path = written(tmp_path, attempt(1, "9", False), right(2), right(1))
+    whole = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b'{"v":1,"instance":"sum/3"')
+    recorded = Recorded(path)
+    assert (len(recorded), recorded.size) == (2, whole)
+    assert [one.text for one in recorded.taken("sum/1")] == ["2"]
+    assert [one.instance for one in recorded.rest()] == ["sum/2"]
+    assert not list(recorded.taken("sum/1"))
+
+
+def test_rounds_that_followed_another_answer_do_not_count(tmp_path: Path) -> None:
+    first = [attempt(1, "7", False), attempt(1, "8", False, round=2), right(1, round=3)]
+    other = [attempt(1, "7", False, sample=1), right(1, sample=1, round=2)]
+    anew = [attempt(1, "6", False), right(1, round=2)]
+    path = written(tmp_path, *first, *other, *anew)
+    found = [(one.sample, one.round, one.text) for one in Recorded(path).taken("sum/1")]
+    assert found == [(0, 1, "6"), (0, 2, "2"), (1, 1, "7"), (1, 2, "2")]
+    attempts, _ = read_columns(path)
+    assert list(attempts.sample) == [0, 0, 1, 1], "as the tables have it"
+
+
+def test_a_run_without_attempts(tmp_path: Path) -> None:
+    assert len(Recorded(tmp_path / "attempts.jsonl")) == 0
+    assert not list(rescored(Sums(), Recorded(tmp_path / "attempts.jsonl")))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"{}\n", "line 1 is no attempt"),
+        (b"\xff\n", "line 1 is no attempt"),
+        (b'{"v":1,"instance":"a","sample":3000000000,"round":1}\n', "line 1 is no attempt"),
+        (b'{"v":2,"instance":"a","sample":0,"round":1}\n', "schema version 2"),
+        (b'{"v":1,"instance":"sum/0","sample":0,"round":1}\n', "at byte 0 is no attempt"),
+    ],
+)
+def test_a_line_that_is_no_attempt_is_named(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "attempts.jsonl"
+    path.write_bytes(text)
+    with pytest.raises(DataInvalid, match=said):
+        scored(Sums(), path)
+
+
+def test_half_a_character_is_replaced() -> None:
+    score = Score(True, True, "\ud800!")
+    assert msgspec.json.decode(line({"a": score}))["a"]["reason"] == "\N{REPLACEMENT CHARACTER}!"
+
+
+def test_texts_are_never_held(tmp_path: Path) -> None:
+    long = "1" * 40_000
+    path = written(
+        tmp_path, *(attempt(number % 6, long, False, sample=number) for number in range(500))
+    )
+    tracemalloc.start()
+    try:
+        changes = Changes()
+        for before, after in rescored(Sums(), Recorded(path)):
+            changes.record(before, after)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert changes.same == 500
+    assert path.stat().st_size > 20e6
+    assert peak < 2e6

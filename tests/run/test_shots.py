@@ -1,0 +1,139 @@
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.calls.key import messages_hash
+from harness.config.shots import ShotsSection
+from harness.errors import ConfigError, ShotLeaks
+from harness.records import Instance, Message
+from harness.run.outlook import foresee
+from harness.run.plan import Plan
+from harness.run.shot_selection import Pool, Selection
+from harness.run.shots import Shots
+from harness.store.ledger import Ledger
+from tests.conftest import Sums, run_file
+from tests.run.shown import Fact, Facts, fact, selection
+
+A, B, C = fact("a"), fact("b"), fact("c")
+
+
+def shown(task: Facts, **section: Any) -> list[tuple[str, str]]:
+    """What the first instance of a task is sent."""
+    found = Shots(selection(task, **section)).messages(task.all[0])
+    return [(message.role, message.content) for message in found]
+
+
+def test_each_shot_is_a_turn_of_the_user_and_one_of_the_assistant() -> None:
+    assert shown(Facts(A, B, C), n=2) == [
+        ("user", "b?"), ("assistant", "b!"), ("user", "c?"), ("assistant", "c!"), ("user", "a?"),
+    ]  # fmt: skip
+
+
+def test_one_message_holds_prompts_and_answers() -> None:
+    assert shown(Facts(A, B, C), n=2, form="message") == [("user", "b?\nb!\n\nc?\nc!\n\na?")]
+
+
+def test_a_task_may_write_its_shots_itself() -> None:
+    assert shown(Facts(A, B, C), n=2, form="task") == [("user", "b?=b!;c?=c!;a?")]
+
+
+@pytest.mark.parametrize("form", ["turns", "message"])
+def test_a_system_message_is_there_once(form: str) -> None:
+    found = shown(Facts(A, B, C, system="Be brief."), n=2, form=form)
+    assert found[0] == ("system", "Be brief.")
+    assert [role for role, _ in found].count("system") == 1
+
+
+def test_another_system_message_than_the_instances_is_refused() -> None:
+    task, source = Facts(A, B), Facts(B, C, system="Be long.")
+    with pytest.raises(ConfigError, match="system message is not that of the instance"):
+        Shots(selection(task, pool=source)).check(task.instances)
+
+
+def test_prompts_of_several_turns_are_turns_and_no_message() -> None:
+    task = Facts(A, B, turns=2)
+    assert [role for role, _ in shown(task)] == ["user", "user", "assistant", "user", "user"]
+    with pytest.raises(ConfigError, match=r"several turns.*Set task\.shots\.form to turns"):
+        Shots(selection(task, form="message")).check(task.instances)
+
+
+class Broken(Selection):
+    """Chooses what it is told to."""
+
+    shot: Instance[Fact]
+
+    def of(self, instance: Instance[Any]) -> list[Instance[Any]]:
+        return [self.shot]
+
+
+@pytest.mark.parametrize("form", ["turns", "message", "task"])
+@pytest.mark.parametrize(
+    ("shot", "why"),
+    [
+        (fact("a", asked="?", gold="other"), "it is the instance itself"),
+        (fact("b", asked="a?"), "it has the same prompt"),
+        (fact("b", gold="a!"), "its answer is right here too"),
+        (fact("b", gold=None), "has no answer to show"),
+    ],
+)
+def test_a_leak_is_stopped_whatever_chose_the_shot(
+    shot: Instance[Fact], why: str, form: Any
+) -> None:
+    task = Facts(A, B)
+    broken = Broken(task, ShotsSection(n=1, form=form), Pool(task))
+    broken.shot = shot
+    with pytest.raises(ShotLeaks, match=why):
+        Shots(broken).messages(A)
+    broken.shot = B
+    assert Shots(broken).messages(A)
+
+
+def test_too_few_are_refused_before_any_call() -> None:
+    task = Facts(A, B)
+    with pytest.raises(ConfigError, match="1 of the 2 shots"):
+        Shots(selection(task, n=2)).check(task.instances)
+    allowed = Shots(selection(task, n=2, allow_fewer=True))
+    allowed.check(task.instances)
+    assert allowed.lacking == 2
+
+
+def plan(task: Any, **section: Any) -> Plan:
+    run = run_file(task={"name": "sums", "shots": section or 0})
+    return Plan(task, run, shots=Shots(selection(task, **section)) if section else None)
+
+
+def test_a_plan_without_the_shots_that_its_run_file_asks_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="asks for shots"):
+        Plan(Sums(), run_file(task={"name": "sums", "shots": 1}))
+
+
+def test_zero_shot_and_few_shot_runs_pair_by_cluster() -> None:
+    task = Sums(4)
+    zero, two = plan(task), plan(task, n=2)
+    for instance in task.instances():
+        bare, few = zero.opening(instance), two.opening(instance)
+        assert bare.messages == few.messages[-1:] == task.messages(instance, ())
+        assert len(few.messages) == 5
+        assert bare.cluster == few.cluster == messages_hash(bare.messages)
+
+
+def test_a_coarser_cluster_stays() -> None:
+    instance = Instance("sum/0", 0, {}, "all")
+    assert plan(Sums(4), n=2).opening(instance).cluster == "all"
+
+
+def test_the_outlook_prices_the_shots(tmp_path: Path) -> None:
+    task, ledger = Sums(6), Ledger(tmp_path / "attempts.jsonl")
+    found = [
+        foresee(one, ledger, lambda request: repr(request.messages), lambda _: False)
+        for one in (plan(task), plan(task, n=1), plan(task, n=3))
+    ]
+    for fewer, more in pairwise(found):
+        assert fewer.input_tokens.low * 2 < more.input_tokens.low
+    assert found[1].first == (
+        Message("user", "What is 1 + 1?"),
+        Message("assistant", "2"),
+        Message("user", "What is 0 + 0?"),
+    )

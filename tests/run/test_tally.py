@@ -1,0 +1,58 @@
+import pytest
+from msgspec import structs
+
+from harness.records import Attempt, Outcome, Usage
+from harness.run.tally import Tally
+
+
+def attempt(
+    outcome: Outcome = "ok",
+    passed: bool | None = True,
+    cost: float | None = 0.5,
+    *,
+    cached: bool = False,
+) -> Attempt:
+    return Attempt(
+        1, "a", 0, 1, {}, "c", {}, outcome, 0.0, 1.0,
+        passed=passed, call_id="x", usage=Usage(3, 2), cost_usd=cost, cached=cached,
+    )  # fmt: skip
+
+
+def test_what_a_session_has_done() -> None:
+    now = 0.0
+    tally = Tally(owed=10, already=2, clock=lambda: now)
+    assert tally.pass_rate is None
+    assert tally.eta_s is None
+    tally.record(attempt())
+    tally.record(attempt(passed=False))
+    tally.record(attempt(cached=True))
+    tally.record(attempt("error", passed=None))
+    tally.finish_sample(True)
+    tally.finish_sample(False)
+    tally.finish_sample(None)
+    now = 2.0
+    assert tally.pass_rate == 1 / 2
+    assert (tally.calls, tally.cached) == (3, 1)
+    assert tally.usage == Usage(9, 6)
+    assert tally.cost_usd == 1.5
+    assert tally.outcomes == {"ok": 3, "error": 1}
+    assert tally.per_second == 1.5
+    assert tally.eta_s == pytest.approx(7 / 1.5)
+
+
+def test_errors_are_counted_by_their_message() -> None:
+    tally = Tally(owed=1)
+    tally.record(structs.replace(attempt("unparseable", False), error="no number in it"))
+    for number in range(30):
+        tally.record(structs.replace(attempt("error", None), error=str(number // 2)))
+    for number in range(100):
+        tally.record(structs.replace(attempt("error", None), error=f"id {number}"))
+    assert tally.errors["3"] == 2
+    assert tally.errors["other errors"] == 95
+    assert len(tally.errors) == 21
+
+
+def test_one_unknown_cost_makes_the_cost_unknown() -> None:
+    tally = Tally(owed=1)
+    tally.record(attempt(cost=None))
+    assert not tally.cost_known
