@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 Cell = str | int | float | None
 
@@ -44,3 +46,8 @@ def _cell(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.3f}"
     return f"{cell:,}" if isinstance(cell, int) else inline(cell)
+
+
+def settings(mapping: Mapping[str, Any]) -> str:
+    """A table of names and values, the values as JSON."""
+    return table(["setting", "value"], [[key, json.dumps(each)] for key, each in mapping.items()])

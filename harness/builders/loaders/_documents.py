@@ -52,7 +52,7 @@ class Files:
             yield self.root.name
             return
         try:
-            found = [p.relative_to(self.root) for p in self.root.glob(self._pattern) if p.is_file()]
+            found = {p.relative_to(self.root) for p in self.root.glob(self._pattern) if p.is_file()}
         except (ValueError, NotImplementedError, OSError) as error:
             raise ConfigError(f"{self._pattern!r} is no pattern of files ({error}).") from None
         names = sorted(

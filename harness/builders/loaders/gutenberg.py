@@ -58,7 +58,7 @@ def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise DataInvalid(f"{metadata}: not a list of books ({error}).") from None
-    found = {
+    found: dict[str, dict[str, Any]] = {
         name: {fact: row[fact] for fact in ("Title", "Author") if fact in row}
         for row in rows
         if isinstance(name := row.get("gd-path"), str) and language in (row.get("Language") or [])
