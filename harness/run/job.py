@@ -43,10 +43,11 @@ from harness.run.shots import Shots
 from harness.run.spending import budget_of
 from harness.run.tally import Tally
 from harness.run.unsupported import refuse_unsupported
-from harness.store.attempts import AttemptWriter
+from harness.store.files import write_whole
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.run.judges import JudgeModel  # a run without judges spares the import
@@ -295,7 +296,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
     paid = any(model.backend.cacheable for model in job.models)
     try:
         with (
-            AttemptWriter(folder.attempts) as writer,
+            JsonLinesWriter(folder.attempts) as writer,
             ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
             if paid
             else nullcontext() as replies,

@@ -36,7 +36,7 @@ from harness.run.assessment import Assessment, assess, feedback
 from harness.run.plan import OwedSample, Plan
 from harness.run.polish import Polisher
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Runner:
         calls: Calls,
         *,
         ledger: Ledger,
-        writer: AttemptWriter,
+        writer: JsonLinesWriter,
         tally: Tally,
         stop: Stop,
         cost: Callable[[Call], float | None],
