@@ -194,11 +194,11 @@ class WildIFEvalTask:
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
 
-    def gold(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[Item]) -> str | None:
         """None: the data set has no reference answers."""
         return None
 
-    def asked(self, instance: Instance[Item]) -> str:
+    def instruction(self, instance: Instance[Item]) -> str:
         """The user's instruction, for a judge."""
         return instance.data.task
 
