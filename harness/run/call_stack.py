@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import cast
 from uuid import uuid4
 
 from harness.calls.budget import Budget, Budgeted
@@ -14,7 +13,7 @@ from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.retry import Retry
 from harness.calls.signals import Notices, Stop
-from harness.ports import Startable
+from harness.ports import PreferredConcurrency, Startable
 from harness.records import Reply, Request
 from harness.run.parts import FREE, Model
 
@@ -46,12 +45,12 @@ def call_stack(model: Model, session: Session) -> Calls:
         timeout_s=limits.timeout_s,
         limits=model.rates,
         # A server of one's own queues what it cannot take yet, and refuses nobody.
-        start=getattr(backend, "depth", START),
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )
     ask: Ask = limiter
     status = session.notices.status(model.section.name or name)
-    if hasattr(backend, "start"):
-        ask = Startup(limiter, cast("Startable", backend), stop, status)
+    if isinstance(backend, Startable):
+        ask = Startup(limiter, backend, stop, status)
     budgeted = None
     costs = model.price not in (None, FREE)
     if costs and session.budget is not None and session.replies is not None:

@@ -1,7 +1,7 @@
-"""Reading a user's rows: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
+"""Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
 
-What is read is foreign data: what is malformed, empty or out of proportion is refused with file
-and item named, before any call is made.
+The files come from others: anything malformed, empty or out of proportion is refused with the
+file and the item named, before any call is made.
 
 >>> [row["id"] for _, row in rows(Path("mine.jsonl"))]  # doctest: +SKIP
 ['1', '2']
@@ -11,30 +11,49 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import yaml
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, DataMissing
 
-MOST_PARTS = 1_000_000
-"""Most values in a row: a few lines of YAML aliases can name billions."""
+MOST_VALUES = 1_000_000
+"""The most values a row may hold: a few lines of YAML aliases can name billions."""
 MAX_DEPTH = 100
-LISTS = (".yaml", ".yml", ".json")
 TABLES = {".csv": ",", ".tsv": "\t"}
 
 Row = dict[str, Any]
 
 
-def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """The rows of a file, each with what a message calls its place.
+class Identified(Protocol):
+    """Anything with an id."""
 
-    Raises: DataInvalid; DataMissing where it cannot be read.
+    @property
+    def id(self) -> str:
+        """Unique within its file."""
+        ...
+
+
+T = TypeVar("T", bound=Identified)
+
+
+def rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Read the rows of a file.
+
+    Yields:
+        For each row, its place as a message names it (``FILE, item 3``), and the row.
+
+    Raises:
+        DataInvalid: The content is malformed, or there are no rows.
+        DataMissing: The file cannot be read.
     """
     suffix = path.suffix.lower()
-    if suffix in LISTS:
+    if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
     elif suffix in TABLES:
         found = _table(path, TABLES[suffix])
@@ -46,7 +65,35 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
         _refuse_excess(row, where)
         yield where, row
     if not number:
-        raise DataInvalid(f"{path} holds no items.", "Write a JSON object on each line.")
+        raise DataInvalid(f"{path} holds no items.", "Write one JSON object per line.")
+
+
+def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
+    """Pass items through, each given with its place, and refuse an id that occurs twice.
+
+    Raises:
+        DataInvalid: Two items have the same id.
+    """
+    seen: set[str] = set()
+    for where, item in found:
+        if item.id in seen:
+            raise DataInvalid(
+                f"{where}: the id {item.id!r:.80} occurs twice.", "Give every item its own id."
+            )
+        seen.add(item.id)
+        yield item
+
+
+def text_id(row: Row, default: int | str, where: str) -> str:
+    """The ``id`` of a row as text.
+
+    Raises:
+        DataInvalid: It is neither text nor an integer.
+    """
+    name = row.get("id", default)
+    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+        raise DataInvalid(f"{where}'id' must be text or an integer.")
+    return str(name)
 
 
 def _listed(path: Path) -> Iterator[Row]:
@@ -57,38 +104,31 @@ def _listed(path: Path) -> Iterator[Row]:
 
 
 def _parsed(path: Path) -> list[Any]:
-    """The list in a file; ``{"examples": […]}``, as BIG-bench has it, is one too."""
+    """The list in a file; BIG-bench's ``{"examples": […]}`` counts as one."""
     content = _text(path)
-    if path.suffix.lower() == ".json":
-        import msgspec
-
-        try:
+    try:
+        if path.suffix.lower() == ".json":
             tree = msgspec.json.decode(content)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise DataInvalid(f"{path}: not JSON ({error}).") from None
-    else:
-        import yaml
-
-        try:
+        else:
             tree = yaml.load(content, _loader())  # noqa: S506 (a SafeLoader)
-        except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
-            said = " ".join(str(error).split())
-            raise DataInvalid(f"{path}: not YAML ({said:.300}).") from None
+    except (msgspec.MsgspecError, yaml.YAMLError, RecursionError, ValueError) as error:
+        kind = "JSON" if path.suffix.lower() == ".json" else "YAML"
+        raise DataInvalid(f"{path}: not {kind} ({' '.join(str(error).split()):.300}).") from None
     if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
         tree = tree["examples"]
     if not isinstance(tree, list):
-        raise DataInvalid(f"{path}: must be a list of items.", "Begin each with '- '.")
+        raise DataInvalid(f"{path}: must be a list of items.", "Begin each item with '- '.")
     return tree
 
 
 @cache
 def _loader() -> Any:
-    """YAML in which only true and false are these: an answer may be yes, no, on or off."""
-    import yaml
+    """A YAML loader that keeps yes, no, on, off and dates as text: they may be answers."""
+    plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers = {  # noqa: RUF012 (a table of PyYAML's)
-            first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:bool"]
+            first: [(tag, regexp) for tag, regexp in found if tag not in plain]
             for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
@@ -103,7 +143,7 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
     try:
         names = next(reader, [])
         if len(set(names)) < len(names) or not all(names):
-            raise DataInvalid(f"{path}, line 1: columns must have names, each its own.")
+            raise DataInvalid(f"{path}, line 1: every column needs a name, and only one column it.")
         for values in reader:
             if not values:
                 continue
@@ -121,7 +161,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")  # spreadsheets write a mark before the first name
     except UnicodeDecodeError as error:
-        raise DataInvalid(f"{path}: not a text in UTF-8 ({error.reason}).") from None
+        raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
     except OSError as error:
         raise DataMissing(
             f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
@@ -129,15 +169,15 @@ def _text(path: Path) -> str:
 
 
 def _refuse_excess(row: Row, where: str) -> None:
-    parts = 0
+    count = 0
     pending: list[tuple[object, int]] = [(row, 1)]
     while pending:
         value, depth = pending.pop()
-        parts += 1
+        count += 1
         if depth > MAX_DEPTH:
             raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
-        if parts > MOST_PARTS:
-            raise DataInvalid(f"{where} has more than {MOST_PARTS:,} values.")
+        if count > MOST_VALUES:
+            raise DataInvalid(f"{where} has more than {MOST_VALUES:,} values.")
         if isinstance(value, dict):
             pending += ((part, depth + 1) for part in value.values())
         elif isinstance(value, list):
