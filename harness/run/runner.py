@@ -17,8 +17,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from harness.calls.calls import Calls, ReplyUnsaved
-from harness.calls.key import messages_hash
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.signals import Stop, Stopping
 from harness.errors import CallError, FatalCallError
 from harness.ports import Paraphrasable
 from harness.records import (
@@ -31,12 +30,13 @@ from harness.records import (
     Reply,
     Request,
     Rewriting,
+    messages_hash,
 )
 from harness.run.assessment import Assessment, assess, feedback
 from harness.run.plan import OwedSample, Plan
 from harness.run.polish import Polisher
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Runner:
         calls: Calls,
         *,
         ledger: Ledger,
-        writer: AttemptWriter,
+        writer: JsonLinesWriter,
         tally: Tally,
         stop: Stop,
         cost: Callable[[Call], float | None],
