@@ -12,10 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.repair import marker
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.cache.salvage import salvage
+from harness.calls.recovery import marker
+from harness.calls.reply_cache import Payment, ReplyCache
+from harness.calls.salvage import salvage
 from harness.errors import StoreFailed
 from harness.records import Reply, Usage
 from tests.calls.processes import output, process, spent
@@ -40,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def fill(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         for number in range(N):
             payment = Payment(f"run {number % 3}", float(number))
             await replies.put(key(number), reply(number), "b", "m", payment)
@@ -54,7 +53,7 @@ def kept_aside(path: Path) -> list[Path]:
 def saved(path: Path) -> tuple[set[int], float, list[str]]:
     """Open a file; the replies that it has then, all payments, and what the user was told."""
     told: list[str] = []
-    with ReplyFile(path, notice=told.append) as replies:
+    with ReplyCache(path, notice=told.append) as replies:
         found = {number for number in range(N) if replies.get(key(number)) is not None}
         assert all(replies.get(key(number)) == reply(number) for number in found)
         paid = spent(replies, [f"run {number}" for number in range(3)])
@@ -131,7 +130,7 @@ async def test_a_page_in_the_middle_is_met_in_a_run_and_mended_by_the_next(
     await fill(path)
     for place in places:  # the last one: the roots of all tables
         overwrite_pages(path, place, 3)
-    with ReplyFile(path) as replies, pytest.raises(StoreFailed, match="Run again: it will be"):
+    with ReplyCache(path) as replies, pytest.raises(StoreFailed, match="Run again: it will be"):
         [replies.get(key(number)) for number in range(N)]
     assert marker(path).exists()
     found, _, told = saved(path)
@@ -141,7 +140,7 @@ async def test_a_page_in_the_middle_is_met_in_a_run_and_mended_by_the_next(
 
 async def test_damage_met_by_a_write(path: Path) -> None:
     await fill(path)
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         overwrite_pages(path, 0)
         with pytest.raises(StoreFailed, match=r"damaged.*Run again"):
             await replies.put(key(N), reply(N), "b", "m")
@@ -154,7 +153,7 @@ async def test_a_reply_that_does_not_decode_is_damage_too(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as file, file:
         name = bytes.fromhex(key(3))
         file.execute("UPDATE replies SET reply = x'ffff' WHERE key = ?", (name,))
-    with ReplyFile(path) as replies, pytest.raises(StoreFailed, match="Run again"):
+    with ReplyCache(path) as replies, pytest.raises(StoreFailed, match="Run again"):
         replies.get(key(3))
     assert saved(path)[0] == set(range(N)) - {3}, "that one is asked for anew"
 
@@ -163,7 +162,7 @@ async def test_a_reply_that_does_not_decode_is_damage_too(path: Path) -> None:
 async def test_what_is_only_in_the_log_is_saved(path: Path, damage: bytes) -> None:
     script = """
         async def main():
-            replies = ReplyFile(path)
+            replies = ReplyCache(path)
             for n in range(40):
                 await replies.put(key(n), Reply(str(n), "stop"), "b", "m", Payment("run", 1.0))
             os.kill(os.getpid(), signal.SIGKILL)
@@ -172,7 +171,7 @@ async def test_what_is_only_in_the_log_is_saved(path: Path, damage: bytes) -> No
     with process(script, path) as dying:
         assert dying.wait(timeout=60) == -signal.SIGKILL
     replace(path, damage * 8 * PAGE)
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         texts = [got.text for n in range(40) if (got := replies.get(f"{n:032x}"))]
         assert texts == [str(n) for n in range(40)]
         assert spent(replies, ["run"]) == 40.0
@@ -195,16 +194,16 @@ async def test_a_repair_that_was_cut_short_is_taken_up_again(path: Path) -> None
     path.with_name(f"{path.name}.rebuilding-journal").write_text("half a journal")
     assert saved(path)[0] == set(range(N))
     # Complete, but nothing was moved yet, and the old file may have grown since.
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put("ab" * 16, reply(0), "b", "m")
     rebuilt.write_text("older")
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert replies.get("ab" * 16)
         await replies.put(key(0), reply(0), "b", "m")
     # The damaged file was moved, its successor not yet.
     os.rename(path, rebuilt)  # noqa: PTH104
     marker(path).touch()
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert replies.get("ab" * 16)
     assert not rebuilt.exists()
 
@@ -219,7 +218,7 @@ async def test_two_processes_that_open_a_damaged_file_at_once_mend_it_once(path:
     overwrite(path, 0, b"\xff" * 100)
     script = """
         told = []
-        with ReplyFile(path, notice=told.append) as replies:
+        with ReplyCache(path, notice=told.append) as replies:
             print(len(told), sum(replies.get(name) is not None for name in sys.argv[2:]))
     """
     keys = [key(number) for number in range(N)]
@@ -230,9 +229,9 @@ async def test_two_processes_that_open_a_damaged_file_at_once_mend_it_once(path:
 
 async def test_who_has_the_damaged_file_open_changes_over_to_the_new_one(path: Path) -> None:
     await fill(path)
-    with ReplyFile(path) as old:
+    with ReplyCache(path) as old:
         marker(path).touch()
-        with ReplyFile(path) as new:
+        with ReplyCache(path) as new:
             await new.put("aa" * 16, Reply("new", "stop"), "b", "m")
             await old.put("bb" * 16, Reply("old", "stop"), "b", "m")
             assert new.get("bb" * 16) == Reply("old", "stop")
@@ -243,7 +242,7 @@ async def test_who_has_the_damaged_file_open_changes_over_to_the_new_one(path: P
 
 
 async def test_puts_go_on_where_someone_deletes_the_file(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), reply(1), "b", "m")
         for part in path.parent.glob("replies.sqlite*"):
             part.unlink()

@@ -6,24 +6,27 @@ after its commit. Beside the replies stand the payments of runs with a budget,
 and beside the file the claims on calls that are being paid for right now.
 Locks, damage and odd file systems are `harness.calls.cache.shared_database`'s.
 
->>> with ReplyFile(Path("replies.sqlite")) as replies:  # doctest: +SKIP
+>>> with ReplyCache(Path("replies.sqlite")) as replies:  # doctest: +SKIP
 ...     await replies.put(key, reply, "openai", "gpt-4", Payment("my_run", 0.002))
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Generic, TypeVar
 
 import msgspec
 
-from harness.calls.cache import payments, reply_database
-from harness.calls.cache.batches import Batches
-from harness.calls.cache.payments import Payment, PaymentRow
-from harness.calls.cache.reply_database import ReplyRow
-from harness.calls.cache.shared_database import NOTICE_S, SharedDatabase, StoreBusy
+from harness.calls import database
+from harness.calls.database import PaymentRow, ReplyRow
+from harness.calls.shared_database import NOTICE_S, SharedDatabase, StoreBusy
 from harness.errors import StoreFailed
 from harness.records import Reply, encodable
 
@@ -33,7 +36,21 @@ LOCKED_MOST_S = 300.0
 _PAUSE_S = 0.02
 
 
-class ReplyFile:
+class Payment(msgspec.Struct, frozen=True):
+    """What a run has paid for one call.
+
+    Raises: ValueError where the price is no amount of money.
+    """
+
+    run: str
+    usd: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.usd) and self.usd >= 0):
+            raise ValueError(f"{self.usd!r} is no amount of money")
+
+
+class ReplyCache:
     """Complete replies by key, and what was paid for them.
 
     path: the database's file; made with its folder where it is not there.
@@ -55,8 +72,8 @@ class ReplyFile:
     ) -> None:
         self.path = path
         if shared_memory is None:
-            found = reply_database.file_system(path.parent)
-            shared_memory = found not in reply_database.NETWORK_FILE_SYSTEMS
+            found = database.file_system(path.parent)
+            shared_memory = found not in database.NETWORK_FILE_SYSTEMS
         self._database = SharedDatabase(
             path,
             wal=shared_memory,
@@ -75,7 +92,7 @@ class ReplyFile:
         """SQLite's: ``wal``, or ``delete`` in the safe mode."""
         return self._database.journal_mode
 
-    def get(self, key: str, *, wait_s: float = reply_database.LOCKED_S) -> Reply | None:
+    def get(self, key: str, *, wait_s: float = database.LOCKED_S) -> Reply | None:
         """The reply of a key, None where there is none.
 
         Read in the caller's thread: an index look-up takes microseconds, less
@@ -176,7 +193,9 @@ class ReplyFile:
         Raises: StoreFailed.
         """
         return dict(
-            self._database.read(payments.OF_RUN, (encodable(run),), wait_s=reply_database.LOCKED_S)
+            self._database.read(
+                database.PAYMENTS_OF_RUN, (encodable(run),), wait_s=database.LOCKED_S
+            )
         )
 
     def tell(self, said: str) -> None:
@@ -184,16 +203,16 @@ class ReplyFile:
         self._database.notice(said)
 
     def _commit(self, writes: list[tuple[ReplyRow | None, PaymentRow | None]]) -> None:
-        changes = [(reply_database.INSERT, [reply for reply, _ in writes if reply is not None])]
+        changes = [(database.INSERT_REPLIES, [reply for reply, _ in writes if reply is not None])]
         paid = [payment for _, payment in writes if payment is not None]
         try:
-            self._database.write([*changes, (payments.INSERT, paid)] if paid else changes)
+            self._database.write([*changes, (database.INSERT_PAYMENTS, paid)] if paid else changes)
         except StoreFailed:
             raise
         except Exception as error:
             raise self._database.failed("write", error) from None
 
-    def __enter__(self) -> ReplyFile:
+    def __enter__(self) -> ReplyCache:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -215,3 +234,75 @@ class ReplyFile:
 
 def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
     return encodable(payment.run), key, payment.usd, now
+
+
+T = TypeVar("T")
+_Waiting = tuple[asyncio.Future[None], Callable[[], None] | None]
+
+
+class Batches(Generic[T]):
+    """Hands items to a thread, many at once.
+
+    do: called there with what has gathered; what it raises all of them get.
+    """
+
+    def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
+        self._do = do
+        self._queue: SimpleQueue[tuple[T, _Waiting, asyncio.AbstractEventLoop] | None] = (
+            SimpleQueue()
+        )
+        self.unheard = 0
+        """Items that have failed and that nobody waited for any more."""
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def add(self, item: T, then: Callable[[], None] | None = None) -> asyncio.Future[None]:
+        """Queue an item; the future is done when the item is, or has failed.
+
+        then: called in the event loop at that time, even where nobody waits any more: a
+            future that is cancelled does not stop what is queued.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._queue.put((item, (done, then), loop))
+        return done
+
+    def close(self) -> None:
+        """Do what is queued, then end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        closing = False
+        while not closing:
+            batch = [self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get())
+            closing = None in batch
+            added = [entry for entry in batch if entry is not None]
+            failure: Exception | None = None
+            try:
+                if added:
+                    self._do([item for item, _, _ in added])
+            except Exception as error:  # nobody else would hear of it, and all would wait
+                failure = error
+            loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+            for _, waiting, loop in added:
+                loops.setdefault(loop, []).append(waiting)
+            for loop, all_waiting in loops.items():
+                if failure is not None:
+                    self.unheard += sum(future.done() for future, _ in all_waiting)
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                    loop.call_soon_threadsafe(_settle, all_waiting, failure)
+
+
+def _settle(all_waiting: list[_Waiting], failure: Exception | None) -> None:
+    for future, then in all_waiting:
+        if then is not None:
+            then()
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)

@@ -21,9 +21,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from harness.calls.cache.claims import open_claims
-from harness.calls.cache.repair import mark, needs_repair, repair
-from harness.calls.cache.reply_database import (
+from harness.calls.claims import open_claims
+from harness.calls.database import (
     LOCKED_S,
     NO_WAL,
     Opened,
@@ -35,6 +34,7 @@ from harness.calls.cache.reply_database import (
     open_database,
     roll_back,
 )
+from harness.calls.recovery import mark, needs_repair, repair
 from harness.errors import StoreFailed
 
 NOTICE_S = 2.0

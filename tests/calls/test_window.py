@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.limits.window import BURST_S, COUNTED_WITHIN_S, WINDOW_S, SlidingWindow
+from harness.calls.rate_limits import BURST_S, COUNTED_WITHIN_S, WINDOW_S, SlidingWindow
 
 CALLS = st.lists(
     st.tuples(

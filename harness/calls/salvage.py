@@ -21,8 +21,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from harness.calls.cache.payments import PaymentRow
-from harness.calls.cache.reply_database import ReplyRow
+from harness.calls.database import PaymentRow, ReplyRow
 from harness.records import Reply
 
 MAGIC = b"SQLite format 3\0"

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import random
 
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.limits.token_estimate import LEARNED, TokenEstimate
+from harness.calls.rate_limits import LEARNED, RateLimits, TokenEstimate
 from harness.records import Allowance, Decoding, Message, Origin, Request, Usage
 
 

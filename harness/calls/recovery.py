@@ -4,7 +4,7 @@ The new file is made complete beside the damaged one, which then moves aside,
 its log after it: whenever the process dies, the next one finds the damaged file
 still in its place and begins again, or finds the new one complete. The caller
 holds the lock under which the file is opened, and is alone with it
-(`harness.calls.cache.claims`).
+(`harness.calls.claims`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.calls.cache import reply_database
-from harness.calls.cache.payments import PaymentRow
-from harness.calls.cache.reply_database import ReplyRow
-from harness.calls.cache.salvage import salvage
+from harness.calls import database
+from harness.calls.database import PaymentRow, ReplyRow
+from harness.calls.salvage import salvage
 
 PARTS = ("", "-wal", "-shm", "-journal")
 """What the files of one database are called, after its own name."""
@@ -91,7 +90,7 @@ def repair(path: Path, now: float | None = None) -> str:
 
 def _rebuild(damaged: Path, new: Path) -> None:
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
-        reply_database.make_tables(file)
+        database.make_tables(file)
         file.execute("BEGIN")
         for rows in _batched(salvage(damaged)):
             file.executemany(_INSERT_REPLY, [row for row in rows if len(row) == 5])

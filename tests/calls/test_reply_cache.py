@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.cache.reply_database import file_system
-from harness.calls.cache.reply_file import ReplyFile
+from harness.calls.database import file_system
+from harness.calls.reply_cache import ReplyCache
 from harness.errors import StoreFailed
 from harness.records import Reply, Usage
 
@@ -27,23 +27,23 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_what_was_put_is_got_again_by_a_later_process(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert replies.get(key(1)) is None
         await replies.put(key(1), REPLY, "openai", "m")
         assert replies.get(key(1)) == REPLY
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert replies.get(key(1)) == REPLY
 
 
 async def test_the_first_reply_of_a_key_stays(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "openai", "m")
         await replies.put(key(1), Reply("other", "stop"), "openai", "m")
         assert replies.get(key(1)) == REPLY
 
 
 async def test_many_puts_at_once_are_all_there(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await asyncio.gather(
             *(replies.put(key(n), Reply(str(n), "stop"), "b", "m") for n in range(500))
         )
@@ -52,7 +52,7 @@ async def test_many_puts_at_once_are_all_there(path: Path) -> None:
 
 
 async def test_two_open_files_share_their_replies(path: Path) -> None:
-    with ReplyFile(path) as one, ReplyFile(path) as two:
+    with ReplyCache(path) as one, ReplyCache(path) as two:
         await one.put(key(1), REPLY, "b", "m")
         await two.put(key(2), REPLY, "b", "m")
         assert one.get(key(2)) == two.get(key(1)) == REPLY
@@ -62,11 +62,11 @@ def test_a_put_that_returned_survives_kill_9(path: Path) -> None:
     script = """
         import asyncio, os, signal, sys
         from pathlib import Path
-        from harness.calls.cache.reply_file import ReplyFile
+        from harness.calls.reply_cache import ReplyCache
         from harness.records import Reply
 
         async def main() -> None:
-            replies = ReplyFile(Path(sys.argv[1]))
+            replies = ReplyCache(Path(sys.argv[1]))
             await asyncio.gather(
                 *(replies.put(f"{n:032x}", Reply(str(n), "stop"), "b", "m") for n in range(100))
             )
@@ -76,16 +76,16 @@ def test_a_put_that_returned_survives_kill_9(path: Path) -> None:
     """
     died = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], check=False)
     assert died.returncode == -signal.SIGKILL
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert all(replies.get(key(n)) for n in range(100))
 
 
 async def test_safe_mode_needs_no_shared_memory(path: Path) -> None:
-    with ReplyFile(path, shared_memory=False) as replies:
+    with ReplyCache(path, shared_memory=False) as replies:
         assert replies.journal_mode == "delete"
         await replies.put(key(1), REPLY, "b", "m")
         assert not list(path.parent.glob("*-shm"))
-    with ReplyFile(path, shared_memory=True) as replies:
+    with ReplyCache(path, shared_memory=True) as replies:
         assert replies.journal_mode == "wal"
         assert replies.get(key(1)) == REPLY
 
@@ -105,7 +105,7 @@ def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path: Path) 
 
 
 async def test_a_write_that_fails_is_an_error_and_earlier_replies_stay(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "b", "m")
         with contextlib.closing(sqlite3.connect(path)) as other, other:
             other.execute("DROP TABLE replies")
@@ -119,14 +119,14 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
         import asyncio, resource, signal, sys
         from pathlib import Path
         from harness.errors import StoreFailed
-        from harness.calls.cache.reply_file import ReplyFile
+        from harness.calls.reply_cache import ReplyCache
         from harness.records import Reply
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
 
         async def main() -> None:
-            with ReplyFile(Path(sys.argv[1])) as replies:
+            with ReplyCache(Path(sys.argv[1])) as replies:
                 for n in range(1000):
                     await replies.put(f"{n:032x}", Reply("x" * 5000, "stop"), "b", "m")
 
@@ -144,5 +144,5 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
     )
     assert "Cannot write the cache" in ended.stdout
     assert "Make room" in ended.stdout
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert replies.get(key(0)) == Reply("x" * 5000, "stop")

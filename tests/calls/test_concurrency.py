@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from harness.calls.limits.lane import Lane
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.stopping import Stop, Stopping
-from harness.errors import PromptRefused, RateLimited, ServerFailed, TimedOut
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop, Stopping
+from harness.errors import PromptRefused, TransientError
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
 
@@ -21,8 +21,8 @@ def lane(
     stop: Stop | None = None,
     timeout_s: float = 10,
     limits: RateLimits | None = None,
-) -> Lane:
-    return Lane(
+) -> ConcurrencyLimiter:
+    return ConcurrencyLimiter(
         backend,
         stop or Stop(),
         most=most,
@@ -61,7 +61,7 @@ async def test_it_is_reached_though_no_call_is_answered_yet() -> None:
 
 
 async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
-    backend = Scripted(lambda _: RateLimited("slow down"), delay=0.001)
+    backend = Scripted(lambda _: TransientError("slow down", kind="rate_limited"), delay=0.001)
     ask = lane(backend, 64)
     await asyncio.gather(*(ask(REQUEST) for _ in range(200)), return_exceptions=True)
     assert ask.limit < 8
@@ -77,7 +77,7 @@ async def test_the_latency_is_the_backends_own() -> None:
     replies = await asyncio.gather(*(ask(REQUEST) for _ in range(3)))
     assert all(reply.latency_s >= 0.03 for reply in replies)
     clock = iter([1.0, 4.5])
-    ask = Lane(
+    ask = ConcurrencyLimiter(
         Scripted(),
         Stop(),
         most=1,
@@ -91,13 +91,13 @@ async def test_the_latency_is_the_backends_own() -> None:
 async def test_a_call_that_takes_too_long_is_given_up_and_its_place_is_free() -> None:
     backend = Scripted(delay=60)
     ask = lane(backend, timeout_s=0.01)
-    with pytest.raises(TimedOut, match=r"limits\.timeout_s"):
+    with pytest.raises(TransientError, match=r"limits\.timeout_s"):
         await ask(REQUEST)
     backend.delay = 0
     assert (await ask(REQUEST)).text == "2"
 
 
-@pytest.mark.parametrize("error", [ServerFailed("x"), RuntimeError("x")])
+@pytest.mark.parametrize("error", [TransientError("x"), RuntimeError("x")])
 async def test_a_failed_call_leaves_its_place_free(error: Exception) -> None:
     backend = Scripted(lambda _: error)
     ask = lane(backend, limits=RateLimits({"requests": 100}))

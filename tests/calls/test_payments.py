@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
+from harness.calls.reply_cache import Payment, ReplyCache
 from harness.records import Reply
 from tests.calls.processes import process, spent
 
@@ -41,12 +40,12 @@ def test_what_is_no_amount_of_money(usd: float) -> None:
 
 
 async def test_a_payment_stands_beside_its_reply_and_outlives_the_session(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "b", "m", Payment("one", 0.1))
         await replies.put(key(1), REPLY, "b", "m", Payment("two", 0.2))
         await replies.charge("a call that was answered with nothing", Payment("one", 0.3))
         await replies.charge(b"\0\xff", Payment("one", 0.0))
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert spent(replies, ["one"]) == math.fsum([0.1, 0.3])
         assert spent(replies, ["one", "two", "one"]) == math.fsum([0.1, 0.2, 0.3])
         assert spent(replies, []) == spent(replies, ["none"]) == 0.0
@@ -54,7 +53,7 @@ async def test_a_payment_stands_beside_its_reply_and_outlives_the_session(path: 
 
 
 async def test_what_is_paid_again_has_cost_both_times(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         for usd in (0.25, 0.5):
             await replies.put(key(1), REPLY, "b", "m", Payment("run", usd))
         assert spent(replies, ["run"]) == 0.75
@@ -62,13 +61,13 @@ async def test_what_is_paid_again_has_cost_both_times(path: Path) -> None:
 
 
 async def test_a_run_without_a_budget_writes_no_payments(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "b", "m")
     assert rows(path) == 0
 
 
 async def test_names_that_no_file_could_hold(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "b\ud800", "m\ud800", Payment("run\ud800", 1.0))
         assert spent(replies, ["run\ud800"]) == 1.0
 
@@ -85,7 +84,7 @@ async def test_names_that_no_file_could_hold(path: Path) -> None:
     )
 )
 async def test_the_sum_is_that_of_all_payments(paid: list[tuple[str, float, bool]]) -> None:
-    with tempfile.TemporaryDirectory() as folder, ReplyFile(Path(folder) / "r.sqlite") as replies:
+    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "r.sqlite") as replies:
         for number, (run, usd, kept) in enumerate(paid):
             if kept:
                 await replies.put(key(number), REPLY, "b", "m", Payment(run, usd))
@@ -98,7 +97,7 @@ async def test_the_sum_is_that_of_all_payments(paid: list[tuple[str, float, bool
 def test_reply_and_payment_are_there_both_or_neither_after_kill_9(path: Path) -> None:
     script = """
         async def main():
-            with ReplyFile(path) as replies:
+            with ReplyCache(path) as replies:
                 async def put(n):
                     await replies.put(key(n), Reply("x" * 3000, "stop"), "b", "m",
                                       Payment("run", 0.5))
@@ -109,7 +108,7 @@ def test_reply_and_payment_are_there_both_or_neither_after_kill_9(path: Path) ->
     """
     with process(script, path) as dying:
         assert dying.wait(timeout=60) == -signal.SIGKILL
-    with ReplyFile(path) as replies, contextlib.closing(sqlite3.connect(path)) as file:
+    with ReplyCache(path) as replies, contextlib.closing(sqlite3.connect(path)) as file:
         kept, lone = file.execute(
             "SELECT count(*), sum(p.key IS NULL) FROM replies LEFT JOIN payments p USING (key)"
         ).fetchone()

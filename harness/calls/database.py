@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.calls.cache import payments
 from harness.errors import StoreFailed
 
 NETWORK_FILE_SYSTEMS = {
@@ -33,9 +32,12 @@ FORMAT = 1
 ReplyRow = tuple[bytes, bytes, str, str, float]
 """key, reply, backend, model, created."""
 
+PaymentRow = tuple[str, bytes, float, float]
+"""run, key, usd, created."""
+
 COLUMNS = {
     "replies": ["key", "reply", "backend", "model", "created"],
-    "payments": payments.COLUMNS,
+    "payments": ["run", "key", "usd", "created"],
 }
 
 SCHEMA = """
@@ -45,10 +47,25 @@ CREATE TABLE IF NOT EXISTS replies (
 )
 """
 
-INSERT = """
+INSERT_REPLIES = """
 INSERT INTO replies (key, reply, backend, model, created) VALUES {rows}
 ON CONFLICT (key) DO NOTHING
 """
+
+PAYMENTS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS payments (
+    run TEXT NOT NULL, key BLOB NOT NULL, usd REAL NOT NULL, created REAL NOT NULL,
+    PRIMARY KEY (run, key)
+) WITHOUT ROWID
+"""
+
+INSERT_PAYMENTS = """
+INSERT INTO payments (run, key, usd, created) VALUES {rows}
+ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
+"""
+"""A key that is paid for again (its reply was pruned, or was empty) has cost both times."""
+
+PAYMENTS_OF_RUN = "SELECT key, usd FROM payments WHERE run = ?"
 
 NO_WAL = {
     *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
@@ -198,7 +215,7 @@ def make_tables(file: sqlite3.Connection) -> None:
     file.execute("BEGIN IMMEDIATE")
     try:
         file.execute(SCHEMA)
-        file.execute(payments.SCHEMA)
+        file.execute(PAYMENTS_SCHEMA)
         file.execute(f"PRAGMA user_version={FORMAT}")
         file.execute("COMMIT")
     except BaseException:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.cache.shared_database import Change, SharedDatabase, StoreBusy
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.shared_database import Change, SharedDatabase, StoreBusy
 from harness.errors import StoreFailed
 from harness.records import Reply
 from tests.calls.processes import line, output, process, spent
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 async def test_a_write_waits_for_one_who_holds_the_file_and_says_so_once(path: Path) -> None:
     told: list[str] = []
-    with ReplyFile(path, notice=told.append) as replies:
+    with ReplyCache(path, notice=told.append) as replies:
         with process(HOLDER, path, "IMMEDIATE", 3.5) as other:
             assert line(other) == "held"
             await asyncio.gather(*(replies.put(key(n), REPLY, "b", "m") for n in range(20)))
@@ -51,7 +51,7 @@ async def test_a_write_waits_for_one_who_holds_the_file_and_says_so_once(path: P
 
 
 async def test_a_write_does_not_wait_for_ever(path: Path) -> None:
-    with ReplyFile(path, locked_most_s=0.2) as replies:
+    with ReplyCache(path, locked_most_s=0.2) as replies:
         with process(HOLDER, path, "IMMEDIATE", 60) as other:
             assert line(other) == "held"
             with pytest.raises(StoreFailed, match=r"another process holds it\..*Run again when"):
@@ -62,7 +62,7 @@ async def test_a_write_does_not_wait_for_ever(path: Path) -> None:
 
 async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Path) -> None:
     told: list[str] = []
-    with ReplyFile(path, shared_memory=False, notice=told.append) as replies:
+    with ReplyCache(path, shared_memory=False, notice=told.append) as replies:
         await replies.put(key(1), REPLY, "b", "m")
         ticks = 0
 
@@ -88,7 +88,7 @@ async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Pa
 
 async def test_a_read_in_the_safe_mode_does_not_wait_for_ever(path: Path) -> None:
     with (
-        ReplyFile(path, shared_memory=False, locked_most_s=0.2) as replies,
+        ReplyCache(path, shared_memory=False, locked_most_s=0.2) as replies,
         process(HOLDER, path, "EXCLUSIVE", 60) as other,
     ):
         assert line(other) == "held"
@@ -99,7 +99,7 @@ async def test_a_read_in_the_safe_mode_does_not_wait_for_ever(path: Path) -> Non
 
 
 async def test_two_files_in_the_safe_mode_share_what_they_write(path: Path) -> None:
-    with ReplyFile(path, shared_memory=False) as one, ReplyFile(path, shared_memory=False) as two:
+    with ReplyCache(path, shared_memory=False) as one, ReplyCache(path, shared_memory=False) as two:
         await asyncio.gather(
             *((one, two)[n % 2].put(key(n), REPLY, "b", "m") for n in range(100)),
             *((one, two)[n % 2].find(key(n)) for n in range(100)),
@@ -111,7 +111,7 @@ async def test_two_files_in_the_safe_mode_share_what_they_write(path: Path) -> N
 async def test_where_the_log_cannot_be_turned_on_the_safe_mode_is_used(path: Path) -> None:
     told: list[str] = []
     path.with_name("replies.sqlite-shm").mkdir()  # where SQLite maps the shared memory
-    with ReplyFile(path, shared_memory=True, notice=told.append) as replies:
+    with ReplyCache(path, shared_memory=True, notice=told.append) as replies:
         assert replies.journal_mode == "delete"
         await replies.put(key(1), REPLY, "b", "m")
         assert replies.get(key(1)) == REPLY
@@ -121,10 +121,10 @@ async def test_where_the_log_cannot_be_turned_on_the_safe_mode_is_used(path: Pat
 
 async def test_a_file_with_a_log_where_none_can_be_had(path: Path) -> None:
     """As when a cache moves to another file system."""
-    with ReplyFile(path, shared_memory=True) as replies:
+    with ReplyCache(path, shared_memory=True) as replies:
         await replies.put(key(1), REPLY, "b", "m")
     path.with_name("replies.sqlite-shm").mkdir()
-    with ReplyFile(path, shared_memory=True) as replies:
+    with ReplyCache(path, shared_memory=True) as replies:
         assert replies.get(key(1)) == REPLY
         await replies.put(key(2), REPLY, "b", "m")
         assert replies.journal_mode == "delete"
@@ -175,11 +175,11 @@ def version(path: Path) -> int:
 
 
 async def test_a_file_of_before_the_payments_is_taken_over_in_silence(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "b", "m")
     database(path, "DROP TABLE payments", "PRAGMA user_version = 0")
     told: list[str] = []
-    with ReplyFile(path, notice=told.append) as replies:
+    with ReplyCache(path, notice=told.append) as replies:
         assert replies.get(key(1)) == REPLY
         assert spent(replies, ["run"]) == 0
     assert told == []
@@ -201,14 +201,14 @@ def test_a_file_that_is_not_ours_is_left_as_it_is(
     database(path, *statements)
     before = path.read_bytes()
     with pytest.raises(StoreFailed, match=said) as caught:
-        ReplyFile(path)
+        ReplyCache(path)
     assert "HARNESS_CACHE_DIR" in caught.value.remedy
     assert path.read_bytes() == before
 
 
 def test_in_a_new_folder_there_is_nothing_to_tell(tmp_path: Path) -> None:
     told: list[str] = []
-    with ReplyFile(tmp_path / "deep" / "er" / "replies.sqlite", notice=told.append) as replies:
+    with ReplyCache(tmp_path / "deep" / "er" / "replies.sqlite", notice=told.append) as replies:
         assert replies.journal_mode == "wal"
     assert told == []
 
@@ -216,7 +216,7 @@ def test_in_a_new_folder_there_is_nothing_to_tell(tmp_path: Path) -> None:
 def test_a_folder_in_its_place_is_an_error(path: Path) -> None:
     path.mkdir()
     with pytest.raises(StoreFailed, match=r"Cannot open the cache .*replies\.sqlite"):
-        ReplyFile(path)
+        ReplyCache(path)
 
 
 @pytest.fixture
@@ -231,4 +231,4 @@ def unwritable(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written(unwritable: Path) -> None:
     with pytest.raises(StoreFailed, match="permissions"):
-        ReplyFile(unwritable)
+        ReplyCache(unwritable)

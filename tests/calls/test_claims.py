@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.cache.claims import SHARDS, open_claims
+from harness.calls.claims import SHARDS, open_claims
 from tests.calls.processes import line, process
 
 HOLDER = """
-    from harness.calls.cache.claims import open_claims
+    from harness.calls.claims import open_claims
     claims = open_claims(path)
     for word in sys.argv[2:]:
         print(claims.take(word), flush=True)
@@ -53,7 +53,7 @@ def test_who_closes_leaves_the_claims_of_others_in_the_process(tmp_path: Path) -
 def test_who_mends_the_file_is_alone_with_it(tmp_path: Path) -> None:
     claims = open_claims(tmp_path)
     script = """
-        from harness.calls.cache.claims import open_claims
+        from harness.calls.claims import open_claims
         claims = open_claims(path)
         with claims.shared():
             print("in", flush=True)

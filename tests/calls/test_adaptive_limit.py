@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from harness.calls.limits.adaptive_limit import START, TOLERATED, AdaptiveLimit
+from harness.calls.concurrency import START, TOLERATED, AdaptiveLimit
 
 SECONDS = count(1, 2)
 
@@ -14,7 +14,7 @@ def rounds(limit: AdaptiveLimit, times: int, refused: float = 0.0, full: bool = 
         size = limit.now
         for answer in range(size):
             if answer < refused * size:
-                limit.protested(sent, sent + 1)
+                limit.pushed_back(sent, sent + 1)
             else:
                 limit.answered(sent, sent + 1, full=full)
 
@@ -35,7 +35,7 @@ def test_a_slow_model_is_not_held_to_a_few_until_it_has_answered() -> None:
         limit.unrefused()
     assert limit.now == 500
     limit = AdaptiveLimit(500)
-    limit.protested(1.0, 1.1)
+    limit.pushed_back(1.0, 1.1)
     limit.unrefused()
     assert limit.now == START
 
@@ -76,7 +76,7 @@ def test_calls_that_were_sent_before_it_fell_do_not_lower_it_again() -> None:
     rounds(limit, 3)
     size, sent = limit.now, float(next(SECONDS))
     for _ in range(3 * size):  # all sent at once, all refused
-        limit.protested(sent, sent + 1)
+        limit.pushed_back(sent, sent + 1)
     assert limit.now == size // 2
 
 
