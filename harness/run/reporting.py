@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,7 +18,7 @@ from harness.analysis.run_comparison import (
 from harness.analysis.summary import latencies
 from harness.errors import HarnessError
 from harness.plugins import kind
-from harness.ports import Effect
+from harness.ports import Effect, Pictured
 from harness.report.reported_run import ReportedRun
 from harness.run.measuring import summary_of
 from harness.run.variants import variant_of
@@ -83,7 +84,8 @@ def _all_have(runs: Sequence[ReportedRun], label: str) -> bool:
 def _effects(task: str) -> tuple[Effect, ...]:
     """What the task's paper draws; a task that is gone hides no report."""
     try:
-        effects: tuple[Effect, ...] = getattr(kind("tasks").load(task), "effects", ())
+        plugin: Any = kind("tasks").load(task)
+        effects = plugin.effects if isinstance(plugin, Pictured) else ()
     except HarnessError:
         return ()
     return effects
