@@ -139,7 +139,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     tasks = [job.task for job in jobs if hasattr(job.task, "prompt_faults")]
     if not tasks:
         return
-    from harness.scoring.parsers.prompt_check import check_prompt
+    from harness.scoring.prompt_check import check_prompt
 
     faults = dict.fromkeys(fault for task in tasks for fault in check_prompt(task))
     for fault in faults:

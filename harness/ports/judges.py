@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.records import Instance, Reply, Request, Score
+from harness.records import Instance, Question, Reply, Request, Score
 
 
 class Judge(Protocol):
     """A model that scores a text, through the same call stack as any model."""
 
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """What to ask of the judging model about this answer: pure.
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """What to ask the judging model about this answer: a pure function.
 
-        They are asked at the same time, under the name of the judge's model.
-        Temperature and most tokens are left out where the backend does not take them.
+        All questions, and all samples of each, are asked at the same time. None are asked if the
+        judge has nothing to say about the instance.
         """
         ...
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """What the replies say, in the order of the requests.
+        """What the replies say, in the order of the questions and their samples.
 
         At least one says something; one that was refused or is empty has an empty text: where
         several were asked for, that one abstains.

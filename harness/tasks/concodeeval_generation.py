@@ -20,13 +20,13 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.extraction import Extraction, NoAnswerBlock
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import (
     FORMATS,
     Format,
     Mode,
     Undecided,
-    Unreadable,
+    UnparseableDocument,
     read,
     render,
     root_type_violated,
@@ -114,7 +114,7 @@ class ConCodeEvalGeneration:
             mode=mode,
             data=data,
         )
-        self._extraction = Extraction(extraction)
+        self._extraction = BlockExtraction(extraction)
         self._samples: dict[tuple[str, Format], Sample | None] = {}
 
     def instances(self) -> Iterator[Instance[Item]]:
@@ -157,9 +157,9 @@ class ConCodeEvalGeneration:
         """
         item = instance.data
         try:
-            sample = self._extraction.of(text)
+            sample = self._extraction.read(text)
             value = read(sample, item.output, mode=self.mode, schema=item.row.schema)
-        except (NoAnswerBlock, Unreadable) as error:
+        except (NoAnswerBlock, UnparseableDocument) as error:
             error.scores = _unread(error.kind == "no answer block")
             raise
         wrong_root = root_type_violated(value, item.row.schema)
@@ -195,7 +195,7 @@ class ConCodeEvalGeneration:
     def gold(self, instance: Instance[Item]) -> str | None:
         """A valid sample; None where the data have none, or the mode's reading takes none."""
         sample = self._sample(instance.data)
-        return None if sample is None else self._extraction.reply(sample.text)
+        return None if sample is None else self._extraction.write(sample.text)
 
     def wrong(self, instance: Instance[Item]) -> str | None:
         """One of the data's samples that break a constraint; of some a sentence, or broken text."""
@@ -208,7 +208,7 @@ class ConCodeEvalGeneration:
         if kind == "sentence" or not samples:
             return None
         text = "{[ <" if kind == "broken" else render(chance.choice(samples).value, item.output)
-        answer = self._extraction.reply(text.removesuffix("\n"))
+        answer = self._extraction.write(text.removesuffix("\n"))
         try:
             passes = self.score(instance, answer)["valid"].passed
         except Unparseable:
@@ -236,7 +236,7 @@ class ConCodeEvalGeneration:
         try:
             text = render(value, item.output).removesuffix("\n")
             back = read(text, item.output, mode=self.mode, schema=schema)
-        except (DataInvalid, Unreadable):
+        except (DataInvalid, UnparseableDocument):
             return None
         # To the authors' xmltodict all of XML is an object, and never a number.
         return None if validator(schema, mode=self.mode).violations(back) else Sample(text, back)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import Unparseable
 from harness.records import Score
-from harness.scoring.criteria import criteria_scores
-from harness.scoring.panel import Panel, Said
+from harness.scoring.panel import Panel, Said, criteria_scores
 
 YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
 VERDICTS = {True: YES, False: NO, None: NONE}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import FORMATS, Unreadable, read, render
+from harness.scoring.validators import FORMATS, UnparseableDocument, read, render
 from tests.scoring.validators.named import named
 
 PITFALLS = [
@@ -160,6 +160,6 @@ def test_the_paper_reads_with_the_libraries_as_they_are(text: str, format: Any, 
     ids=named,
 )
 def test_the_papers_readers_are_bounded(text: str, format: Any, kind: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnparseableDocument) as refused:
         read(text, format, mode="paper")
     assert refused.value.kind == kind

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import DRAFTS, Draft, Violation, read, render, validator
-from harness.scoring.validators.documents import FORMATS
-from harness.scoring.validators.violations import pointer, shown
+from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
+from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.violations import shown
 
 
 def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
