@@ -21,11 +21,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.analysis.summary import summarise
+from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 from harness.store.whole import read_places
 
@@ -65,7 +65,7 @@ def make_run(folder: Path, count: int) -> None:
         "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 11)))
         for _ in range(8_000)
     ]
-    with AttemptWriter(folder / "attempts.jsonl") as writer:
+    with JsonLinesWriter(folder / "attempts.jsonl") as writer:
         for number in range(count):
             passed = draw.random() < 0.4
             prompt = " ".join(draw.choices(words, k=60))
@@ -108,7 +108,7 @@ def write(folder: Path) -> None:
     attempts, calls = read_columns(path)
     run = ReportedRun(
         name="bench",
-        metrics=summarise(attempts, calls, run="bench", task="none"),
+        metrics=summarise(attempts, calls, RunFacts(run="bench", task="none")),
         marks=(),
         path=path,
         places=read_places(path),

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.signals import Notices, Stop
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
@@ -22,6 +21,7 @@ from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
+from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.run_tables import run_tables
 from harness.report.runs_table import runs_table
@@ -136,7 +136,7 @@ def _run_all(
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     """Say where a prompt does not ask for what its parser reads, before anything is paid for."""
-    tasks = [job.task for job in jobs if hasattr(job.task, "prompt_faults")]
+    tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     if not tasks:
         return
     from harness.scoring.prompt_check import check_prompt

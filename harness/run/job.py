@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.backends._owned_servers import OwnedServers
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Notices, Stop
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError
-from harness.ports import OWN_DRAWS, Task
+from harness.ports import OWN_DRAWS, Fingerprinted, Measured, Paraphrasable, Task
 from harness.records import Decoding, Outcome
 from harness.run.call_stack import Session, call_stack
 from harness.run.few_shot import build_shots
@@ -43,10 +42,11 @@ from harness.run.shots import Shots
 from harness.run.spending import budget_of
 from harness.run.tally import Tally
 from harness.run.unsupported import refuse_unsupported
-from harness.store.attempts import AttemptWriter
+from harness.store.files import write_whole
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.run.judges import JudgeModel  # a run without judges spares the import
@@ -168,7 +168,7 @@ def prepare(
     refuse_unsupported(run, first.backend, task)
     second = None
     if run.polish is not None:
-        if not hasattr(task, "kept"):
+        if not isinstance(task, Paraphrasable):
             raise ConfigError(
                 f"The task {run.task.name!r} does not say what a polishing must keep.",
                 "Remove polish from the run file.",
@@ -211,10 +211,10 @@ def prepare(
 
 def fingerprint(job: Job) -> dict[str, str]:
     """What a run's prompts and scores depend on, beside its run file."""
-    of_model = getattr(job.model.backend, "fingerprint", None)  # the weights, where it has them
+    backend = job.model.backend
     return {
         **job.task.fingerprint(),
-        **(of_model() if of_model else {}),
+        **(backend.fingerprint() if isinstance(backend, Fingerprinted) else {}),
         **(job.shots.fingerprint() if job.shots else {}),
         **{
             f"judge_{judge.name}_{key}": value
@@ -248,7 +248,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
             job.run,
             fingerprint(job),
             simulated=job.simulated,
-            measure=getattr(job.task, "measure", None),
+            measure=job.task.measure if isinstance(job.task, Measured) else None,
             variant=job.variant,
         )
         manifest.begin(sorted(job.retried))
@@ -295,8 +295,8 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
     paid = any(model.backend.cacheable for model in job.models)
     try:
         with (
-            AttemptWriter(folder.attempts) as writer,
-            ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
+            JsonLinesWriter(folder.attempts) as writer,
+            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
             if paid
             else nullcontext() as replies,
             contextlib.ExitStack() as stack,
@@ -335,7 +335,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
             finally:
                 manifest.left(tally.owed - tally.finished)
             if judging is not None and judging.failed:
-                notices.teller("judges")(judging.told())
+                notices.status("judges")(judging.told())
     finally:
         for model in job.models:
             await model.backend.aclose()
@@ -358,7 +358,7 @@ def _foretell(job: Job, plan: Plan, notices: Notices) -> None:
     from harness.run.judges import foretold
 
     for name, text in foretold(job.task, job.judges, plan.instances):
-        notices.teller(f"judge {name}")(text)
+        notices.status(f"judge {name}")(text)
 
 
 async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:

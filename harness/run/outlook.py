@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.calls.key import messages_hash
-from harness.records import Instance, Message, Reply, Request, Usage
+from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.plan import OwedSample, Plan
 from harness.store.ledger import Ledger
@@ -174,7 +173,7 @@ def _first_request(plan: Plan, owed: OwedSample, messages: tuple[Message, ...]) 
 
 def _answer_tokens(plan: Plan, owed: OwedSample) -> int:
     """Tokens that a right answer has at the fewest, by the gold one where there is one."""
-    gold = plan.task.gold(owed.instance)
+    gold = plan.task.reference(owed.instance)
     tokens = round(len(gold or "") / CHARACTERS_PER_TOKEN[0])
     return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))
 
@@ -183,7 +182,7 @@ def _check_golds(plan: Plan) -> tuple[int, list[str]]:
     """How many gold answers there are, and the ids of the instances whose gold fails."""
     golds, failed = 0, []
     for instance in plan.instances():
-        gold = plan.task.gold(instance)
+        gold = plan.task.reference(instance)
         if gold is None:
             continue
         found = assess(plan.task, instance, Reply(gold, "stop"))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
-from harness.analysis.forensics import kinds
-from harness.analysis.latency import latencies
-from harness.analysis.question import PASS_RATE
-from harness.analysis.run_comparison import Asked, RunComparison, compare_runs, with_constraints
+from harness.analysis.constraints import kinds
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.run_comparison import (
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+    with_constraints,
+)
+from harness.analysis.summary import latencies
 from harness.errors import HarnessError
 from harness.plugins import kind
-from harness.ports import Effect
+from harness.ports import Effect, Pictured
 from harness.report.reported_run import ReportedRun
 from harness.run.measuring import summary_of
 from harness.run.variants import variant_of
@@ -24,7 +30,7 @@ from harness.store.whole import read_places
 
 
 def report_on(
-    folders: Sequence[RunFolder], asked: Asked, baseline: str = ""
+    folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
     """The runs of a report and, of two or more, their comparison.
 
@@ -78,7 +84,8 @@ def _all_have(runs: Sequence[ReportedRun], label: str) -> bool:
 def _effects(task: str) -> tuple[Effect, ...]:
     """What the task's paper draws; a task that is gone hides no report."""
     try:
-        effects: tuple[Effect, ...] = getattr(kind("tasks").load(task), "effects", ())
+        plugin: Any = kind("tasks").load(task)
+        effects = plugin.effects if isinstance(plugin, Pictured) else ()
     except HarnessError:
         return ()
     return effects

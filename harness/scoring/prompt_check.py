@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import Unparseable
+from harness.ports import PromptChecked
 from harness.scoring.extraction import Extraction, RegexExtraction
 from harness.scoring.patterns import PatternTooSlow, around_group
 
@@ -42,11 +43,9 @@ class Shown:
 def check_prompt(task: Any) -> list[str]:
     """What a task's prompts lack of the structure that its parser expects.
 
-    Empty if nothing is missing, or if the task has no ``prompt_faults``. Raises like reading the
-    task's data.
+    Empty if nothing is missing, or if the task cannot tell. Raises like reading the task's data.
     """
-    find = getattr(task, "prompt_faults", None)
-    return [] if find is None else list(find())
+    return task.prompt_errors() if isinstance(task, PromptChecked) else []
 
 
 def faults(shown: Shown, parser: Extraction) -> list[str]:

@@ -1,19 +1,24 @@
 """Where the answer is in a reply."""
 
 import json
-from pathlib import Path
-import pytest
-from harness.errors import ConfigError, Unparseable
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
-from harness.scoring.validators import read
 import re
+import time
+from pathlib import Path
 from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from harness.scoring.extraction import RegexExtraction, extraction
-import time
-from harness.errors import Unparseable
-from harness.scoring.extraction import json_object
+
+from harness.errors import ConfigError, Unparseable
+from harness.scoring.extraction import (
+    BlockExtraction,
+    NoAnswerBlock,
+    RegexExtraction,
+    extraction,
+    json_object,
+)
+from harness.scoring.validators import read
 
 
 @pytest.mark.parametrize(
@@ -146,9 +151,9 @@ def test_what_a_json_value_lacks_is_said() -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ("answer is", r"task\.extract must be a mapping.*regex"),
-        ({}, "has no way to read"),
-        ({"regx": "a"}, "has no way to read.*Did you mean 'regex'"),
+        ("answer is", r"no extraction .answer is."),
+        ({}, "does not say how to extract"),
+        ({"regx": "a"}, "does not say how to extract.*Did you mean 'regex'"),
         ({"regex": "a", "json": "b"}, "has both"),
         ({"regex": "a", "tke": "last"}, "Did you mean 'take'"),
         ({"json": "a", "take": "last"}, "json has no 'take'"),

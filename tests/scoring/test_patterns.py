@@ -1,21 +1,24 @@
 import contextlib
+import re
 import time
+from decimal import Decimal
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from harness.errors import ConfigError
 from harness.scoring.patterns import (
     LONGEST_PATTERN,
     MOST_TIMEOUTS,
+    Around,
     Pattern,
     PatternTooSlow,
     answer_in,
+    around_group,
+    numbers,
+    one_number,
 )
-import re
-from hypothesis import given
-from hypothesis import strategies as st
-from harness.scoring.patterns import Around, around_group
-from decimal import Decimal
-from harness.scoring.patterns import numbers, one_number
-
 
 SLOW = "(a|a)*$"
 TEXT = "a" * 40 + "!"

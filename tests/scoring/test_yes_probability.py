@@ -1,10 +1,11 @@
 """Recorded shapes of log-probabilities, and the probabilities that follow from them by hand."""
 
 from math import inf, log
+
 import pytest
+
 from harness.records import Logprobs, TokenLogprob
-from harness.scoring.yes_probability import yes_probability
-from harness.scoring.yes_probability import share_of_yes, vote
+from harness.scoring.yes_probability import share_of_yes, vote, yes_probability
 
 
 def position(**probabilities: float) -> tuple[TokenLogprob, ...]:

@@ -7,12 +7,12 @@ with the judged text between tags that it cannot close, and `PromptJudge` asks i
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.errors import ConfigError, DataInvalid, nearest
-from harness.ports import Task
+from harness.ports import Judged, Task
 from harness.prompts import Prompt, named, read, read_file
 from harness.prompts.library import ENDING
 from harness.records import Decoding, Instance, Message, Question
@@ -92,8 +92,10 @@ class JudgePrompt:
                 f"prompt: there is no judge prompt named {prompt!r}. A file path needs a slash.",
                 nearest(prompt, builtin),
             )
-        self._asked = getattr(task, "asked", None)
-        if self._asked is None and show_prompt:
+        self._asked: Callable[[Instance[Any]], str] | None = None
+        if isinstance(task, Judged):
+            self._asked = task.instruction
+        elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
         known = {*fields, *judged, "asked"}
         unknown = sorted(self._prompt.names - known)

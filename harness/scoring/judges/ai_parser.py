@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Parsed, Task
@@ -49,7 +49,7 @@ class AIParser:
     verdicts = False
 
     def __init__(self, prompt: str = PROMPT, max_tokens: int = 200, *, task: Task[Any]) -> None:
-        if not hasattr(task, "score_parsed"):
+        if not isinstance(task, Parsed):
             raise ConfigError(
                 "The task cannot score an answer that another model has extracted.",
                 "Remove the judge, or give the task score_parsed (docs/judges.md).",
@@ -60,7 +60,7 @@ class AIParser:
             )
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
-        self._task = cast("Parsed[Any]", task)
+        self._task = task
         self._prompt = prompt
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 

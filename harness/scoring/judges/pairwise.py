@@ -135,7 +135,7 @@ class Pairwise(PromptJudge):
         agreed = mean(consistent)
         return preference if agreed is None else {**preference, "consistent": Score(agreed)}
 
-    def foretold(self, instances: Iterable[Instance[Any]]) -> str:
+    def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Warn about instances that have no other answer, and so get no preference."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
         lacking = judged.count(False)
@@ -164,7 +164,7 @@ class _References:
         return self.text(instance) is not None
 
     def text(self, instance: Instance[Any]) -> str | None:
-        return self._task.gold(instance)
+        return self._task.reference(instance)
 
     def fingerprint(self) -> Mapping[str, str]:
         return {}  # the run has the task's

@@ -13,7 +13,7 @@ A model that says neither abstains, which is not a no. If a rule can decide a cr
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
@@ -75,7 +75,7 @@ class YesNo(PromptJudge):
         task: Task[Any],
         features: Collection[str] | None = None,
     ) -> None:
-        if not (hasattr(task, "criteria") and hasattr(task, "asked")):
+        if not isinstance(task, Judged):
             raise ConfigError(
                 "The task does not say what an answer has to satisfy.",
                 "Remove the judge, or give the task asked and criteria (docs/judges.md).",
@@ -88,7 +88,7 @@ class YesNo(PromptJudge):
         super().__init__(JudgePrompt(prompt, {"criterion"}, task), decoding, votes or 1)
         if votes is None:
             self.decoding = Decoding(0.0, max_tokens, logprobs=TOKENS)
-        self._task = cast("Judged[Any]", task)
+        self._task = task
         self._votes = votes
         self._skips = rules == "skip"
 

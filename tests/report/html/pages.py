@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.comparable import Variant
-from harness.analysis.latency import latencies
-from harness.analysis.run_comparison import Asked, RunComparison, compare_runs
-from harness.analysis.summary import summarise
+from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
+from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.figure import Figure
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 from harness.store.whole import read_places
 
@@ -69,11 +68,11 @@ def reported_run(
     """A run of these attempts, in a file of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "attempts.jsonl"
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     found, calls = read_columns(path)
-    metrics = summarise(found, calls, run=name, task="sums", model=f"model of {name}")
+    metrics = summarise(found, calls, RunFacts(run=name, task="sums", model=f"model of {name}"))
     return ReportedRun(
         **(
             {
@@ -96,7 +95,7 @@ def reported_run(
 def compared(runs: Sequence[ReportedRun], by: str = "shape") -> RunComparison:
     variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs]
     tables = [run.attempts for run in runs]
-    return compare_runs(list(zip(variants, tables, strict=True)), Asked(by=by))
+    return compare_runs(list(zip(variants, tables, strict=True)), ComparisonOptions(by=by))
 
 
 def _compared(runs: Sequence[ReportedRun]) -> RunComparison | None:

@@ -38,7 +38,7 @@ def built(task: Any = None, against: str = "rival", **options: Any) -> Pairwise:
         "pairwise",
         {"against": against, **options},
         task=task or Poems(),
-               answers=lambda name: {"rival": Rival()}[name],
+        answers=lambda name: {"rival": Rival()}[name],
     )
     return judge
 
@@ -120,9 +120,9 @@ def test_without_another_answer_there_is_no_verdict() -> None:
 
 
 def test_how_many_have_no_other_answer_is_told_beforehand() -> None:
-    assert built().foretold([POEM, OTHER]).startswith("1 of 2 instances have no answer of 'rival'")
-    assert built().foretold([POEM]) == ""
-    assert built(where={"form": "haiku"}).foretold([POEM, OTHER]) == ""
+    assert built().warnings([POEM, OTHER]).startswith("1 of 2 instances have no answer of 'rival'")
+    assert built().warnings([POEM]) == ""
+    assert built(where={"form": "haiku"}).warnings([POEM, OTHER]) == ""
 
 
 def test_out_of_scope_nothing_is_asked() -> None:

@@ -1,14 +1,13 @@
 from typing import Any
+
 import pytest
+
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
 from harness.records import Decoding, Instance, Reply
+from harness.scoring.judges import mean
 from harness.scoring.judges.score import NumberJudge
 from tests.conftest import Sums
-from harness.errors import ConfigError
-from harness.records import Reply
-from harness.scoring.judges import mean
-
 
 PASSAGE = Instance("a", 1, {"structure": "pass01"})
 
@@ -95,8 +94,6 @@ def test_it_can_be_simulated() -> None:
     judge = built()
     requests = judge.questions(PASSAGE, "Thus, the coherency score is 1.")
     assert judge.parse(PASSAGE, replies(*map(judge.simulated, requests)))["score"].value == 8.0
-
-
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,7 @@ POEM = Instance("p", 0)
 
 
 def built(task: Any = None, features: Sequence[str] | None = None, **options: Any) -> YesNo:
-    judge: YesNo = kind("judges").build(
-        "yes_no", options, task=task or Poems(), features=features
-    )
+    judge: YesNo = kind("judges").build("yes_no", options, task=task or Poems(), features=features)
     return judge
 
 

@@ -90,12 +90,12 @@ def test_the_looks_of_a_rendering() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (math.nan, "no number of JSON"),
-        ([math.inf], "no number of JSON"),
-        (Decimal("NaN"), "no number of JSON"),
-        ({1: 2}, "a key that is no text"),
-        ({"a": datetime.date(2020, 1, 1)}, "date is no type of JSON"),
-        ({"a": {1, 2}}, "set is no type of JSON"),
+        (math.nan, "not a number of JSON"),
+        ([math.inf], "not a number of JSON"),
+        (Decimal("NaN"), "not a number of JSON"),
+        ({1: 2}, "a key that is not a string"),
+        ({"a": datetime.date(2020, 1, 1)}, "date is not a type of JSON"),
+        ({"a": {1, 2}}, "set is not a type of JSON"),
         ("\ud83d", "half of a surrogate pair"),
         ({"\ud83d": 1}, "half of a surrogate pair"),
         (10**5000, "digits"),

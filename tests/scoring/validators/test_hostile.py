@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.extraction import NoAnswerBlock, extract
+from harness.scoring.extraction import NoAnswerBlock, extraction
 from harness.scoring.validators import (
     FORMATS,
     Format,
@@ -301,7 +301,7 @@ def test_any_text_has_an_outcome(text: str, format: Format, mode: Mode) -> None:
         json.dumps(end["valid"].details).encode()
     for way in ("fence", "last_fence", "open_fence", "json", "tags:all", "brackets:a"):
         with contextlib.suppress(NoAnswerBlock):
-            assert extract(text, way) in text
+            assert extraction(way).read(text) in text
 
 
 @pytest.mark.parametrize(
@@ -316,5 +316,5 @@ def test_any_text_has_an_outcome(text: str, format: Format, mode: Mode) -> None:
 def test_extraction_is_bounded(text: str, way: str) -> None:
     begun = time.perf_counter()
     with contextlib.suppress(NoAnswerBlock):
-        extract(text, way)
+        extraction(way).read(text)
     assert time.perf_counter() - begun < LONGEST

@@ -47,10 +47,10 @@ def test_yaml_of_ones_own(tmp_path: Path) -> None:
     assert (
         own.messages(haiku, ())[0].content == "Please generate a paragraph with exactly 17 words."
     )
-    assert (haiku.groups, own.gold(haiku)) == ({"structure": "own", "source": "own"}, None)
+    assert (haiku.groups, own.reference(haiku)) == ({"structure": "own", "source": "own"}, None)
     assert own.messages(opening, ())[0].content == "Begin every sentence with 'We'."
     assert opening.groups == {"structure": "para01", "source": "mine"}
-    assert own.score(opening, own.gold(opening) or "")["constraints"].passed
+    assert own.score(opening, own.reference(opening) or "")["constraints"].passed
 
 
 def test_jsonl_of_ones_own(tmp_path: Path) -> None:
@@ -61,15 +61,15 @@ def test_jsonl_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([ITEM, ITEM], "item 2: the id 'haiku' comes twice"),
+        ([ITEM, ITEM], "item 2: the id 'haiku' occurs twice"),
         ([ITEM | {"promt": "x"}], "item 1: unknown key 'promt'. Did you mean 'prompt'?"),
         ([{"level": "word"}], "'id' is missing"),
-        ([ITEM | {"id": 5}], "'id' must be a text, not int"),
+        ([ITEM | {"id": 5}], "'id' must be text, not int"),
         ([ITEM | {"level": None}], "'level' is missing"),
         ([ITEM | {"targets": "x"}], "item 1: the target of '==' must be a number"),
-        ([ITEM | {"example": ["x"]}], "'example' must be a text"),
+        ([ITEM | {"example": ["x"]}], "'example' must be text"),
         ([5], "must be a mapping"),
-        ({"id": "x"}, "must be a list of constraints"),
+        ({"id": "x"}, "must be a list of items"),
     ],
 )
 def test_what_is_malformed_is_refused_with_its_place(
@@ -107,4 +107,4 @@ def test_a_shot_needs_an_example(tmp_path: Path) -> None:
     (instance,) = bare.instances()
     with pytest.raises(ConfigError, match="'haiku' has no example"):
         bare.messages(instance, [instance])
-    assert not bare.gives_away(instance, instance)
+    assert not bare.leaks(instance, instance)
