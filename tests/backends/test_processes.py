@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends._owned_servers import OwnedServers
-from harness.backends._server_process import ServerProcess, free_port
-from harness.errors import ConfigError, StoreFailed
+from harness.backends._processes import OwnedServers, ServerProcess, errors_in, free_port, remedy
+from harness.errors import StoreFailed
 from tests.backends.stand_ins import alive, until
 
 FAMILY = (
@@ -80,7 +78,7 @@ def test_it_does_not_outlive_the_harness(tmp_path: Path, number: int) -> None:
             "-c",
             "import sys, time\n"
             "from pathlib import Path\n"
-            "from harness.backends._server_process import ServerProcess\n"
+            "from harness.backends._processes import ServerProcess\n"
             f"server = ServerProcess({family()!r}, Path({str(tmp_path / 'it.log')!r}))\n"
             "time.sleep(600)",
         ]
@@ -91,19 +89,7 @@ def test_it_does_not_outlive_the_harness(tmp_path: Path, number: int) -> None:
     until(lambda: not any(map(alive, began)), "the server and its child are gone")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a Linux signal ends the server then")
-def test_it_does_not_outlive_its_guard(tmp_path: Path) -> None:
-    server = ServerProcess(family(), tmp_path / "it.log")
-    began = pids(server.log)
-    os.kill(server._guard.pid, signal.SIGKILL)
-    until(server.ended, "the guard is dead")
-    server.end()
-    until(lambda: not any(map(alive, began)), "the server and its child are gone")
-
-
-def test_a_program_that_is_not_there_and_a_log_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"Cannot start '/no/such'.*No such file"):
-        ServerProcess(["/no/such"], tmp_path / "it.log")
+def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreFailed, match="log"):
         ServerProcess(family(), tmp_path / "file" / "it.log")
@@ -179,3 +165,49 @@ def test_of_two_that_see_it_fail_one_starts_it_again(tmp_path: Path) -> None:
         assert first is second is not failed
         assert not first.ended()
         assert len(launch.servers) == 2
+
+
+def test_a_log_shows_each_error_once() -> None:
+    worker = "(EngineCore pid=632) ERROR 11-21 23:40:21 [core.py:1750] "
+    said = (
+        f"{worker}Traceback (most recent call last):\n"
+        f'{worker}  File "/v/core.py", line 5, in run\n'
+        f"{worker}ValueError: No memory\n"
+        "ValueError: No memory\n"
+        "pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "(APIServer pid=1) INFO 11-21 23:40:21 [core_client.py:770] shutdown\n"
+    )
+    assert errors_in(said).splitlines() == [
+        "ValueError: No memory",
+        "pydantic_core.ValidationError: 1 validation error for ModelConfig",
+    ]
+    assert errors_in("Killed") == "Killed"
+
+
+@pytest.mark.parametrize(
+    ("log", "key"),
+    [
+        ("s.py: error: unrecognized arguments: --max-modle-len 512", "model.engine.max_modle_len"),
+        ("s.py: error: argument --dtype: invalid choice: 'half16'", "model.engine.dtype"),
+        ("OSError: a/b is not a valid model identifier listed on the hub", "model.path"),
+        ("Killed", ""),
+    ],
+)
+def test_the_key_that_is_likely_wrong_is_named(log: str, key: str) -> None:
+    assert key in remedy(log)
+    assert bool(remedy(log)) == bool(key)
+
+
+OPEN_FILES = """
+import resource
+from harness.backends._processes import open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, 500))
+print(open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+@pytest.mark.parametrize("soft", [64, 500])
+def test_as_many_files_are_opened_as_the_system_allows(soft: int) -> None:
+    program = OPEN_FILES.format(soft=soft)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert ended.stdout.split() == [b"500", b"500"]
