@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from harness.analysis.run_comparison import Asked
+from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.completion import run_names
 from harness.cli.console import messages
 from harness.config.settings import Settings
@@ -64,7 +64,7 @@ def report(
         runs,
         output=output,
         title=title,
-        asked=Asked(score="", round=round_, by=by),
+        asked=ComparisonOptions(score="", round=round_, by=by),
         baseline=baseline,
         most_attempts=attempts,
         images=images,
@@ -77,7 +77,7 @@ def write_report(
     *,
     output: Path | None,
     title: str,
-    asked: Asked,
+    asked: ComparisonOptions,
     baseline: str,
     most_attempts: int | None,
     images: Path | None,

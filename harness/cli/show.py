@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.forensics import kinds
-from harness.analysis.rejections import rejections
-from harness.analysis.rule_agreement import rule_agreement
+from harness.analysis.constraints import kinds, rejections
+from harness.analysis.judge_agreement import rule_agreement
 from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings

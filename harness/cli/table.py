@@ -10,7 +10,7 @@ import typer
 
 from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
-from harness.analysis.table_figures import TableAsked
+from harness.analysis.table_layout import TableOptions
 from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
@@ -65,10 +65,12 @@ def table(
     ] = "table",
 ) -> None:
     """Show several runs as a paper's results table: a row per model and group."""
-    show_table(runs, TableAsked(rows=rows, columns=columns, scores=score or [], round=round_), form)
+    show_table(
+        runs, TableOptions(rows=rows, columns=columns, scores=score or [], round=round_), form
+    )
 
 
-def show_table(names: Sequence[str], asked: TableAsked, form: str = "table") -> None:
+def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -> None:
     """Print the table of runs, computed anew from their attempts.
 
     names: of runs, or of run files for all of their variants.
