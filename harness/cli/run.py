@@ -179,7 +179,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     if not tasks:
         return
-    from harness.scoring.parsers.prompt_check import check_prompt
+    from harness.scoring.prompt_check import check_prompt
 
     faults = dict.fromkeys(fault for task in tasks for fault in check_prompt(task))
     for fault in faults:

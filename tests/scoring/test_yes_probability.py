@@ -5,7 +5,7 @@ from math import inf, log
 import pytest
 
 from harness.records import Logprobs, TokenLogprob
-from harness.scoring.judges._yes_probability import yes_probability
+from harness.scoring.yes_probability import share_of_yes, vote, yes_probability
 
 
 def position(**probabilities: float) -> tuple[TokenLogprob, ...]:
@@ -92,3 +92,25 @@ def test_a_long_token_is_read_in_no_time() -> None:
     found = yes_probability((tokens({f"{long}ye": 0.5, f"{long}no{long}": 0.5}),))
     assert found is not None
     assert found.probability == 0.0
+
+
+@pytest.mark.parametrize("text", ["yes", "Yes.", "YES", "\nyes\n", "**Yes**", '"yes"', "Ġyes"])
+def test_a_yes(text: str) -> None:
+    assert vote(text) is True
+
+
+@pytest.mark.parametrize("text", ["no", "No.", " NO!", "_no_"])
+def test_a_no(text: str) -> None:
+    assert vote(text) is False
+
+
+@pytest.mark.parametrize("text", ["", "Yes, it does.", "yes no", "none", "Maybe", "It is.", "nope"])
+def test_anything_else_is_no_vote(text: str) -> None:
+    assert vote(text) is None
+
+
+def test_the_share_is_of_the_votes_that_are_votes() -> None:
+    assert share_of_yes([True, False, None, True]) == pytest.approx(2 / 3)
+    assert share_of_yes([False]) == 0.0
+    assert share_of_yes([None, None]) is None
+    assert share_of_yes([]) is None

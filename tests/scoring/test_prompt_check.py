@@ -1,7 +1,7 @@
 import pytest
 
-from harness.scoring.parsers.extraction import extraction
-from harness.scoring.parsers.prompt_check import Shown, check_prompt, faults
+from harness.scoring.extraction import extraction
+from harness.scoring.prompt_check import Shown, check_prompt, faults
 
 FOUR = r"answer is ([A-Za-z]{4})"
 

@@ -1,11 +1,10 @@
 """Whether a prompt asks for the structure that its parser reads.
 
-In "Let Me Speak Freely?" (arXiv 2408.02442) the prompt's example had two letters and the answers
-that were wanted had four, which were read by another model: "Say What You Mean" by .txt found that
-what looked like a weakness of structure was this. So, before a run is paid for, the parser is run
-over what the prompt itself shows.
+In "Let Me Speak Freely?" (arXiv 2408.02442) the prompt's example had two letters where the wanted
+answers had four; "Say What You Mean" by .txt found that this, not the structure, caused the lower
+scores. So the parser is run over the prompt's own text before a run is paid for.
 
->>> from harness.scoring.parsers.extraction import extraction
+>>> from harness.scoring.extraction import extraction
 >>> faults(Shown(["Q: … The answer is nk."]), extraction({"regex": "answer is (\\\\w{4})"}, "x"))
 ["The prompt says 'answer is nk.' where its parser would read no answer."]
 """
@@ -19,22 +18,22 @@ from typing import Any
 
 from harness.errors import Unparseable
 from harness.ports import PromptChecked
-from harness.scoring.parsers.extraction import Extraction, RegexExtraction
-from harness.scoring.parsers.literal import around_group
-from harness.scoring.parsers.pattern import PatternTooSlow
+from harness.scoring.extraction import Extraction, RegexExtraction
+from harness.scoring.patterns import PatternTooSlow, around_group
 
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
-"""Where an answer would be, something that stands for one: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""  # noqa: E501
+"""What stands for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
 NEAR = 60
-"""Characters of what follows that are looked at and shown."""
+"""Characters after the expected text that are examined and shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a model sees before it answers.
 
-    texts: of the user's and system's turns.
-    answers: of worked examples in turns of their own.
+    Attributes:
+        texts: The user's and system's messages.
+        answers: The worked examples' answers, if these are separate messages.
     """
 
     texts: Sequence[str]
@@ -42,11 +41,9 @@ class Shown:
 
 
 def check_prompt(task: Any) -> list[str]:
-    """What a task's prompts lack of the structure that its parser expects; empty where all is well.
+    """What a task's prompts lack of the structure that its parser expects.
 
-    A task that can tell has a method ``prompt_errors``; of any other nothing is said.
-
-    Raises: as reading the task's data does.
+    Empty if nothing is missing, or if the task cannot tell. Raises like reading the task's data.
     """
     return task.prompt_errors() if isinstance(task, PromptChecked) else []
 
@@ -59,27 +56,27 @@ def faults(shown: Shown, parser: Extraction) -> list[str]:
             found.append(f"The parser reads no answer in the prompt's example {answer!r:.80}.")
     expected = parser.expects
     texts = [*shown.texts, *shown.answers]
-    places = [
+    contexts = [
         text[match.start() : match.end() + NEAR]
         for text in texts
         for prefix in expected
         for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
     ]
-    if expected and not places:
+    if expected and not contexts:
         wanted = " or ".join(repr(prefix) for prefix in expected)
         found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
-    for place in places if isinstance(parser, RegexExtraction) else ():
-        line = place.split("\n")[0]
+    for context in contexts if isinstance(parser, RegexExtraction) else ():
+        line = context.split("\n")[0]
         if not reads(parser, line) and not _stands_for_an_answer(line, expected):
-            said = line if len(line) <= 40 else f"{line[:39]}…"
-            found.append(f"The prompt says {said!r} where its parser would read no answer.")
+            shown_line = line if len(line) <= 40 else f"{line[:39]}…"
+            found.append(f"The prompt says {shown_line!r} where its parser would read no answer.")
     return list(dict.fromkeys(found))
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """What the parser makes of a right answer in its own form, None where it reads it as it is.
+    """What the parser would read of a right answer in its own form; None if it reads it correctly.
 
-    >>> from harness.scoring.parsers.extraction import extraction
+    >>> from harness.scoring.extraction import extraction
     >>> garbled(extraction({"regex": "answer is (.{3})"}, "x"), "New York")
     'New'
     """
@@ -106,11 +103,7 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Whether an answer's place holds a placeholder, or the instruction goes on in words.
-
-    "Write: the answer is followed by …" is no example; what ends right after the
-    words is one, but with the answer left to the model.
-    """
+    """Whether a placeholder follows, or nothing: the answer is left to the model."""
     rest = min(
         (line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())),
         key=len,
