@@ -22,8 +22,8 @@ from harness.report.cells import inert
 from harness.report.verdict_changes import change_line, change_tables
 from harness.run import build_task
 from harness.run.rescore import Change, Changes, Recorded, line, rescored
+from harness.store.files import replacing
 from harness.store.manifest import package_versions
-from harness.store.replacing import replacing
 from harness.store.run_folder import find_run
 
 CHANGED = 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import cast
 from uuid import uuid4
 
 from harness.calls.budget import Budget, Budgeted
@@ -18,7 +17,7 @@ from harness.calls.notices import Notices
 from harness.calls.retry import Retry
 from harness.calls.starting import Starting
 from harness.calls.stopping import Stop
-from harness.ports import Startable
+from harness.ports import PreferredConcurrency, Startable
 from harness.records import Reply, Request
 from harness.run.parts import FREE, Model
 
@@ -50,12 +49,12 @@ def call_stack(model: Model, session: Session) -> Calls:
         timeout_s=limits.timeout_s,
         limits=model.rates,
         # A server of one's own queues what it cannot take yet, and refuses nobody.
-        start=getattr(backend, "depth", START),
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )
     ask: Ask = lane
     tell = session.notices.teller(model.section.name or name)
-    if hasattr(backend, "start"):
-        ask = Starting(lane, cast("Startable", backend), stop, tell)
+    if isinstance(backend, Startable):
+        ask = Starting(lane, backend, stop, tell)
     budgeted = None
     costs = model.price not in (None, FREE)
     if costs and session.budget is not None and session.replies is not None:

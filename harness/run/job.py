@@ -20,7 +20,7 @@ from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError
-from harness.ports import OWN_DRAWS, Task
+from harness.ports import OWN_DRAWS, Fingerprinted, Measured, Paraphrasable, Task
 from harness.records import Decoding, Outcome
 from harness.run.call_stack import Session, call_stack
 from harness.run.few_shot import build_shots
@@ -43,10 +43,11 @@ from harness.run.shots import Shots
 from harness.run.spending import budget_of
 from harness.run.tally import Tally
 from harness.run.unsupported import refuse_unsupported
-from harness.store.attempts import AttemptWriter
+from harness.store.files import write_whole
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.run.judges import JudgeModel  # a run without judges spares the import
@@ -168,7 +169,7 @@ def prepare(
     refuse_unsupported(run, first.backend, task)
     second = None
     if run.polish is not None:
-        if not hasattr(task, "kept"):
+        if not isinstance(task, Paraphrasable):
             raise ConfigError(
                 f"The task {run.task.name!r} does not say what a polishing must keep.",
                 "Remove polish from the run file.",
@@ -211,10 +212,10 @@ def prepare(
 
 def fingerprint(job: Job) -> dict[str, str]:
     """What a run's prompts and scores depend on, beside its run file."""
-    of_model = getattr(job.model.backend, "fingerprint", None)  # the weights, where it has them
+    backend = job.model.backend
     return {
         **job.task.fingerprint(),
-        **(of_model() if of_model else {}),
+        **(backend.fingerprint() if isinstance(backend, Fingerprinted) else {}),
         **(job.shots.fingerprint() if job.shots else {}),
         **{
             f"judge_{judge.name}_{key}": value
@@ -248,7 +249,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
             job.run,
             fingerprint(job),
             simulated=job.simulated,
-            measure=getattr(job.task, "measure", None),
+            measure=job.task.measure if isinstance(job.task, Measured) else None,
             variant=job.variant,
         )
         manifest.begin(sorted(job.retried))
@@ -295,7 +296,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
     paid = any(model.backend.cacheable for model in job.models)
     try:
         with (
-            AttemptWriter(folder.attempts) as writer,
+            JsonLinesWriter(folder.attempts) as writer,
             ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
             if paid
             else nullcontext() as replies,

@@ -47,8 +47,9 @@ from harness.run.parts import (
 )
 from harness.run.spending import budget_of
 from harness.run.tally import Tally
+from harness.store.files import write_whole
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.run_folder import RunFolder
 
 WORKERS_PER_SLOT = 4
 

@@ -22,7 +22,7 @@ from harness.config.settings import Settings, secret, visible_gpus
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
-from harness.ports import Backend, Task
+from harness.ports import Backend, Fallible, PreferredConcurrency, Task, decides_by_criteria
 from harness.records import Allowance, Call, Instance, Request
 
 FREE = Price(input=0, output=0)
@@ -70,7 +70,7 @@ def build_task(
     """
     options = {**run.task.options, **(changes or {})}
     judges = {
-        judge.as_: bool(getattr(kind("judges").load(judge.name), "by_criteria", False))
+        judge.as_: decides_by_criteria(kind("judges").load(judge.name))
         for judge in (*run.judges, *later)
     }
     task: Task[Any] = kind("tasks").build(
@@ -168,8 +168,8 @@ def build_model(
         section.options,
         secret=secret,
         read=lambda name: read_jsonl(data.file(name)),
-        gold=_Answers(task, task.gold),
-        wrong=_Answers(task, getattr(task, "wrong", lambda _: None)),
+        gold=_Answers(task, task.reference),
+        wrong=_Answers(task, task.wrong_answer if isinstance(task, Fallible) else lambda _: None),
         reply=reply,
         concurrency=limits.concurrency,
         timeout_s=limits.timeout_s,
@@ -196,10 +196,9 @@ def _limits(section: ModelSection, run: RunFile) -> LimitsSection:
 
 def _deep(limits: LimitsSection, backend: Backend) -> LimitsSection:
     """The limits, as deep as the backend wants where the user states no concurrency."""
-    wanted = getattr(backend, "depth", None)
-    if wanted is None or "concurrency" in limits.model_fields_set:
+    if not isinstance(backend, PreferredConcurrency) or "concurrency" in limits.model_fields_set:
         return limits
-    return limits.model_copy(update={"concurrency": wanted})
+    return limits.model_copy(update={"concurrency": backend.preferred_concurrency})
 
 
 def _price(section: ModelSection, backend: Backend, prices: Prices) -> Price | None:

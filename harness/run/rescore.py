@@ -11,7 +11,6 @@ held: a few bytes an attempt are.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ from harness.errors import DataInvalid, DataMissing, StoreFailed
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Reply, Score
 from harness.run.assessment import assess
-from harness.store.attempts import AttemptKey, lines
+from harness.store.json_lines import encode, lines
 
 Ints = NDArray[np.int32] | NDArray[np.intp]
 
@@ -76,6 +75,14 @@ def rescore(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -
         scores,
         error,
     )
+
+
+class AttemptKey(NamedTuple):
+    """What names an attempt."""
+
+    instance: str
+    sample: int
+    round: int
 
 
 class Change(NamedTuple):
@@ -141,16 +148,8 @@ class Changes:
 
 
 def line(value: object) -> bytes:
-    """A value as JSON in one line; half a character is replaced, as in the attempts."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _encoder.encode(json.loads(text))
-
-
-_encoder = msgspec.json.Encoder(order="deterministic")
+    """A value as JSON in one line, as scores.jsonl has it."""
+    return encode(value, order="deterministic")
 
 
 def _content(found: Attempt | Rescored) -> tuple[str, bytes]:

@@ -33,8 +33,8 @@ from harness.run.runner import Runner
 from harness.run.seats import SeatedJudge, SeatedPanel
 from harness.run.tally import Tally
 from harness.scoring.panel import Panel
-from harness.store.attempts import AttemptWriter, lines
 from harness.store.columns import NOT_JUDGED
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.judgements import (
     Judgement,
     JudgementWriter,
@@ -120,7 +120,7 @@ class Setting:
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally(0)
         ledger = Ledger(self.path)
-        with AttemptWriter(self.path) as writer, JudgementWriter(self.folder) as said:
+        with JsonLinesWriter(self.path) as writer, JudgementWriter(self.folder) as said:
             judging = Judging(
                 seats,
                 outcomes,
@@ -393,7 +393,7 @@ async def test_a_superseded_answer_is_judged_anew(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1))
     await setting.run(Scripted(lambda _: "perhaps 0"), one=yes())
     assert setting.attempts()["sum/0", 0, 1].outcome == "unparseable"
-    with AttemptWriter(setting.path) as writer:  # as --retry unparseable does
+    with JsonLinesWriter(setting.path) as writer:  # as --retry unparseable does
         old = setting.attempts()["sum/0", 0, 1]
         writer.append(
             msgspec.structs.replace(

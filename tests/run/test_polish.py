@@ -20,14 +20,14 @@ from harness.run.plan import Plan
 from harness.run.polish import Polisher, keeps
 from harness.run.runner import Runner
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.ledger import Ledger
 from harness.store.reader import read_columns
 from tests.conftest import Scripted, Sums, run_file
 
 
 class PolishableSums(Sums):
-    def kept(self, instance: Instance[int]) -> Sequence[str]:
+    def must_keep(self, instance: Instance[int]) -> Sequence[str]:
         return (str(instance.data),)
 
 
@@ -52,7 +52,7 @@ async def run(
         )
         for name, backend in {"first": first, "second": second}.items()
     ]
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         await Runner(
             plan,
             stacks[0],

@@ -19,7 +19,7 @@ from harness.records import Attempt, Call, Reply, Request
 from harness.run.plan import Plan
 from harness.run.runner import Runner
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.ledger import Ledger
 from tests.conftest import Scripted, Sums, run_file, sum_asked
 
@@ -37,7 +37,7 @@ class Setting:
         slots = Lane(backend, self.stop, most=workers, timeout_s=10, limits=RateLimits({}))
         ledger = Ledger(self.path)
         self.tally = Tally(self.plan.count(ledger)[1])
-        with AttemptWriter(self.path) as writer:
+        with JsonLinesWriter(self.path) as writer:
             await Runner(
                 self.plan,
                 calls or FreeCalls(slots, backend="scripted", endpoint="", by_instance=False),

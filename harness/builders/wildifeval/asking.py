@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from harness.builders.wildifeval.journal import ENDING, Asked, CallOutcome, outcome_of, read_asked
 from harness.builders.wildifeval.questions import Question
@@ -28,7 +28,7 @@ from harness.calls.stopping import Stop, Stopping
 from harness.errors import CallError, FatalCallError, HarnessError, RequestRejected
 from harness.records import Decoding, Request
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 
 T = TypeVar("T")
 
@@ -119,10 +119,10 @@ class Asking:
         owed = [key for key in places if key not in found]
         tally = Tally(len(owed), len(found))
         tally.budget = self._budget
-        with AttemptWriter(path) as writer, self._watch(stage, tally) if owed else nullcontext():
+        with JsonLinesWriter(path) as writer, self._watch(stage, tally) if owed else nullcontext():
 
             def keep(line: Asked) -> None:
-                writer.append(cast("Any", line))  # it encodes whatever a line is made of
+                writer.append(line)
                 _count(tally, line)
                 if line.outcome == "error":
                     failed.append(line.error or "")

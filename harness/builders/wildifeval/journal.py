@@ -1,7 +1,7 @@
 """A stage's answers, in ``STAGE.calls.jsonl``: a line for each, as it came.
 
-Lines are appended (`harness.store.attempts.AttemptWriter`); of two with the same key the later one
-counts.
+Lines are appended (`harness.store.json_lines.JsonLinesWriter`); of two with the same key the
+later one counts.
 
 >>> list(read_asked(Path("mine.stages/filter.calls.jsonl")))  # doctest: +SKIP
 [Asked(v=1, key='…', about='chat-1', …)]
@@ -19,7 +19,7 @@ from msgspec import Struct
 from harness.calls.calls import REFUSALS
 from harness.errors import DataInvalid
 from harness.records import Call, Logprobs, Usage
-from harness.store.attempts import lines
+from harness.store.json_lines import lines
 
 CallOutcome = Literal["ok", "truncated", "refused", "empty", "error"]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.json_lines import JsonLinesWriter, lines
 
 
 def attempt(text: str | None = "an answer", **changes: Any) -> Attempt:
@@ -75,7 +75,7 @@ def test_lines_come_with_their_offsets(path: Path) -> None:
     ids=lambda text: repr(text)[:20],
 )
 def test_any_text_is_one_line_and_comes_back(path: Path, text: str | None) -> None:
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         writer.append(attempt("before"))
         writer.append(attempt(text))
         writer.append(attempt("after"))
@@ -89,7 +89,7 @@ def test_half_a_character_is_written_as_the_replacement_character(path: Path) ->
         instance="\udfff",
         scores={"s": Score(True, True, "\ud800", {"found": ["\ud800"], "rate": float("nan")})},
     )
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         writer.append(attempt("before"))
         writer.append(hostile)
         writer.append(attempt("after"))
@@ -102,7 +102,7 @@ def test_half_a_character_is_written_as_the_replacement_character(path: Path) ->
 
 
 def test_an_attempt_that_cannot_be_written_leaves_nothing_of_itself(path: Path) -> None:
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         writer.append(attempt("before"))
         with pytest.raises(TypeError):
             writer.append(attempt("x" * 100, request={"model": object()}))
@@ -129,7 +129,7 @@ def test_whatever_crashes_only_whole_lines_are_read_and_none_is_joined(
     """A crash cuts the file at any byte: what stood whole before the cut stays, and later lines."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attempts.jsonl"
-        writer = AttemptWriter(path)
+        writer = JsonLinesWriter(path)
         expected: list[bytes] = []
         for step, value in steps:
             if step == "append":
@@ -148,7 +148,7 @@ def test_whatever_crashes_only_whole_lines_are_read_and_none_is_joined(
                         whole.append(line)
                 expected = whole
                 assert [line for _, line in lines(path)] == expected, "readers leave the torn out"
-            writer = AttemptWriter(path)
+            writer = JsonLinesWriter(path)
             assert path.read_bytes() == b"".join(expected), "the next writer cuts it off"
         writer.close()
         assert [line for _, line in lines(path)] == expected
@@ -158,12 +158,12 @@ def test_whatever_crashes_only_whole_lines_are_read_and_none_is_joined(
 @pytest.mark.parametrize("torn", [1, 65_535, 65_536, 65_537, 200_000])
 def test_a_torn_line_of_any_length_is_cut_off(path: Path, before: bytes, torn: int) -> None:
     path.write_bytes(before + b"x" * torn)
-    AttemptWriter(path).close()
+    JsonLinesWriter(path).close()
     assert path.read_bytes() == before
 
 
 def test_a_full_disk_is_a_message_and_the_file_ends_with_the_last_whole_line(path: Path) -> None:
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         writer.append(attempt("first"))
         size = path.stat().st_size
         for room in (0, 1, 100, 999):  # how much of the next line still fits
@@ -179,7 +179,7 @@ def test_a_full_disk_is_a_message_and_the_file_ends_with_the_last_whole_line(pat
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_device_without_room_is_a_message() -> None:
     with (
-        AttemptWriter(Path("/dev/full")) as writer,
+        JsonLinesWriter(Path("/dev/full")) as writer,
         pytest.raises(StoreFailed, match="No space left on device"),
     ):
         writer.append(attempt())
@@ -189,13 +189,13 @@ def test_a_file_that_cannot_be_made_is_a_message(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file" / "attempts.jsonl", tmp_path / "gone" / "attempts.jsonl"):
         with pytest.raises(StoreFailed, match=r"Cannot write .*attempts.jsonl"):
-            AttemptWriter(path)
+            JsonLinesWriter(path)
     with pytest.raises(StoreFailed, match="Is a directory"):
-        AttemptWriter(tmp_path)
+        JsonLinesWriter(tmp_path)
 
 
 def test_closing_twice_does_nothing(path: Path) -> None:
-    writer = AttemptWriter(path)
+    writer = JsonLinesWriter(path)
     writer.close()
     writer.close()
 
@@ -204,8 +204,8 @@ KILLED = """
 import sys
 from pathlib import Path
 from harness.records import Attempt
-from harness.store.attempts import AttemptWriter
-writer = AttemptWriter(Path(sys.argv[1]))
+from harness.store.json_lines import JsonLinesWriter
+writer = JsonLinesWriter(Path(sys.argv[1]))
 for number in range(10**9):
     writer.append(Attempt(1, "i", number, 1, {}, "c", {}, "ok", 0.0, 1.0, text="x" * 5000))
     print(number, flush=True)
@@ -228,7 +228,7 @@ def test_what_was_appended_survives_the_kill_of_its_process(path: Path) -> None:
             said = int(rest[-1]) if rest else said
         samples = [msgspec.json.decode(line, type=Attempt).sample for _, line in lines(path)]
         assert samples[-1] in (said, said + 1)
-        with AttemptWriter(path) as writer:
+        with JsonLinesWriter(path) as writer:
             writer.append(attempt("the next session's"))
         assert texts(path)[-1] == "the next session's"
         assert len(texts(path)) == len(samples) + 1

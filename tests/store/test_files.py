@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreFailed
-from harness.store.replacing import replacing
+from harness.store.files import replacing
 
 
 def test_it_takes_its_place(tmp_path: Path) -> None:
