@@ -17,8 +17,7 @@ from rich.text import Text
 
 from harness.calls.notices import Notices
 from harness.calls.stopping import Stop
-from harness.report.cells import inert
-from harness.report.transcript import inert_text
+from harness.report.text import inert, inert_text
 from harness.run.tally import Tally
 
 PLAIN_SECONDS = 10.0

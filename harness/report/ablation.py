@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.ablation import Ablation, Gain, Row as Variant, counted, several
+from harness.analysis.ablation import Ablation, Gain, counted, several
+from harness.analysis.ablation import Row as Variant
 from harness.analysis.claims import FieldGain, Findings, Verdict
 from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
 from harness.report.text import UNKNOWN, interval, number, p_value
@@ -73,8 +74,8 @@ def _notes(table: Ablation) -> list[str]:
     notes = [
         f"{table.score} x 100: mean over {counted(table.n_groups, table.over)} with equal weight. "
         f"Gain: per cent of the mean of {table.baseline!r}. Difference from it with 95% interval "
-        f"and p: paired t over the {units}; p adjusted by Holm over the {compared} rows that have "
-        "one; intervals are not adjusted."
+        f"and p: paired t over the {units}; p adjusted by Holm over all rows that have one "
+        f"({compared}); intervals are not adjusted."
     ]
     if any(row.mean is not None and not row.same_groups for row in table.rows):
         notes.append(
@@ -156,9 +157,7 @@ def _percent(gain: Gain) -> str:
     return number(gain.percent, 1, sign=True)
 
 
-def _hundredfold(
-    difference: float | None, ci95: tuple[float, float] | None
-) -> tuple[str, str]:
+def _hundredfold(difference: float | None, ci95: tuple[float, float] | None) -> tuple[str, str]:
     """A difference and its interval x 100."""
     scaled = None if difference is None else 100 * difference
     bounds = None if ci95 is None else (100 * ci95[0], 100 * ci95[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +12,7 @@ import msgspec
 from harness.analysis.comparison import Comparison
 from harness.analysis.question import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
+from harness.report.reported_run import ReportedRun
 from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
 from harness.report.text import p_value, which_round
 
@@ -43,7 +44,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> Documen
     )
 
 
-def comparison_tables(found: RunComparison) -> list[Table]:
+def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
     """The runs against the baseline; then for each run its groups and its constraints."""
     rows = [
         Row([one.run, *_cells(one.overall, _links(one.run, one.overall))], one.marks)
@@ -59,10 +60,9 @@ def comparison_tables(found: RunComparison) -> list[Table]:
             ]
             title = f"{one.run} against {found.baseline}, by {by}"
             tables.append(Table(title=title, columns=_columns(by), rows=rows))
-        if one.constraints:
+        if one.constraints and constraints:
             rows = [
-                Row([kind, *_cells(change.comparison)])
-                for kind, change in one.constraints.items()
+                Row([kind, *_cells(change.comparison)]) for kind, change in one.constraints.items()
             ]
             title = f"{one.run} against {found.baseline}, by constraint"
             tables.append(Table(title=title, columns=_columns("constraint"), rows=rows))
@@ -236,3 +236,38 @@ def _data(found: RunComparison) -> dict[str, Any]:
     for one in told["others"]:
         del one["better_digests"], one["worse_digests"]
     return told
+
+
+def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
+    """Sentences on runs with unequal chances: more rounds, more samples, other instances."""
+    told = []
+    asked = found.asked
+    rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])
+    if rounds:
+        what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
+        told.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
+    samples = _several(runs, "samples", [run.attempts.sample.max(initial=0) + 1 for run in runs])
+    if samples:
+        what = "share of passed samples" if asked.score == PASS_RATE else "mean"
+        told.append(
+            f"The runs have {samples} samples per instance; the comparison uses each instance's "
+            f"{what}."
+        )
+    if any(one.overall.only_first or one.overall.only_second for one in found.others):
+        have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
+        told.append(
+            f"The runs do not have the same instances ({have}). Tables and figures of a run cover "
+            "all of its instances; the comparison covers those that both runs have."
+        )
+    return told
+
+
+def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
+    """The values of a setting, or those found where it is not set; empty if all are the same."""
+    values = [run.settings.get(key) for run in runs]
+    numbers = {
+        value if isinstance(value, int) else int(other)
+        for value, other in zip(values, found, strict=True)
+    }
+    *first, last = [f"{number:,}" for number in sorted(numbers)] or [""]
+    return f"{', '.join(first)} and {last}" if first else ""

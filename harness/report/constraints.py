@@ -63,7 +63,9 @@ def constraint_document(
         told += " failures: observed minus wanted, or the most frequent one."
     parts: list[Table | Note] = [Table(columns=columns, rows=rows), Note(told)]
     if without:
-        told = f"Excluded: {without:,} samples without a checked constraint (refused, empty, failed)."
+        told = (
+            f"Excluded: {without:,} samples without a checked constraint (refused, empty, failed)."
+        )
         parts.append(Note(told, "yellow"))
     if unlabelled:
         parts.append(Note(f"Excluded: {unlabelled:,} constraints without {label}.", "yellow"))
@@ -96,8 +98,7 @@ def rejection_document(found: Rejections) -> Document:
     rejected = [one for one in found.features if one.n_rejected]
     if rejected:
         rows = [
-            [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)]
-            for one in rejected
+            [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)] for one in rejected
         ]
         parts.append(text_table("", ("has", "n", "rejected", "share"), rows))
         never = [one.name for one in found.features if not one.n_rejected]
@@ -134,9 +135,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> Document:
         Note(summary, ""),
         text_table("", (found.label, "criteria", "%", "tasks"), groups),
         text_table("", ("number", *map(str, numbers)), counts),
-        text_table(
-            "", ("opening", "criteria", "%"), _frequent(found.openings, found.n_criteria)
-        ),
+        text_table("", ("opening", "criteria", "%"), _frequent(found.openings, found.n_criteria)),
         _together(found),
     ]
     for label, tasks in found.labels.items():

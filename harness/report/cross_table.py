@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.analysis.cross_table import Column as Place, CrossTable, Figure, Row as Line
+from harness.analysis.cross_table import Column as Place
+from harness.analysis.cross_table import CrossTable, Figure
+from harness.analysis.cross_table import Row as Line
 from harness.analysis.table_cells import Cell as Value
 from harness.report.table import Cell, Column, Document, Note, Row, Table, records
 from harness.report.text import which_round
@@ -48,8 +50,8 @@ def _table(found: CrossTable) -> Table:
             _cell(cell, found.figures[column.figure])
             for column, cell in zip(found.columns, row.cells, strict=True)
         ]
-        group = [row.group] if found.row_label else []
-        rows.append(Row([row.model, *row.settings.values(), *group, *cells], row.marks))
+        inner = [row.group] if found.row_label else []
+        rows.append(Row([row.model, *row.settings.values(), *inner, *cells], row.marks))
     return Table(columns=columns, rows=rows, names=len(names), sectioned=bool(found.row_label))
 
 

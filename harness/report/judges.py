@@ -22,7 +22,7 @@ REFERENCE_COLUMNS = (
 
 
 def reference_cells(found: GoldScore) -> list[object]:
-    """A judge's score of reference answers, under `REFERENCE_COLUMNS`; the last two are of pairs."""
+    """A judge's score of reference answers, under `REFERENCE_COLUMNS`."""
     difference = None
     if found.difference is not None:
         difference = Estimate(found.difference, found.difference_stderr)

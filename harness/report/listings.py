@@ -133,13 +133,13 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
             table.add_row(inert(option.name), said)
         for title, fact in card.facts:
             table.add_row(Text(title, style="dim"), inert_text(fact))
-        title = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
-        parts += [title, Padding(table, (0, 0, 1, 2))]
+        headline = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
+        parts += [headline, Padding(table, (0, 0, 1, 2))]
     return Group(*parts)
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """Presets of OpenAI's protocol: name, title, URL, and where the key is and whether it is set."""
+    """Presets of OpenAI's protocol: name, title, URL, and the key's variable and state."""
     table = _grid()
     for name, title, url, key in presets:
         said = Text.assemble(f"{title}: {key}\n", (url, "dim"))
@@ -212,7 +212,7 @@ def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
     if own_file is not None and any(entry.own for entry in entries):
         foot.append(f"{_OWN} yours: {own_file}")
     foot.append("US dollars per million tokens; batch is input/output; - is not stated.")
-    table = Table(columns=columns, rows=rows, names=2, sectioned=True, name_width=40)
+    table = Table(columns=columns, rows=rows, names=2, sectioned=True, name_width=20)
     return Document(parts=[table, *map(Note, foot)])
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.induced_rankings import InducedRankings
-from harness.analysis.pair_matrix import STARRED, Pair, PairMatrix, Row as Line, Value
+from harness.analysis.pair_matrix import STARRED, Pair, PairMatrix, Value
+from harness.analysis.pair_matrix import Row as Line
 from harness.report.comparison import (
     COMPARISON_KEYS,
     TESTS,

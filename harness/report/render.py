@@ -59,11 +59,9 @@ def as_csv(document: Document) -> str:
         raise ValueError("the document has no records")
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(column.key for column in document.records.columns)
+    writer.writerow(printable(column.key) for column in document.records.columns)
     for row in document.records.rows:
-        writer.writerow(
-            printable(cell) if isinstance(cell, str) else cell for cell in row.cells
-        )
+        writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in row.cells)
     return file.getvalue()
 
 

@@ -116,9 +116,7 @@ def _progress(metrics: Metrics) -> str:
 
 
 def _scores(metrics: Metrics) -> Table:
-    columns = names(
-        "score", Column("n"), Column("mean ± s.e.", digits=4), Column("95%", digits=4)
-    )
+    columns = names("score", Column("n"), Column("mean ± s.e.", digits=4), Column("95%", digits=4))
     rows = [
         Row([name + f" {MARK}" * marked(metrics, name), mean.n,
              Estimate(mean.mean, mean.stderr), mean.ci95])

@@ -27,6 +27,8 @@ _HEADING = 12
 _HEADING_BELOW = 8
 """Fewest characters of a heading, and of one below a shared heading, before it is folded."""
 _LEAST_TEXT = 10
+_GENEROUS = 40
+"""Characters of a name, before further room goes to columns of text."""
 _INDENT = "  "
 
 
@@ -40,7 +42,7 @@ def terminal(document: Document | Table, hint: str = "") -> RenderableType:
     if isinstance(document, Table):
         return _Drawn(document, hint)
     if not hint and document.data is not None:
-        hint = "--format markdown shows them"
+        hint = "--format markdown"
     parts: list[RenderableType] = [Text(printable(mark), _MARK) for mark in document.marks]
     if document.title:
         parts.append(titled(document.title))
@@ -49,8 +51,10 @@ def terminal(document: Document | Table, hint: str = "") -> RenderableType:
         if parts and not (isinstance(part, Note) and isinstance(before, Note)):
             parts.append("")
         before = part
-        is_note = isinstance(part, Note)
-        parts.append(Text(printable(part.text), part.style) if is_note else _Drawn(part, hint))
+        if isinstance(part, Note):
+            parts.append(Text(printable(part.text), part.style))
+        else:
+            parts.append(_Drawn(part, hint))
     return Group(*parts)
 
 
@@ -116,8 +120,8 @@ class _Drawn:
                     yield ""
                 yield self._block(block, options.max_width)
             if hidden:
-                hint = f". {self._hint}" if self._hint else ""
-                told = f"Hidden, the terminal is too narrow: {', '.join(hidden)}{hint}."
+                hint = f" ({self._hint})" if self._hint else ""
+                told = f"Hidden: the terminal is too narrow for {', '.join(hidden)}{hint}."
                 yield Text(told, style="dim")
         for note in table.notes:
             yield Text(printable(note), style="dim")
@@ -176,6 +180,9 @@ class _Drawn:
         return self._least_name() + sum(one.least + 2 for one in columns) - 2 + gap <= width
 
     def _least_name(self) -> int:
+        return min(self._table.name_width, self._full_name())
+
+    def _full_name(self) -> int:
         table = self._table
         if not table.names:
             return 0
@@ -183,7 +190,7 @@ class _Drawn:
         for row in table.rows:
             lines, inner = self._name_lines(row)
             said += [*lines, *row.marks, *([_INDENT + inner] if inner else [])]
-        return min(table.name_width, max(cell_len(printable(text)) for text in said))
+        return max(cell_len(printable(text)) for text in said)
 
     def _name_lines(self, row: Row) -> tuple[list[str], str]:
         """The lines that name a row or its section, and its name within the section."""
@@ -208,13 +215,14 @@ class _Drawn:
                 short = cell.brief if brief and isinstance(cell, Cell) else None
                 texts.append(printable(column.show(cell) if short is None else short))
             least = max([_HEADING_BELOW if column.over else _HEADING, *map(cell_len, texts)])
-            lines = [folded(part, least) for part in (column.over, column.heading) if part]
+            headings = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
+            if cell_len(column.heading) <= least:
+                headings = [column.over, column.heading]
+            lines = [folded(part, least) for part in headings if part]
             name = " ".join(printable(part) for part in (column.over, column.heading) if part)
             shown = texts if column.text else aligned(texts)
             heading = Text("\n").join(lines)
-            found.append(
-                _Shown(place, name, column.over, heading, shown, column.text, column.hide)
-            )
+            found.append(_Shown(place, name, column.over, heading, shown, column.text, column.hide))
         return found
 
     def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
@@ -228,13 +236,17 @@ class _Drawn:
             header_style="bold",
             footer_style="bold",
         )
+        # Names come first, up to a point; then texts; what is left is the names' again.
+        names = max(self._least_name(), min(self._full_name(), _GENEROUS))
         spare = width - sum(one.least + 2 for one in block) - self._least_name()
+        names = max(1, min(names, self._least_name() + spare))
+        spare -= names - self._least_name()
         room = {}
         for one in block:
             more = max(0, min(spare, one.full - one.least))
             room[one.place] = one.least + more
             spare -= more
-        names = max(1, self._least_name() + spare)
+        names = max(1, names + spare)
         footer = [] if table.footer is None else table.texts(table.footer)
         if table.names:
             heading = printable(table.columns[table.names - 1].heading)

@@ -18,7 +18,6 @@ from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
 from harness.report.table import Cell, Column, Document, Row, Table, facts, names
 from harness.report.text import inert, inert_text
-from harness.store.attempts import AttemptKey
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
@@ -131,12 +130,13 @@ def _facts(attempt: Attempt) -> str:
 
 
 def change_line(
-    key: AttemptKey, before: bool | None, after: bool | None, reason: str
+    key: tuple[str, int, int], before: bool | None, after: bool | None, reason: str
 ) -> RenderableType:
-    """One changed verdict, with the reason against the answer below it."""
+    """One changed verdict of (instance, sample, round), with the reason against the answer."""
+    instance, sample, round_ = key
     title = Text.assemble(
-        (inert(key.instance).plain, "bold"),
-        f"  sample {key.sample}  round {key.round}  {_turn(before, after)}",
+        (inert(instance).plain, "bold"),
+        f"  sample {sample}  round {round_}  {_turn(before, after)}",
     )
     if not reason:
         return title
