@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.ablation import Ablation, Gain, counted, several
-from harness.analysis.ablation import Row as Variant
-from harness.analysis.claims import FieldGain, Findings, Verdict
+from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
+from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
 from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
 from harness.report.text import UNKNOWN, interval, number, p_value
 
@@ -58,7 +57,7 @@ def _variants(table: Ablation) -> Table:
     return Table(columns=columns, rows=rows, notes=_notes(table), name_width=NAME_WIDTH)
 
 
-def _figures(row: Variant) -> list[str]:
+def _figures(row: AblationRow) -> list[str]:
     told = [f"{row.gain.n:,} of {row.gain.of:,}", _mean(row.mean, not row.same_groups)]
     if row.is_baseline:
         return [*told, "", "baseline", "", ""]
@@ -133,7 +132,7 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
     return Table(columns=columns, rows=rows, notes=notes, name_width=NAME_WIDTH)
 
 
-def _claims(claims: Sequence[Verdict]) -> Table:
+def _claims(claims: Sequence[ClaimVerdict]) -> Table:
     columns = [Column(name, text=True) for name in ("verdict", "claim", "source", "evidence")]
     rows = [
         Row([Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}”", c.source, c.evidence])
@@ -172,7 +171,7 @@ def _records(table: Ablation) -> Table:
     return records(keys, (list(_record(row)) for row in table.rows))
 
 
-def _record(row: Variant) -> Iterator[object]:
+def _record(row: AblationRow) -> Iterator[object]:
     yield from (row.variant, row.is_baseline, "; ".join(row.marks), row.n_groups, row.mean)
     yield from (row.same_groups, row.gain.n, None if row.is_baseline else row.gain.percent)
     yield from (row.difference, *(row.ci95 or (None, None)), row.p_value, row.p_holm)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from harness.analysis.comparison import Comparison
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.reported_run import ReportedRun
 from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records

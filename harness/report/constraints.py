@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.analysis.criteria import CriteriaDescription, Together
-from harness.analysis.forensics import ConstraintKind
-from harness.analysis.rejections import Rejections
+from harness.analysis.constraints import (
+    ConstraintKind,
+    CriteriaDescription,
+    Rejections,
+    Together,
+)
 from harness.report.table import (
     Cell,
     Column,

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.analysis.cross_table import Column as Place
-from harness.analysis.cross_table import CrossTable, Figure
-from harness.analysis.cross_table import Row as Line
-from harness.analysis.table_cells import Cell as Value
+from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
 from harness.report.table import Cell, Column, Document, Note, Row, Table, records
 from harness.report.text import which_round
 
@@ -55,7 +52,7 @@ def _table(found: CrossTable) -> Table:
     return Table(columns=columns, rows=rows, names=len(names), sectioned=bool(found.row_label))
 
 
-def _cell(cell: Value | None, figure: Figure) -> Cell:
+def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
     """A value, in per cent where it is a fraction, with its standard error where it has one."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
@@ -66,11 +63,11 @@ def _cell(cell: Value | None, figure: Figure) -> Cell:
     return Cell(cell.value, f"{text} ± {scale * (cell.stderr or 0.0):.{digits}f}", text)
 
 
-def _has_error(cell: Value) -> bool:
+def _has_error(cell: TableCell) -> bool:
     return cell.stderr is not None and cell.stderr >= _NOTHING
 
 
-def group_of(table: CrossTable, column: Place) -> str:
+def group_of(table: CrossTable, column: TableColumn) -> str:
     """What stands below a figure's name; empty where it has one column."""
     if column.group is not None:
         return column.group
@@ -153,5 +150,5 @@ def _records(found: CrossTable) -> Iterator[list[object]]:
                 ]
 
 
-def _settings(row: Line) -> str:
+def _settings(row: TableRow) -> str:
     return ", ".join(f"{key}={value}" for key, value in row.settings.items())

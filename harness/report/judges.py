@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.analysis.judge_agreement import Figure
+from harness.analysis.clustered import Statistic
+from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.analysis.judge_validation import JudgeValidation
-from harness.analysis.metrics import GoldScore
-from harness.analysis.rule_agreement import JudgeAndRules, RuleAgreement
+from harness.analysis.metrics import ReferenceScore
 from harness.report.table import Column, Document, Estimate, Note, Row, Table, names
 from harness.report.text import p_value
 
@@ -21,7 +21,7 @@ REFERENCE_COLUMNS = (
 )
 
 
-def reference_cells(found: GoldScore) -> list[object]:
+def reference_cells(found: ReferenceScore) -> list[object]:
     """A judge's score of reference answers, under `REFERENCE_COLUMNS`."""
     difference = None
     if found.difference is not None:
@@ -124,7 +124,7 @@ def _rankings(found: JudgeValidation) -> list[Table]:
     ]
 
 
-def _cells(found: Figure) -> list[object]:
+def _cells(found: Statistic) -> list[object]:
     value = None if found.mean is None else Estimate(found.mean, found.stderr)
     return [value, found.ci95, found.n]
 

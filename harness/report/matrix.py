@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.induced_rankings import InducedRankings
-from harness.analysis.pair_matrix import STARRED, Pair, PairMatrix, Value
-from harness.analysis.pair_matrix import Row as Line
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.rankings import InducedRankings
+from harness.analysis.run_comparison import STARRED, MatrixRow, PairMatrix, RunPair
 from harness.report.comparison import (
     COMPARISON_KEYS,
     TESTS,
@@ -31,7 +31,7 @@ from harness.report.table import (
 from harness.report.text import number, p_value
 
 DIAGONAL = "·"
-_VALUES = tuple(name for name in Value.__struct_fields__ if name != "ci95")
+_VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
 _TAUS = ("tau_b", "tau_p_value", "n_runs")
 
 
@@ -74,12 +74,12 @@ def _by_group(found: InducedRankings) -> Table:
     return Table(columns=names(found.label, *(Column(str(at)) for at in runs)), rows=rows)
 
 
-def _run_name(row: Line) -> str:
+def _run_name(row: MatrixRow) -> str:
     """A run, with its model where that has another name."""
     return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
 
 
-def _shown(value: Value | None) -> object:
+def _shown(value: SampleStatistic | None) -> object:
     """A mean, with its error where it has one."""
     if value is None or value.mean is None or value.stderr is None:
         return None if value is None else value.mean
@@ -143,7 +143,7 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
     return [*told, *matrix.notes]
 
 
-def _lacking(pair: Pair) -> int:
+def _lacking(pair: RunPair) -> int:
     """Instances of a pair for which one of its runs has no value."""
     found = pair.comparison
     return sum(filter(None, (found.only_first, found.only_second, found.not_judged)))
@@ -220,7 +220,7 @@ def _lines(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[lis
 
 def _values(
     matrix: PairMatrix, rankings: InducedRankings | None
-) -> Iterator[tuple[str, int, Value]]:
+) -> Iterator[tuple[str, int, SampleStatistic]]:
     """A scoring, the place of a run, and its value there."""
     if rankings is None:
         for place, row in enumerate(matrix.rows):

@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.forensics import ConstraintKind
-from harness.analysis.latency import Latencies
+from harness.analysis.constraints import ConstraintKind
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
+from harness.analysis.summary import Latencies
 from harness.ports import Effect
 from harness.store.columns import AttemptTable
 from harness.store.whole import Places

@@ -39,8 +39,8 @@ def run_document(metrics: Metrics) -> Document:
     told = {(mean.mean, mean.n) for mean in metrics.scores.values()}
     if told - {(rate.pass_rate, rate.n)}:
         parts.append(_scores(metrics))
-    if metrics.golds:
-        rows = [Row([name, *reference_cells(one)]) for name, one in metrics.golds.items()]
+    if metrics.references:
+        rows = [Row([name, *reference_cells(one)]) for name, one in metrics.references.items()]
         parts.append(Table(columns=names("reference answers", *REFERENCE_COLUMNS), rows=rows))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [group_table(metrics, label) for label in metrics.groups]

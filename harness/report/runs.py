@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from harness.analysis.latency import Latencies
 from harness.analysis.metrics import Metrics
 from harness.analysis.self_preference import notes
+from harness.analysis.summary import Latencies
 from harness.config.run_file import flatten
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
@@ -168,7 +168,7 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
     rows = [
         Row([run.name, name, *reference_cells(found)])
         for run in runs
-        for name, found in run.metrics.golds.items()
+        for name, found in run.metrics.references.items()
     ]
     columns = [Column("run", text=True), Column("score", text=True), *REFERENCE_COLUMNS]
     title = "Reference answers, and each run's own"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from harness.builders.folder import refuse_other
-from harness.builders.stages import Stages, held, key_of
+from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.journal import read_costs
@@ -23,9 +23,8 @@ from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.simulation import simulated_reply
 from harness.builders.wildifeval.stage_model import StageModel
 from harness.calls.budget import Budget
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.curation import Curation, StageName
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
@@ -139,7 +138,7 @@ def foresee_curation(job: CurationJob, told: Callable[[str], None]) -> list[Stag
 
     Raises: as `harness.builders.wildifeval.screened`.
     """
-    with held(stages_folder(job.out), job.out) as stages:
+    with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, told)
     session = Session("", Stop(), Notices(), None, None)
     return outlook(
@@ -167,8 +166,8 @@ async def curate(
 
     try:
         with (
-            held(stages_folder(job.out), job.out) as stages,
-            ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
+            locked_stages(stages_folder(job.out), job.out) as stages,
+            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
             if paid
             else nullcontext() as replies,
         ):
@@ -216,7 +215,7 @@ def _stage_models(job: CurationJob, session: Session) -> dict[str, StageModel]:
 
 
 def _budget(
-    usd: float | None, stages: Stages, name: str, replies: ReplyFile | None, stop: Stop
+    usd: float | None, stages: Stages, name: str, replies: ReplyCache | None, stop: Stop
 ) -> Budget | None:
     """The budget of a build with what its earlier sessions have spent."""
     if usd is None or replies is None:

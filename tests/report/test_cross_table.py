@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from harness.analysis.cross_table import Column, CrossTable, Figure, Row
-from harness.analysis.table_cells import Cell
+from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
 from harness.report.cross_table import _cell, cross_table_document
 from harness.report.render import FORMATS, escaped_latex
 from harness.report.terminal import aligned
@@ -21,13 +20,15 @@ FIGURES = ("Gen Acc", "IS%", "RTV%", "Val Acc", "Macro-F1")
 HIDDEN = "the terminal is too narrow for standard errors"
 
 
-def cell(value: float | None, **changes: Any) -> Cell:
-    made = Cell(value=value, stderr=0.0123, ci95=(0.1, 0.9), n=40, n_clusters=40, not_measured=2)
+def cell(value: float | None, **changes: Any) -> TableCell:
+    made = TableCell(
+        value=value, stderr=0.0123, ci95=(0.1, 0.9), n=40, n_clusters=40, not_measured=2
+    )
     return replace(made, **changes)
 
 
-def figure(name: str, **changes: Any) -> Figure:
-    made = Figure(name=name, task="toys", of="passed", score="", label="", fraction=True)
+def figure(name: str, **changes: Any) -> ShownFigure:
+    made = ShownFigure(name=name, task="toys", of="passed", score="", label="", fraction=True)
     return replace(made, **changes)
 
 
@@ -37,7 +38,9 @@ def table(
     """Two models with two rows each; values 0.00, 0.01, … in reading order."""
     formats = ["json", "xml", "yaml"][:groups]
     columns = [
-        Column(figure=number, group=one) for number in range(len(names)) for one in (*formats, None)
+        TableColumn(figure=number, group=one)
+        for number in range(len(names))
+        for one in (*formats, None)
     ]
     rows = []
     for at, (model, own) in enumerate(
@@ -45,7 +48,7 @@ def table(
     ):
         values = [cell((at * len(columns) + place) / 100) for place in range(len(columns))]
         rows.append(
-            Row(
+            TableRow(
                 model=model,
                 settings={"task.shots": "5" if at % 4 > 1 else "0"},
                 group=own,
@@ -143,10 +146,10 @@ def test_hostile_names_do_nothing(width: int) -> None:
 
 
 def test_figures() -> None:
-    def cell_text(found: Cell | None, of: Figure) -> str | None:
+    def cell_text(found: TableCell | None, of: ShownFigure) -> str | None:
         return _cell(found, of).text
 
-    def _brief(found: Cell) -> str | None:
+    def _brief(found: TableCell) -> str | None:
         return _cell(found, figure("a")).brief
 
     assert cell_text(cell(0.12345), figure("a")) == "12.3 ± 1.2"

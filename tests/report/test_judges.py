@@ -5,10 +5,9 @@ import json
 import numpy as np
 from rich.console import Console
 
-from harness.analysis.judge_agreement import agreement
+from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement, agreement
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
-from harness.analysis.rule_agreement import JudgeAndRules, RuleAgreement
 from harness.report.judges import rule_agreement_document, validation_document
 from harness.report.render import as_json
 from harness.report.terminal import terminal

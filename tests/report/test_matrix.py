@@ -9,8 +9,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from harness.analysis.induced_rankings import InducedRankings, induced_rankings
-from harness.analysis.pair_matrix import PairMatrix, Run, pair_matrix
+from harness.analysis.comparable import Run
+from harness.analysis.rankings import InducedRankings, induced_rankings
+from harness.analysis.run_comparison import PairMatrix, pair_matrix
 from harness.report.matrix import matrix_document, p_cells
 from harness.report.render import FORMATS
 from harness.report.terminal import terminal

@@ -8,15 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from harness.analysis.metrics import (
-    CallFigures,
-    Group,
-    JudgeFacts,
-    Mean,
-    Metrics,
-    Rate,
-    Rounds,
-)
+from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metrics, Rate, Rounds
 from harness.records import OUTCOMES, Usage
 from harness.report.run_tables import MOST_GROUPS, run_document
 from harness.report.runs import runs_table

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from harness.analysis.comparison import Comparison
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
 from harness.report.comparison import captions
 from harness.report.figure import Figure

@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from harness.analysis.breakdown import Part
+from harness.analysis.clustered import SampleStatistic
 from harness.report.figure import Figure
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
 from harness.report.figures.rates import by_group, labels, largest, tells, units
@@ -35,7 +35,7 @@ class Cell:
     row: str
     column: str
     run: str
-    part: Part | None
+    part: SampleStatistic | None
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
