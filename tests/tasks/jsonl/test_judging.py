@@ -10,9 +10,9 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import kind
 from harness.records import Message
+from harness.scoring.checks import read_checks
 from harness.tasks.jsonl import JsonlTask
-from harness.tasks.jsonl.judge_checks import JudgeChecks
-from harness.tasks.jsonl.written_checks import read_checks
+from harness.tasks.jsonl.judging import JudgeChecks
 
 POLITE = {"judge": "polite", "criteria": "It is polite."}
 ROW: dict[str, Any] = {"prompt": "2 + 2?", "target": "4"}
@@ -139,8 +139,8 @@ def test_a_judge_is_told_the_whole_conversation(tmp_path: Path) -> None:
         ([{"judge": "polit"}], "names the judge 'polit', which the run file does not have"),
         ([{"judge": "rubric", "criteria": "a"}], "'rubric' does not decide on criteria"),
         ([{"judge": 3}], "judge must be the name of a judge"),
-        ([POLITE, POLITE], "there is a check 'polite' already"),
-        (["exact_match", {"judge": "exact_match"}], "there is a check 'exact_match' already"),
+        ([POLITE, POLITE], "there is already a check named 'polite'"),
+        (["exact_match", {"judge": "exact_match"}], "there is already a check named 'exact_match'"),
         ([{**POLITE, "of": "text"}], "a check by a judge has no key 'of'"),
         ([{**POLITE, "criterion": "a"}], "has no key 'criterion'"),
     ],
@@ -165,14 +165,22 @@ def test_a_check_that_no_judge_can_do_is_refused(
     ("check", "row", "message"),
     [
         ({"judge": "polite"}, {}, "the judge 'polite' has no criteria to decide on"),
-        ({"judge": "polite"}, {"criteria": 5}, "field 'criteria' must be a text or a list"),
+        ({"judge": "polite"}, {"criteria": 5}, "field 'criteria' must be text or a list"),
         ({"judge": "polite"}, {"criteria": ["a", " "]}, "none of them empty"),
-        ({"judge": "polite", "criteria": []}, {}, "criteria of the check 'polite' must hold one"),
+        (
+            {"judge": "polite", "criteria": []},
+            {},
+            "of the check 'polite' must not be empty",
+        ),
         ({"judge": "polite", "criteria": [{"field": "mst"}]}, {"must": "a"}, "needs the field 'm"),
         ({"judge": "polite", "criteria": {"field": "must"}}, {"must": []}, "the field 'must', of"),
         ({"judge": "polite", "criteria": {"a": 1}}, {}, "criteria of the check 'polite' must be"),
         ("exact_match", {}, "the judge 'polite' has no criteria to decide on"),
-        ("exact_match", {"checks": {"exact_match": {}, "polite": {}}}, "which is no check"),
+        (
+            "exact_match",
+            {"checks": {"exact_match": {}, "polite": {}}},
+            "there is no such check",
+        ),
     ],
 )
 def test_what_a_row_lacks_is_told_with_its_place(

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 
 from harness.analysis.ablation import Ablation, AblationRow, Gain
 from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
-from harness.report.ablation_export import as_csv, as_json, as_markdown
-from harness.report.ablation_figures import p_value
-from harness.report.ablation_table import ablation_table, folded
+from harness.report.ablation import ablation_document
+from harness.report.render import FORMATS
+from harness.report.text import folded, p_value
 from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered, row
 
 LONG = "definition_prompt_avoid_emphasis_negative_positive_max"
@@ -61,12 +61,20 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
     )  # fmt: skip
 
 
+def shown(found: Findings, width: int) -> list[str]:
+    return rendered(ablation_document(found), width)
+
+
+def written(form: str, found: Findings) -> str:
+    return FORMATS[form](ablation_document(found))
+
+
 def test_a_row_and_its_notes() -> None:
-    lines = rendered(ablation_table(findings("more")), width=140)
+    lines = shown(findings("more"), width=140)
     assert lines[0] == "toys  task"
     first, second = (line for line in lines if line.startswith("variant"))
     assert first.split() == ["variant", "task", "mean", "gain", "%", "difference", "95%", "p"]
-    assert second.split() == ["variant", "2", "tasks", "3", "tasks"]
+    assert second.split() == ["variant", *["mean", "gain", "%"] * 2]
     where = lines.index(second)
     means, lines = lines[where : where + 7], [*lines[:where], *lines[where + 7 :]]
     assert row(means, "more ") == "more 50.00* +12.3 n/a n/a"
@@ -76,20 +84,20 @@ def test_a_row_and_its_notes() -> None:
     assert row(lines, "part") == "part 1 of 7 50.00* -3.0 -1.00 n/a n/a"
     assert row(lines, "none") == "none 0 of 7 n/a n/a none shared"
     text = " ".join(" ".join(lines).split())
-    assert "rouge_l x 100: the mean over 7 tasks" in text
-    assert "p by Holm over all rows that have one (1)" in text
-    assert "* Not of the same tasks as the baseline's" in text
+    assert "rouge_l x 100: mean over 7 tasks" in text
+    assert "p adjusted by Holm over all rows that have one (1)" in text
+    assert "* Covers other tasks than the baseline" in text
     assert "more than the task's options: decoding.temperature." in text
-    assert "question generation† +5.94 -9.22 to 21.09 5 of 7" in text
-    assert "† There 'short' becomes 'more', too" in text
-    assert row(lines, "undecided") == "undecided “it helps” us: more"
+    assert "question generation† base more +5.94 -9.22 to 21.09 5 of 7" in text
+    assert "† 'short' also becomes 'more' there" in text
+    assert row(lines, "undecided") == "undecided “it helps” us more"
     assert "in more than the prompt: more." in text
 
 
 def test_nothing_is_said_of_means_that_are_all_comparable() -> None:
     found = findings()
     same = replace(found, table=replace(found.table, rows=found.table.rows[:2]))
-    assert not any(line.startswith("*") for line in rendered(ablation_table(same), width=140))
+    assert not any(line.startswith("*") for line in shown(same, width=140))
 
 
 @pytest.mark.parametrize(
@@ -97,15 +105,15 @@ def test_nothing_is_said_of_means_that_are_all_comparable() -> None:
     [
         (200, None),
         (100, None),
-        (80, "Left out for want of room: task (--format markdown)."),
-        (60, "Left out for want of room: task, 95% (--format markdown)."),
+        (80, "Hidden: the terminal is too narrow for task (--format markdown)."),
+        (60, "Hidden: the terminal is too narrow for task, 95% (--format markdown)."),
     ],
 )
 def test_narrow_terminals_say_what_they_leave_out(width: int, left_out: str | None) -> None:
-    lines = rendered(ablation_table(findings()), width)
+    lines = shown(findings(), width)
     assert all(cell_len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
-    assert left_out in text if left_out else "Left out" not in text
+    assert left_out in text if left_out else "Hidden" not in text
     # No figure is ever cut, and the name is there in full, in several lines.
     assert "…" not in "".join(lines)
     assert "31.58" in "".join(lines)
@@ -117,20 +125,20 @@ def test_narrow_terminals_say_what_they_leave_out(width: int, left_out: str | No
 
 @pytest.mark.parametrize("width", [*WIDTHS, 30])
 def test_hostile_names_do_nothing(width: int) -> None:
-    lines = rendered(ablation_table(findings(HOSTILE, HOSTILE, HOSTILE)), width)
+    lines = shown(findings(HOSTILE, HOSTILE, HOSTILE), width)
     assert all(line.isprintable() for line in lines)
     assert all(cell_len(line) <= width for line in lines)
     assert any("[bold" in line for line in lines)
-    for text in (as_csv, as_json, as_markdown):
-        told = text(findings(HOSTILE, HOSTILE, HOSTILE))
-        assert all(line.isprintable() for line in told.split("\n")), text
-    table = as_markdown(findings("a|b<script>`", "[x](y)"))
+    for form in ("csv", "json", "markdown"):
+        told = written(form, findings(HOSTILE, HOSTILE, HOSTILE))
+        assert all(line.isprintable() for line in told.split("\n")), form
+    table = written("markdown", findings("a|b<script>`", "[x](y)"))
     assert r"a\|b\<script\>\`" in table
     assert r"\[x\](y) (2" in table
 
 
 def test_csv() -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv(findings()))))
+    rows = list(csv.DictReader(io.StringIO(written("csv", findings()))))
     assert [found["variant"] for found in rows] == ["base", LONG, "part", "none"]
     assert rows[0]["gain_percent"] == rows[0]["difference"] == ""
     assert float(rows[1]["difference"]) == 0.0594
@@ -142,7 +150,7 @@ def test_csv() -> None:
 
 
 def test_json_holds_everything() -> None:
-    found = json.loads(as_json(findings()))
+    found = json.loads(written("json", findings()))
     assert found["table"]["rows"][1]["ci95"] == [-0.0922, 0.2109]
     assert found["table"]["rows"][3]["mean"] is None
     assert found["claims"][0]["verdict"] == "undecided"
@@ -150,13 +158,15 @@ def test_json_holds_everything() -> None:
 
 
 def test_markdown_is_a_table() -> None:
-    lines = as_markdown(findings("more")).split("\n")
-    assert lines[0] == (
-        "| variant | task | mean | gain % | difference | 95% | p "
-        "| question generation (2 tasks) | gain % | z (3 tasks) | gain % |"
+    lines = written("markdown", findings("more")).split("\n")
+    assert lines[0] == "**toys  task**"
+    assert lines[2] == "| variant | task | mean | gain % | difference | 95% | p |"
+    assert lines[3] == "|" + "---|" * 7
+    groups = (
+        "| variant | question generation (2 tasks) mean | question generation (2 tasks) gain % "
     )
-    assert lines[1] == "|" + "---|" * 11
-    assert lines[3].startswith("| more (INCOMPLETE 210 of 700) | 7 of 7 | 31.58 | +23.1 |")
+    assert groups + "| z (3 tasks) mean | z (3 tasks) gain % |" in lines
+    assert lines[5].startswith("| more (INCOMPLETE 210 of 700) | 7 of 7 | 31.58 | +23.1 |")
     assert "| undecided | “it helps” | us | more |" in lines
 
 

@@ -5,16 +5,27 @@ import pytest
 
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance
-from harness.tasks.jsonl.checks import MOST_CACHED, Checks
+from harness.scoring.checks import MOST_CACHED, Check, Rules, checks_of, read_checks
 
 WORDS = {"target_level": "word", "transformation": {"op": "count"}, "relation": "=="}
+
+
+class Checks:
+    """The checks of a run file, and the rules that build them."""
+
+    def __init__(self, raw: Any) -> None:
+        self.shared = read_checks(raw, "task.checks")
+        self.rules = Rules(self.shared)
+
+    def of(self, row: dict[str, Any]) -> tuple[Check, ...]:
+        return self.rules.of(checks_of(row, self.shared), row)
 
 
 def verdicts(raw: list[Any], row: dict[str, Any], text: str) -> dict[str, bool | None]:
     checks = Checks(raw)
     instance: Instance[Any] = Instance("1", None)
     return {
-        one.name: checks.checker(one).check(text, instance).passed for one in checks.of(row).rules
+        one.name: checks.rules.checker(one).check(text, instance).passed for one in checks.of(row)
     }
 
 
@@ -93,7 +104,7 @@ def test_a_row_changes_drops_or_replaces_checks() -> None:
         ([{"word_count": {}}], "needs exactly"),
     ],
 )
-def test_what_the_run_file_says_wrongly_is_told_at_once(raw: Any, message: str) -> None:
+def test_mistakes_in_the_run_file_are_refused_at_once(raw: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Checks(raw)
 
@@ -117,14 +128,14 @@ def test_what_the_run_file_says_wrongly_is_told_at_once(raw: Any, message: str) 
         (["exact_match"], {"target": "x", "checks": {"exact_match": {"case": 1}}}, "no option"),
     ],
 )
-def test_what_a_row_says_wrongly_is_told_before_any_call(
+def test_mistakes_in_a_row_are_refused_before_any_call(
     raw: list[Any], row: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataInvalid, match=message):
         Checks(raw).of(row)
 
 
-def test_a_wrong_row_after_right_ones_is_told_as_well() -> None:
+def test_a_wrong_row_after_right_ones_is_refused_as_well() -> None:
     checks = Checks([{"word_count": {"at_most": {"field": "n"}}}])
     for number in range(3):
         checks.of({"n": number})
@@ -134,12 +145,12 @@ def test_a_wrong_row_after_right_ones_is_told_as_well() -> None:
 
 def test_checkers_are_made_once_and_not_kept_without_bound() -> None:
     checks = Checks(["exact_match"])
-    (bound,) = checks.of({"target": "x"}).rules
-    assert checks.checker(bound) is checks.checker(bound)
+    (rule,) = checks.of({"target": "x"})
+    assert checks.rules.checker(rule) is checks.rules.checker(rule)
     for number in range(MOST_CACHED + 10):
         checks.of({"target": str(number)})
-    assert len(checks._built) == MOST_CACHED
-    assert checks.checker(bound).check("x", Instance("1", None)).passed
+    assert len(checks.rules._built) == MOST_CACHED
+    assert checks.rules.checker(rule).check("x", Instance("1", None)).passed
 
 
 def test_a_row_names_no_file_that_would_be_read(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.run_names import common_start
+from harness.report.reported_run import common_start, shortened
+from tests.report.html.pages import attempt, compared, reported_run
 
 
 @pytest.mark.parametrize(
@@ -34,3 +37,13 @@ def test_any_names_have_a_common_start(names: list[str]) -> None:
     start = common_start(names)
     assert all(name.startswith(start) for name in names)
     assert not start or all(len(name) > len(start) for name in names)
+
+
+def test_runs_and_their_comparison_lose_it(tmp_path: Path) -> None:
+    names = ["glue.zero", "glue.four"]
+    runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
+    short, comparison = shortened(runs, compared(runs))
+    assert [run.name for run in short] == ["zero", "four"]
+    assert comparison
+    assert (comparison.baseline, comparison.others[0].run) == ("zero", "four")
+    assert shortened(runs[:1]) == (runs[:1], None)

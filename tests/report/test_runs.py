@@ -5,21 +5,21 @@ from pathlib import Path
 from msgspec.structs import replace as replaced
 
 from harness.analysis.metrics import ReferenceScore
-from harness.report.html.run_facts import (
+from harness.report.runs import (
     differences,
-    golds,
     headline,
     origins,
     packages,
+    references,
     settings,
 )
-from harness.report.html.table import Table
+from harness.report.table import Table
 from tests.report.html.pages import attempt, reported_run, two_runs, write
 
 
 def texts(table: Table | None) -> list[list[str]]:
     assert table
-    return [list(table.headings), *([cell.text for cell in row] for row in table.rows)]
+    return [[column.heading for column in table.columns], *map(table.texts, table.rows)]
 
 
 def test_a_row_for_each_run(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_column_for_each_k(tmp_path: Path) -> None:
         for k in (1, 2, 4)
     ]
     told = [
-        dict(zip(headline(runs).headings, row, strict=True)) for row in texts(headline(runs))[1:]
+        dict(zip(texts(headline(runs))[0], row, strict=True)) for row in texts(headline(runs))[1:]
     ]
     assert "pass rate ± s.e." in told[0]  # of one round
     assert [one["pass@2"] for one in told] == ["-", "1.000", "0.500"]
@@ -81,23 +81,23 @@ def test_marks_and_outcomes_are_told(tmp_path: Path) -> None:
         attempt("c", outcome="truncated"),
     ]
     table = headline([reported_run(tmp_path, "run", lines, marks=["SIMULATED"])])
-    assert table.rows[0][0].notes == ("SIMULATED",)
+    assert table.rows[0].marks == ["SIMULATED"]
     told = dict(zip(*texts(table), strict=True))
     assert (told["not judged"], told["not ok"]) == ("1", "1 truncated, 1 error")
 
 
 def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a")])
-    assert golds([run]) is None
+    assert references([run]) is None
     found = ReferenceScore(
         mean=7.5, stderr=0.25, n=9, n_clusters=9, n_pairs=8, n_pair_clusters=8,
         difference=-0.5, difference_stderr=0.125, difference_ci95=(-0.75, -0.25),
     )  # fmt: skip
     run = replace(run, metrics=replaced(run.metrics, references={"j.score": found}))
-    ((*_, row),) = [texts(golds([run]))]
+    ((*_, row),) = [texts(references([run]))]
     assert row == ["run", "j.score", "9", "7.500 ± 0.250", "8", "-0.500 ± 0.125",
                    "-0.750 to -0.250"]  # fmt: skip
-    assert "Gold answers" in write(tmp_path / "report.html", [run]).read_text()
+    assert "Reference answers" in write(tmp_path / "report.html", [run]).read_text()
 
 
 def test_the_settings_that_differ(tmp_path: Path) -> None:
