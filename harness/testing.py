@@ -368,18 +368,19 @@ def _checker(
 def _judge(
     judge: Judge, instance: Instance[Any], text: str, replies: Mapping[str, bool | float]
 ) -> Iterator[str]:
-    asked = judge.requests(instance, text)
+    asked = judge.questions(instance, text)
     if not asked:
-        yield "requests asks nothing."
+        yield "questions asks nothing."
         return
-    if judge.requests(instance, text) != asked:
-        yield "requests returns other requests when it is called again."
+    if judge.questions(instance, text) != asked:
+        yield "questions returns other questions when it is called again."
     if not any(text in message.content for one in asked for message in one.messages):
-        yield "No request contains the answer that is judged."
+        yield "No question contains the answer that is judged."
+    n_replies = sum(one.samples for one in asked)
     parse = _parse(judge, instance, text)
     for reply in ("", "I cannot say.", *HOSTILE_TEXTS):
         try:
-            scores = parse([Reply(reply, "stop")] * len(asked))
+            scores = parse([Reply(reply, "stop")] * n_replies)
         except Unparseable:
             continue
         except Exception as error:
@@ -390,7 +391,7 @@ def _judge(
             yield "parse scores an empty reply: raise harness.errors.Unparseable instead."
     for reply, value in replies.items():
         try:
-            scores = parse([Reply(reply, "stop")] * len(asked))
+            scores = parse([Reply(reply, "stop")] * n_replies)
         except Unparseable:
             yield f"The reply {reply[:40]!r} is unparseable."
             continue
@@ -398,7 +399,19 @@ def _judge(
         if value not in [score.value for score in scores.values()]:
             yield f"The reply {reply[:40]!r} gives no score of {value!r}."
     if isinstance(judge, Simulatable):
-        yield from _scores(parse([Reply(judge.simulated(one), "stop") for one in asked]))
+        origin = Origin(instance.id, 0, 1)
+        yield from _scores(
+            parse(
+                [
+                    Reply(
+                        judge.simulated(Request("model", one.messages, one.decoding, n, origin)),
+                        "stop",
+                    )
+                    for one in asked
+                    for n in range(one.samples)
+                ]
+            )
+        )
 
 
 def _parse(

@@ -179,8 +179,8 @@ def test_a_judge_s_mistake_is_found(members: dict[str, Any], problem: str) -> No
 
 def test_a_judge_that_does_not_show_the_answer_is_found() -> None:
     class Blind(PolitenessJudge):
-        def requests(self, instance: Instance[Any], text: str) -> Any:
-            return super().requests(instance, "the text")
+        def questions(self, instance: Instance[Any], text: str) -> Any:
+            return super().questions(instance, "the text")
 
     found = check_judge(Blind(), INSTANCE, "Kind.", replies=SAID)
-    assert found == ["No request contains the answer that is judged."]
+    assert found == ["No question contains the answer that is judged."]
