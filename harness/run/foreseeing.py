@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from harness.calls.key import call_key
-from harness.calls.reply_cache import ReplyCache
 from harness.records import Instance, Request
-from harness.run.job import Job, plan_of, replies_path
+from harness.run.job import Job, plan_of
 from harness.run.outlook import Outlook, foresee
+from harness.run.reply_cache import open_cache, replies_path
 from harness.store.ledger import Ledger
 
 
@@ -60,5 +60,5 @@ def _cached(job: Job, before: Collection[str], stack: ExitStack) -> Callable[[st
         return lambda _: False
     if not path.exists():
         return lambda name: name in before
-    replies = stack.enter_context(ReplyCache(path))
+    replies = stack.enter_context(open_cache(job.settings))
     return lambda name: name in before or replies.get(name) is not None

@@ -8,12 +8,10 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.backends._processes import OwnedServers
-from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
@@ -37,6 +35,7 @@ from harness.run.parts import (
 )
 from harness.run.plan import Plan
 from harness.run.polish import Polisher
+from harness.run.reply_cache import open_cache
 from harness.run.runner import Runner
 from harness.run.shots import Shots
 from harness.run.spending import budget_of
@@ -224,11 +223,6 @@ def fingerprint(job: Job) -> dict[str, str]:
     }
 
 
-def replies_path(settings: Settings) -> Path:
-    """Where the paid replies of all runs are."""
-    return settings.cache_dir / "replies.sqlite"
-
-
 async def execute(job: Job, watch: Watch | None = None) -> Result:
     """Do what a run owes, then write its metrics.
 
@@ -296,9 +290,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
     try:
         with (
             JsonLinesWriter(folder.attempts) as writer,
-            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
-            if paid
-            else nullcontext() as replies,
+            open_cache(job.settings, notices.status("cache")) if paid else nullcontext() as replies,
             contextlib.ExitStack() as stack,
         ):
             sharing = [(shared, shared.run_id() or "") for shared in job.sharing]
