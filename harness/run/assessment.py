@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from harness.calls.calls import REFUSALS
 from harness.errors import Unparseable
 from harness.ports import ScoresNoAnswer, Task
-from harness.records import Instance, Outcome, Reply, Score, verdict
+from harness.records import REFUSALS, Instance, Outcome, Reply, Score, verdict
 
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",

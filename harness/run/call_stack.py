@@ -1,4 +1,4 @@
-"""The call stack of a model: cache, retry, circuit, budget and lane, put together."""
+"""The call stack of a model: cache, retry, circuit, budget and limits, put together."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from harness.calls.budget import Budget, Budgeted
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
 from harness.calls.calls import Ask, Calls, FreeCalls, PaidCalls
-from harness.calls.circuit import Circuit
-from harness.calls.limits.adaptive_limit import START
-from harness.calls.limits.lane import Lane
-from harness.calls.notices import Notices
+from harness.calls.circuit import Circuit, Startup
+from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.retry import Retry
-from harness.calls.starting import Starting
-from harness.calls.stopping import Stop
+from harness.calls.signals import Notices, Stop
 from harness.ports import PreferredConcurrency, Startable
 from harness.records import Reply, Request
 from harness.run.parts import FREE, Model
@@ -34,7 +30,7 @@ class Session:
     run_id: str
     stop: Stop
     notices: Notices
-    replies: ReplyFile | None
+    replies: ReplyCache | None
     budget: Budget | None
 
 
@@ -42,7 +38,7 @@ def call_stack(model: Model, session: Session) -> Calls:
     """All that stands between the scheduler and a model's backend."""
     limits, stop, backend = model.limits, session.stop, model.backend
     name = model.section.backend
-    lane = Lane(
+    limiter = ConcurrencyLimiter(
         backend,
         stop,
         most=limits.concurrency,
@@ -51,10 +47,10 @@ def call_stack(model: Model, session: Session) -> Calls:
         # A server of one's own queues what it cannot take yet, and refuses nobody.
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )
-    ask: Ask = lane
-    tell = session.notices.teller(model.section.name or name)
+    ask: Ask = limiter
+    status = session.notices.status(model.section.name or name)
     if isinstance(backend, Startable):
-        ask = Starting(lane, backend, stop, tell)
+        ask = Startup(limiter, backend, stop, status)
     budgeted = None
     costs = model.price not in (None, FREE)
     if costs and session.budget is not None and session.replies is not None:
@@ -64,9 +60,9 @@ def call_stack(model: Model, session: Session) -> Calls:
         attempts=limits.attempts,
         outage_s=limits.outage_s,
         sleep=stop.sleep,
-        tell=tell,
-        opened=lane.close,
-        restored=lane.reopen,
+        status=status,
+        opened=limiter.close,
+        restored=limiter.reopen,
     )
     retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
     if not backend.cacheable or session.replies is None:
@@ -86,7 +82,7 @@ def call_stack(model: Model, session: Session) -> Calls:
     )
 
 
-def _budgeted(ask: Ask, model: Model, budget: Budget, replies: ReplyFile, run_id: str) -> Budgeted:
+def _budgeted(ask: Ask, model: Model, budget: Budget, replies: ReplyCache, run_id: str) -> Budgeted:
     price = model.price
     assert price is not None
 

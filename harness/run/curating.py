@@ -23,9 +23,8 @@ from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.simulation import simulated_reply
 from harness.builders.wildifeval.stage_model import StageModel
 from harness.calls.budget import Budget
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.curation import Curation, StageName
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
@@ -168,7 +167,7 @@ async def curate(
     try:
         with (
             held(stages_folder(job.out), job.out) as stages,
-            ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
+            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
             if paid
             else nullcontext() as replies,
         ):
@@ -216,7 +215,7 @@ def _stage_models(job: CurationJob, session: Session) -> dict[str, StageModel]:
 
 
 def _budget(
-    usd: float | None, stages: Stages, name: str, replies: ReplyFile | None, stop: Stop
+    usd: float | None, stages: Stages, name: str, replies: ReplyCache | None, stop: Stop
 ) -> Budget | None:
     """The budget of a build with what its earlier sessions have spent."""
     if usd is None or replies is None:

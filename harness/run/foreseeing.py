@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from harness.calls.cache.reply_file import ReplyFile
 from harness.calls.key import call_key
+from harness.calls.reply_cache import ReplyCache
 from harness.records import Instance, Request
 from harness.run.job import Job, plan_of, replies_path
 from harness.run.outlook import Outlook, foresee
@@ -60,5 +60,5 @@ def _cached(job: Job, before: Collection[str], stack: ExitStack) -> Callable[[st
         return lambda _: False
     if not path.exists():
         return lambda name: name in before
-    replies = stack.enter_context(ReplyFile(path))
+    replies = stack.enter_context(ReplyCache(path))
     return lambda name: name in before or replies.get(name) is not None

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.backends._owned_servers import OwnedServers
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Notices, Stop
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
@@ -297,7 +296,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
     try:
         with (
             JsonLinesWriter(folder.attempts) as writer,
-            ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
+            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
             if paid
             else nullcontext() as replies,
             contextlib.ExitStack() as stack,
@@ -336,7 +335,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
             finally:
                 manifest.left(tally.owed - tally.finished)
             if judging is not None and judging.failed:
-                notices.teller("judges")(judging.told())
+                notices.status("judges")(judging.told())
     finally:
         for model in job.models:
             await model.backend.aclose()
@@ -359,7 +358,7 @@ def _foretell(job: Job, plan: Plan, notices: Notices) -> None:
     from harness.run.judges import foretold
 
     for name, text in foretold(job.task, job.judges, plan.instances):
-        notices.teller(f"judge {name}")(text)
+        notices.status(f"judge {name}")(text)
 
 
 async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:

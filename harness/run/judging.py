@@ -16,11 +16,12 @@ from typing import Any
 
 from msgspec.structs import replace as with_changes
 
-from harness.calls.calls import REFUSALS, ReplyUnsaved
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.calls import ReplyUnsaved
+from harness.calls.signals import Stop, Stopping
 from harness.errors import CallError, FatalCallError, Unparseable
 from harness.ports import Task
 from harness.records import (
+    REFUSALS,
     SCHEMA_VERSION,
     Attempt,
     Call,

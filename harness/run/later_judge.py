@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Notices, Stop
 from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, judge_section
 from harness.config.panels import PanelSection, panel_section
@@ -254,7 +253,7 @@ async def judge_later(
                 place, combining = prepare_golds(folder, job.task, job.judge, panels)
             register_judges(folder, job.task, judges, panels, later=True)
             with (
-                ReplyFile(replies_path(job.settings), notice=notices.teller("cache"))
+                ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
                 if paid
                 else nullcontext() as replies,
                 ExitStack() as stack,

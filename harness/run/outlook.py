@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from harness.calls.key import messages_hash
-from harness.records import Instance, Message, Reply, Request, Usage
+from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.plan import OwedSample, Plan
 from harness.store.ledger import Ledger

@@ -17,8 +17,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from harness.calls.calls import Calls, ReplyUnsaved
-from harness.calls.key import messages_hash
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.signals import Stop, Stopping
 from harness.errors import CallError, FatalCallError
 from harness.ports import Paraphrasable
 from harness.records import (
@@ -31,6 +30,7 @@ from harness.records import (
     Reply,
     Request,
     Rewriting,
+    messages_hash,
 )
 from harness.run.assessment import Assessment, assess, feedback
 from harness.run.plan import OwedSample, Plan

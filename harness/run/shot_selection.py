@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.calls.key import messages_hash
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError, nearest
 from harness.ports import LeakAware, Task
-from harness.records import Instance, Reply
+from harness.records import Instance, Reply, messages_hash
 from harness.run.assessment import assess
 from harness.run.mistakes import Mistakes
 

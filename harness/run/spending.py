@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import fsum
 
 from harness.calls.budget import Budget
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.stopping import Stop
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Stop
 from harness.store.reader import read_payments
 from harness.store.run_folder import RunFolder
 
@@ -15,7 +15,7 @@ from harness.store.run_folder import RunFolder
 def budget_of(
     usd: float | None,
     runs: Sequence[tuple[RunFolder, str]],
-    replies: ReplyFile | None,
+    replies: ReplyCache | None,
     stop: Stop,
 ) -> Budget | None:
     """A budget that runs share; None where there is none, or nothing is paid for.

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from harness.calls.calls import FreeCalls
-from harness.calls.limits.lane import Lane
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.stopping import Stop
-from harness.errors import AuthenticationFailed, ConfigError, RequestRejected, Unparseable
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop
+from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.records import (
     Attempt,
     Decoding,
@@ -78,7 +78,7 @@ class YesOrNo:
 
 
 def calls(backend: Scripted, stop: Stop) -> FreeCalls:
-    lane = Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({}))
+    lane = ConcurrencyLimiter(backend, stop, most=4, timeout_s=10, limits=RateLimits({}))
     return FreeCalls(lane, backend="scripted", endpoint="", by_instance=False)
 
 
@@ -356,8 +356,8 @@ async def test_a_graded_truncated_answer_is_judged(tmp_path: Path) -> None:
 
 async def test_a_wrong_key_of_a_judge_stops_the_run_and_keeps_the_answers(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
-    with pytest.raises(AuthenticationFailed):
-        await setting.run(one=Scripted(lambda _: AuthenticationFailed("401")))
+    with pytest.raises(FatalCallError):
+        await setting.run(one=Scripted(lambda _: FatalCallError("401")))
     kept = setting.attempts()
     assert kept
     assert setting.judgements() == []

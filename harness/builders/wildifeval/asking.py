@@ -24,7 +24,7 @@ from harness.builders.wildifeval.stage_model import StageModel
 from harness.calls.budget import Budget
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.key import call_key
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.signals import Stop, Stopping
 from harness.errors import CallError, FatalCallError, HarnessError, RequestRejected
 from harness.records import Decoding, Request
 from harness.run.tally import Tally

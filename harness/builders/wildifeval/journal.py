@@ -16,9 +16,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from harness.calls.calls import REFUSALS
 from harness.errors import DataInvalid
-from harness.records import Call, Logprobs, Usage
+from harness.records import REFUSALS, Call, Logprobs, Usage
 from harness.store.json_lines import lines
 
 CallOutcome = Literal["ok", "truncated", "refused", "empty", "error"]

@@ -12,10 +12,10 @@ from typing import Any
 
 from harness.builders.wildifeval.questions import Question
 from harness.calls.calls import Calls
-from harness.calls.key import messages_hash, provider_seed
+from harness.calls.key import provider_seed
 from harness.config.prices import Price
 from harness.errors import ConfigError
-from harness.records import Call, Decoding, Message, Origin, Request
+from harness.records import Call, Decoding, Message, Origin, Request, messages_hash
 
 OPTIONAL = ("temperature", "max_tokens")
 """Of a question's decoding, what is left out where the backend does not take it."""
