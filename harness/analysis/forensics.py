@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.analysis.clustered import clustered_mean, rate_interval
 from harness.analysis.comparison import Comparison, adjusted, compare
 from harness.analysis.pairing import Pairs, pair
-from harness.store.findings import LABEL, Findings, Misses
+from harness.store.constraints import LABEL, Findings, Misses
 
 MOST_REASONS = 100
 """Of a kind, and of its misses by number: the most frequent."""

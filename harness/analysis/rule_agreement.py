@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from harness.analysis.judge_agreement import Agreement, agreement
 from harness.store.columns import NOT_JUDGED
-from harness.store.judge_verdicts import Verdict, judges_with_verdicts, read_answers
+from harness.store.constraints import Verdict, judges_with_verdicts, read_answers
+from harness.store.index import AttemptIndex
 
 LABEL = "rule"
 """The group that names a constraint's kind of rule."""
@@ -69,7 +70,7 @@ def rule_agreement(path: Path) -> list[JudgeAndRules]:
     if not judges:
         return []
     clusters: dict[str, int] = {}
-    for answer in read_answers(path, list(judges)):
+    for answer in read_answers(AttemptIndex(path), list(judges)):
         cluster = clusters.setdefault(answer.cluster, len(clusters))
         for judge, said in zip(judges.values(), answer.said, strict=True):
             for verdict in said.verdicts if said else ():

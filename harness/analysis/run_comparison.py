@@ -28,7 +28,7 @@ from harness.analysis.question import PASS_RATE
 from harness.analysis.ranking import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
-from harness.store.findings import Findings
+from harness.store.constraints import Findings
 
 
 class Asked(Struct, frozen=True, kw_only=True):

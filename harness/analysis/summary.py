@@ -34,7 +34,8 @@ from harness.analysis.metrics import (
 from harness.analysis.model_family import common_family
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.records import OUTCOMES, Outcome
-from harness.store.columns import NO_CALLS, AttemptTable, CallTotals, Ints
+from harness.store.calls import NO_CALLS, CallTotals
+from harness.store.columns import AttemptTable, Ints
 
 
 def summarise(

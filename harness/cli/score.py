@@ -21,8 +21,9 @@ from harness.records import SCHEMA_VERSION
 from harness.report.cells import inert
 from harness.report.verdict_changes import change_line, change_tables
 from harness.run import build_task
-from harness.run.rescore import Change, Changes, Recorded, line, rescored
+from harness.run.rescore import Change, Changes, line, rescored
 from harness.store.files import replacing
+from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import find_run
 
@@ -40,7 +41,7 @@ def score_run(name: str, *, show_all: bool) -> int:
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, name)
-    recorded = Recorded(folder.attempts)
+    recorded = AttemptIndex(folder.attempts, judges=False)
     if not len(recorded):
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to score.",

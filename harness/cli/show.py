@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.analysis.forensics import kinds
-from harness.analysis.rejections import rejections
+from harness.analysis.rejections import read_asked, rejections
 from harness.analysis.rule_agreement import rule_agreement
 from harness.cli.console import output
 from harness.config.settings import Settings
@@ -16,11 +16,9 @@ from harness.report.rule_agreement_table import rule_agreement_table
 from harness.report.run_tables import heading, run_tables
 from harness.report.transcript import transcript
 from harness.run import measure
-from harness.store.asked_constraints import read_asked
-from harness.store.findings import LABEL, read_findings
-from harness.store.reader import read_instance
+from harness.store.constraints import LABEL, read_findings
+from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import find_run
-from harness.store.whole import read_places
 
 
 def show_asked(
@@ -73,7 +71,7 @@ def show_constraints(name: str, label: str = LABEL) -> None:
         has the label.
     """
     folder = find_run(Settings().runs_dir, name)
-    findings = read_findings(folder.attempts, read_places(folder.attempts))
+    findings = read_findings(AttemptIndex(folder.attempts))
     n_judged = int(findings.table.judged.sum())
     if not n_judged:
         raise DataMissing(
@@ -93,7 +91,7 @@ def show_rejected(name: str) -> None:
     Raises: DataMissing where decoding was free.
     """
     folder = find_run(Settings().runs_dir, name)
-    found = rejections(read_asked(folder.attempts))
+    found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
     if not found.n + found.n_failed:
         raise DataMissing(
             f"The answers of the run {folder.name!r} were held to nothing.",

@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.analysis.forensics import ConstraintKind
 from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN, empty_table, figure, with_error
-from harness.store.findings import LABEL
+from harness.store.constraints import LABEL
 
 
 def constraint_table(

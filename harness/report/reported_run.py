@@ -12,7 +12,7 @@ from harness.analysis.latency import Latencies
 from harness.analysis.metrics import Metrics
 from harness.ports import Effect
 from harness.store.columns import AttemptTable
-from harness.store.whole import Places
+from harness.store.index import AttemptIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class ReportedRun:
     metrics: Metrics
     marks: Sequence[str]
     path: Path
-    places: Places
+    places: AttemptIndex
     settings: Mapping[str, Any]
     manifest: Mapping[str, Any]
     latencies: Latencies | None

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import Outcome, Rewriting, Usage
-from harness.store.columns import LARGEST, LineName, Rows, changes
-from harness.store.index import ATTEMPT, AttemptIndex
+from harness.store.columns import LARGEST, AttemptTable, LineName, Rows, changes
+from harness.store.index import ATTEMPT, AttemptIndex, read_attempts
 from harness.store.json_lines import decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
 from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES
@@ -203,6 +203,20 @@ def _check(call: RecordedCall, key: str) -> None:
         raise ValueError(f"usage is {counts}")
     if call.cost_usd is not None and not call.cached:
         bytes.fromhex(key)
+
+
+def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
+    """Read the attempts and the calls of a run; both are empty if there is no file.
+
+    They are read one after the other, so that what is gathered of one is not held beside the
+    other.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: A file cannot be read.
+    """
+    calls = read_calls(path)
+    return read_attempts(path), calls
 
 
 class _Timed(msgspec.Struct, gc=False):

@@ -25,13 +25,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from harness.records import SCHEMA_VERSION, Outcome
-from harness.store.columns import (
-    LARGEST,
-    AttemptTable,
-    TableBuilder,
-    TableLine,
-    name_digest,
-)
+from harness.store.columns import LARGEST, AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded
 from harness.store.judgements import JUDGEMENT, JudgementOutcome, read_register, text_hash

@@ -37,7 +37,7 @@ from harness.store.columns import (
     TableLine,
     name_digest,
 )
-from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at
+from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
 from harness.store.judgement_index import JudgementIndex, judged_key
 from harness.store.judgements import JudgedAttempt, JudgementOutcome, verdict_over
 from harness.store.run_folder import JUDGES
@@ -95,7 +95,7 @@ class AttemptIndex:
 
     Attributes:
         path: of the run's attempts.
-        table: the attempts as columns.
+        attempts: as columns.
         offset: (n,) where each one's line begins, in bytes.
         judgements: what the run's judges say; None for a run without judges.
 
@@ -134,7 +134,7 @@ class AttemptIndex:
             del rows, number_of
             self.judgements = JudgementIndex(path.parent)
             table = self.judgements.with_scores(table, self._keys, neutral)
-        self.table = table
+        self.attempts = table
         # Views, because indexing an array costs a microsecond, and a look-up does it 40 times.
         self._digests = table.instances.digest.data
         starts = np.searchsorted(table.instance, np.arange(len(self._digests) + 1))
@@ -143,6 +143,16 @@ class AttemptIndex:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file's complete lines, as far as they were read."""
+        if not len(self):
+            return 0
+        last = int(self.offset.max())
+        with reading(self.path), self.path.open("rb") as file:
+            file.seek(last)
+            return last + len(file.readline())
 
     # One sample
 
@@ -187,9 +197,9 @@ class AttemptIndex:
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
-            if row is None or OUTCOMES[self.table.outcome[row]] in retried:
+            if row is None or OUTCOMES[self.attempts.outcome[row]] in retried:
                 return number
-            if stop_on_pass and self.table.passed[row] == 1:
+            if stop_on_pass and self.attempts.passed[row] == 1:
                 return None
         return None
 
@@ -201,7 +211,7 @@ class AttemptIndex:
     def passed(self, instance: str, sample: int, round_: int) -> bool:
         """Whether a round of a sample has passed."""
         row = self._row(instance, sample, round_)
-        return row is not None and bool(self.table.passed[row] == 1)
+        return row is not None and bool(self.attempts.passed[row] == 1)
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Read the attempts of a sample's rounds before a round.
@@ -217,9 +227,9 @@ class AttemptIndex:
 
     def in_order(self) -> NDArray[np.intp]:
         """(n,) rows instance by instance, in the order in which the file begins them."""
-        first = np.full(len(self.table.instances.digest), np.iinfo(np.int64).max)
-        np.minimum.at(first, self.table.instance, self.offset)
-        return np.argsort(first[self.table.instance], kind="stable")
+        first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.attempts.instance, self.offset)
+        return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
         """The rows that are a sample's last round, in the order of `in_order`.
@@ -227,7 +237,7 @@ class AttemptIndex:
         Args:
             round_: take the last round up to this one; None for the last in the file.
         """
-        table = self.table
+        table = self.attempts
         reached = np.ones(len(table), np.bool_) if round_ is None else table.round <= round_
         # The row after a sample's last one is another sample's, or beyond the round.
         ends = np.append(table.sample_starts()[1:] | ~reached[1:], True)[: len(table)]
@@ -236,7 +246,11 @@ class AttemptIndex:
         return kept
 
     def read(
-        self, shape: type[S], rows: NDArray[np.intp] | Sequence[int] | None = None
+        self,
+        shape: type[S],
+        rows: NDArray[np.intp] | Sequence[int] | None = None,
+        *,
+        judged: bool = True,
     ) -> Iterator[S]:
         """Read the lines of attempts.
 
@@ -244,6 +258,7 @@ class AttemptIndex:
             shape: a struct with some of an attempt's fields. If it has ``scores``, those of the
                 judges are added; ``passed`` is the verdict of rules and judges.
             rows: which attempts, in the order wanted; all, `in_order`, by default.
+            judged: false for the scores and the verdict of the rules alone.
 
         Raises:
             DataInvalid: A line is damaged.
@@ -255,7 +270,7 @@ class AttemptIndex:
         decode = msgspec.json.Decoder(shape).decode
         found = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
         fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
-        if self.judgements is None or "scores" not in fields:
+        if self.judgements is None or not judged or "scores" not in fields:
             yield from found
             return
         said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
@@ -268,7 +283,7 @@ class AttemptIndex:
                     scores |= scores_of(one.scores)
             changes: dict[str, Any] = {"scores": scores}
             if "passed" in fields:
-                passed = int(self.table.passed[row])
+                passed = int(self.attempts.passed[row])
                 changes["passed"] = None if passed == NOT_JUDGED else bool(passed)
             yield msgspec.structs.replace(line, **changes)
 
@@ -317,7 +332,7 @@ class AttemptIndex:
         """
         if self.judgements is None:
             return {}
-        return self.judgements.owed(self.table, self._keys, judges, retried)
+        return self.judgements.owed(self.attempts, self._keys, judges, retried)
 
 
 class _Said(msgspec.Struct, gc=False):
@@ -331,7 +346,7 @@ def read_attempts(path: Path) -> AttemptTable:
         DataInvalid: A line is damaged, or has another schema version.
         StoreFailed: A file cannot be read.
     """
-    return AttemptIndex(path).table
+    return AttemptIndex(path).attempts
 
 
 def read_names(path: Path) -> dict[int, str]:

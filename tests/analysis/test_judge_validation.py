@@ -7,7 +7,7 @@ from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_rankings import rank_models
 from harness.analysis.judge_validation import validate
 from harness.errors import ConfigError
-from harness.store.judge_verdicts import Answer, Said, Verdict
+from harness.store.constraints import Answer, Said, Verdict
 
 
 def answers(*own_and_other: tuple[str, str]) -> list[Answer]:

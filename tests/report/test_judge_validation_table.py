@@ -7,7 +7,7 @@ from rich.console import Console
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.report.judge_validation_table import as_json, validation_table
-from harness.store.judge_verdicts import Answer, Said, Verdict
+from harness.store.constraints import Answer, Said, Verdict
 
 
 def found(probability: float | None = None, runs: tuple[str, ...] = ("r",)) -> JudgeValidation:
