@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.analysis.metrics import Metrics
-from harness.analysis.summary import summarise
+from harness.analysis.summary import RunFacts, summarise
 from harness.store.calls import NO_CALLS, CallTotals, read_columns
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
@@ -35,9 +35,7 @@ def summary_of(
     """The metrics of a run whose attempts and calls were read; grouped: as of `measured`."""
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
-    return summarise(
-        attempts,
-        calls,
+    facts = RunFacts(
         run=folder.name,
         task=manifest.get("task", ""),
         model=manifest.get("model"),
@@ -46,10 +44,9 @@ def summary_of(
         n_planned=planned,
         n_owed=folder.owed(),
         measure=manifest.get("measure"),
-        grouped=grouped,
         **_judges(folder),
-        golds=_golds(folder),
     )
+    return summarise(attempts, calls, facts, grouped=grouped, references=_golds(folder))
 
 
 def _golds(folder: RunFolder) -> AttemptTable | None:

@@ -7,10 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.analysis.forensics import kinds
-from harness.analysis.latency import latencies
-from harness.analysis.question import PASS_RATE
-from harness.analysis.run_comparison import Asked, RunComparison, compare_runs, with_constraints
+from harness.analysis.constraints import kinds
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.run_comparison import (
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+    with_constraints,
+)
+from harness.analysis.summary import latencies
 from harness.errors import HarnessError
 from harness.plugins import kind
 from harness.ports import Effect, Pictured
@@ -24,7 +29,7 @@ from harness.store.run_folder import RunFolder
 
 
 def report_on(
-    folders: Sequence[RunFolder], asked: Asked, baseline: str = ""
+    folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
     """The runs of a report and, of two or more, their comparison.
 

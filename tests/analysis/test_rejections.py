@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.rejections import Asked, Feature, features, rejections
+from harness.analysis.constraints import Asked, Feature, features, rejections
 
 
 def test_the_features_of_a_schema() -> None:
