@@ -19,7 +19,7 @@ def criteria_scores(
     """``strict``: whether all are satisfied; ``soft``: the share of those decided on.
 
     constraints: each with ``constraint``, its text, and ``passed``: true, false, or null where it
-        was not decided on. They are kept as `harness.store.judge_verdicts` reads them. Strict is
+        was not decided on. They are kept as `harness.store.constraints` reads them. Strict is
         false with any false, otherwise null with any null.
     undecided: begins the reason where some are.
     """

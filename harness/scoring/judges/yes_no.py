@@ -179,7 +179,7 @@ def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
-    """A criterion in the form that `harness.store.findings` reads.
+    """A criterion in the form that `harness.store.constraints` reads.
 
     found: what the judge says; None where it was not asked.
     rule: what decides it, if anything does: the group ``rule`` has its name. Its verdict is
