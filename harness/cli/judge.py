@@ -24,8 +24,9 @@ from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.records import Instance
-from harness.report.run_tables import run_tables
-from harness.report.transcript import inert_text
+from harness.report.run_tables import run_document
+from harness.report.terminal import terminal
+from harness.report.text import inert_text
 from harness.run.judges import foretold
 from harness.run.later_judge import (
     Judged,
@@ -37,8 +38,8 @@ from harness.run.later_judge import (
     section_of,
 )
 from harness.run.tally import Tally
-from harness.store.golds import read_units
 from harness.store.judgements import JudgementOutcome
+from harness.store.references import read_units
 from harness.store.run_folder import RunFolder, find_run
 
 BUDGET_SPENT = 3
@@ -159,7 +160,7 @@ def judge_run(
             if tallies:  # work had begun
                 _say(f"To continue: {anew}")
             raise
-    output.print(run_tables(judged.metrics))
+    output.print(terminal(run_document(judged.metrics)))
     what = "gold answers" if golds else "answers"
     return _told(judged, f"{job.name}: {judged.judged:,} {what}", tallies[0], again, anew)
 

@@ -18,12 +18,15 @@ from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.report.judge_validation_table import as_json, validation_table
+from harness.report.judges import validation_document
+from harness.report.render import as_json
+from harness.report.terminal import terminal
 from harness.run import measured
 from harness.run.variants import variant_of
+from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
+from harness.store.index import AttemptIndex
 from harness.store.judge_labels import Label, read_labels
-from harness.store.judge_verdicts import judges_with_verdicts, read_answers
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 
@@ -105,9 +108,9 @@ def show_validation(
         raise ConfigError(f"--figure: {figure.name} ends in none of {', '.join(PICTURES)}.")
     found = _validated(find_runs(Settings().runs_dir, names), asked)
     if form == "table":
-        output.print(validation_table(found))
+        output.print(terminal(validation_document(found)))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(as_json(found))
+        sys.stdout.write(as_json(validation_document(found)))
     if figure is not None:
         _draw(found, figure)
 
@@ -135,7 +138,9 @@ def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeVal
     if len(variants) > 1:
         refuse_incomparable(variants[0], variants[1:])
     judges, reference = _sides(folders, asked)
-    answers = {folder.name: read_answers(folder.attempts, judges) for folder in folders}
+    answers = {
+        folder.name: read_answers(AttemptIndex(folder.attempts), judges) for folder in folders
+    }
     return validate(
         pair_verdicts(answers, reference),
         judge=judges[0],
