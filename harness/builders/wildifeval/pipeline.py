@@ -11,10 +11,9 @@ from functools import partial
 from msgspec import Struct
 
 from harness.builders.wildifeval.answers import Category
-from harness.builders.wildifeval.asking import Asking
+from harness.builders.wildifeval.asking import Answer, Asking
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.decomposition import Decomposition, decomposition, sameness
-from harness.builders.wildifeval.journal import Asked
 from harness.builders.wildifeval.labels import (
     categories,
     domains,
@@ -146,7 +145,7 @@ class Pipeline:
         )
 
 
-def _apart(line: Asked) -> Decomposition | str:
+def _apart(line: Answer) -> Decomposition | str:
     """What a reply says, or why it says nothing."""
     if line.outcome != "ok":
         return line.outcome
