@@ -1,11 +1,9 @@
-"""The one door for parts that a file of the user's names: backends, tasks, checkers, judges,
-metrics; measures of constraints; loaders, filters and post-processors of corpora.
+"""Find, check and build plug-ins by the names that run files use.
 
-A built-in is a module of the kind's package (module name = name in the run
-file); a third party registers an entry point in the kind's group. Both offer
-the same thing: a callable, for a module under the name ``plugin``. Its
-parameters are the options of the run file, validated by their annotations;
-its keyword-only parameters are what the harness hands over.
+A built-in is a module of the kind's package, and the module's name is the name in run files. A
+third party registers an entry point in the kind's group. Both offer the same thing: a callable,
+called ``plugin`` in a module. Its positional parameters are options of the run file, validated by
+their annotations; its keyword-only parameters are supplied by the harness (`SUPPLIED`).
 
 >>> kind("backends").names()  # doctest: +SKIP
 ['openai', 'replay', 'simulated']
@@ -14,6 +12,7 @@ its keyword-only parameters are what the harness hands over.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import inspect
@@ -23,11 +22,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, HarnessError, nearest
+from harness.ports import CAPABILITIES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -59,6 +60,117 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
 """Kind -> keys beside the options in the run file: also what a mistyped one may mean."""
 
 
+SUPPLIED: Mapping[str, Mapping[str, str]] = {
+    "tasks": {
+        "data": "the data folder (`harness.datasets.folder.DataFolder`)",
+        "judges": "the run's judges: name -> whether the judge decides on criteria",
+    },
+    "backends": {
+        "secret": "look up a secret by the name of its environment variable",
+        "read": "read a file that an option names",
+        "gold": "an instance's reference answer by its id",
+        "wrong": "an instance's plausible wrong answer by its id",
+        "reply": "what a good judge replies to a request, if the model judges",
+        "model": "the model's name",
+        "concurrency": "the most calls in flight",
+        "timeout_s": "the time limit of one call, in seconds",
+        "on_allowances": "call this with the rate limits that a reply's headers state",
+        "servers": "the processes that this process owns",
+        "logs": "the folder for the output of such processes",
+    },
+    "judges": {
+        "task": "the task whose answers are judged",
+        "model": "the judging model's name",
+        "features": "the features of the judging model's backend",
+        "answers": "look up another run's answers (`harness.ports.AnswersOf`)",
+    },
+    "loaders": {"data": "the data folder"},
+    "filters": {"units": "the splitter of texts into sentences and words"},
+    "post_processors": {"units": "the splitter of texts into sentences and words"},
+}
+"""Kind -> keyword-only parameters that a plug-in's constructor may declare to be given."""
+
+NEARLY = 0.85
+"""Similarity (`difflib`) from which an unknown member counts as a misspelt capability."""
+
+EXTRAS = {
+    "altair": "report",
+    "vl_convert": "report",
+    "duckdb": "exchange",
+    "inspect_ai": "exchange",
+    "profanity_check": "build",
+    "py3langid": "build",
+    "vllm": "vllm",
+}
+"""Library -> the extra of this package that installs it."""
+
+
+def import_extra(module: str, extra: str = "") -> Any:
+    """Import a library that only some features need.
+
+    Args:
+        module: The module's full name.
+        extra: The extra that installs it; by default the one in `EXTRAS`.
+
+    Raises:
+        ConfigError: The library is not installed; the message has the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        extra = extra or EXTRAS[library]
+        if error.name is not None and error.name.partition(".")[0] != library:
+            raise  # the library is there, and is broken
+        raise ConfigError(
+            f"This needs the Python package {library!r}, which is not installed.",
+            f"Install it with: pip install 'harness[{extra}]'",
+        ) from None
+
+
+def _members(protocol: type) -> set[str]:
+    """The public names that a protocol and the protocols it extends declare."""
+    return {
+        name
+        for base in protocol.__mro__[:-1]
+        if base.__module__ != "typing"
+        for name in vars(base)
+        if not name.startswith("_") or name == "__call__"
+    }
+
+
+def problems(kind_name: str, plugin: object) -> list[str]:
+    """List what is wrong with the members of a plug-in.
+
+    Args:
+        kind_name: The kind of plug-in, such as ``tasks``.
+        plugin: The built plug-in.
+
+    Returns:
+        One sentence per problem: a missing required member, half of an optional capability, or
+        a public member whose name is nearly that of a capability, which would be ignored.
+    """
+    required, *optional = CAPABILITIES[kind_name]
+    present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
+    complete = [p for p in optional if _members(p) <= present]
+    explained = set[str]().union(*map(_members, complete))
+    found = []
+    for protocol in (required, *optional):
+        members = _members(protocol)
+        missing = sorted(members - present)
+        if missing and (protocol is required or members & present - explained):
+            why = "" if protocol is required else f", which {protocol.__name__} needs"
+            found.append(f"It has no {' and no '.join(map(repr, missing))}{why}.")
+    known = set[str]().union(*map(_members, CAPABILITIES[kind_name]))
+    for name in sorted(present - known):
+        close = get_close_matches(name, known - present, n=1, cutoff=NEARLY)
+        if close:
+            found.append(f"Its member {name!r} is ignored: did you mean {close[0]!r}?")
+    if kind_name == "tasks" and getattr(plugin, "on_truncated", "fail") not in ("fail", "grade"):
+        found.append("Its 'on_truncated' is neither 'fail' nor 'grade'.")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a plug-in is from.
@@ -85,14 +197,10 @@ class Kind:
         return self.name.removesuffix("s").replace("_", "-")
 
     def _builtins(self) -> list[str]:
-        package = importlib.import_module(PACKAGES[self.name])
-        return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_")
+        return _modules(PACKAGES[self.name])
 
-    def _external(self) -> dict[str, list[EntryPoint]]:
-        found: dict[str, list[EntryPoint]] = {}
-        for entry in entry_points(group=f"harness.{self.name}"):
-            found.setdefault(entry.name, []).append(entry)
-        return found
+    def _external(self) -> Mapping[str, list[EntryPoint]]:
+        return _entries(f"harness.{self.name}", tuple(sys.path))
 
     def names(self) -> list[str]:
         """Every name that a run file may use here."""
@@ -129,7 +237,7 @@ class Kind:
             raise ConfigError(
                 f"The {where} from {_package(entries[0])} cannot be loaded "
                 f"({type(error).__name__}: {error}).",
-                "Mend or uninstall that package.",
+                "Fix or uninstall that package.",
             ) from error
         return getattr(loaded, "plugin", loaded)
 
@@ -193,7 +301,29 @@ class Kind:
         plugin = self.load(name)
         offered = {key: given[key] for key in _parameters(plugin, given=True) if key in given}
         chosen = {key: getattr(checked, key) for key in type(checked).model_fields}
-        return plugin(**chosen, **offered)
+        built = plugin(**chosen, **offered)
+        if found := problems(self.name, built):
+            raise ConfigError(
+                f"The {self.title} {name!r} does not have the shape of one. {found[0]}",
+                "docs/plugins.md lists what a plug-in offers; start the names of private members "
+                "with an underscore.",
+            )
+        return built
+
+
+@functools.cache
+def _modules(package: str) -> list[str]:
+    path = importlib.import_module(package).__path__
+    return sorted(m.name for m in pkgutil.iter_modules(path) if m.name[0] != "_")
+
+
+@functools.cache
+def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
+    """The entry points of a group by name, looked up once for a path: a look-up takes 10 ms."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=group):
+        found.setdefault(entry.name, []).append(entry)
+    return found
 
 
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
@@ -228,7 +358,7 @@ def calling(what: str) -> Iterator[None]:
         raise ConfigError(
             f"{what} fails ({type(error).__name__}: {str(error)[:200]}; "
             f"{Path(place.filename).name}, line {place.lineno}).",
-            "Mend it, or do without it.",
+            "Fix it, or remove it from the configuration.",
         ) from error
 
 

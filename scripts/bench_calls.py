@@ -90,7 +90,7 @@ class Numbered:
     def feedback(self, instance: Any, text: str, scores: Mapping[str, Any]) -> str:
         return "No."
 
-    def gold(self, instance: Any) -> str:
+    def reference(self, instance: Any) -> str:
         return answer(instance.data)
 
 

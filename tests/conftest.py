@@ -55,7 +55,7 @@ class Sums:
     def feedback(self, instance: Instance[int], text: str, scores: Mapping[str, Score]) -> str:
         return f"{text} is wrong."
 
-    def gold(self, instance: Instance[int]) -> str | None:
+    def reference(self, instance: Instance[int]) -> str | None:
         return str(2 * instance.data)
 
 

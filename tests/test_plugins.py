@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins import PACKAGES, calling, kind
+from harness.plugins import PACKAGES, calling, import_extra, kind
 
 Install = Callable[..., None]
 
@@ -38,6 +38,9 @@ ECHO = """
         def __init__(self, loud: bool = False, times: int = 1, schema="", free=None, *, secret):
             self.loud, self.times, self.schema, self.free = loud, times, schema, free
             self.secret = secret
+
+        async def generate(self, request): ...
+        async def aclose(self): ...
 
     plugin = Echo
 """
@@ -156,10 +159,66 @@ def test_an_option_may_be_named_like_a_method_of_pydantic_or_have_no_type(
 
 
 def test_parameters_that_gather_the_rest_are_no_options(install: Install) -> None:
-    install("def plugin(*args, **kwargs): return (args, kwargs)", entry="echo = third")
-    assert kind("backends").build("echo", {}, secret=len) == ((), {})
+    code = """
+        class plugin:
+            def __init__(self, *args, **kwargs): self.given = (args, kwargs)
+            def check(self, text, instance): ...
+    """
+    install(code, entry="echo = third", group="harness.checkers")
+    assert kind("checkers").build("echo", {}, secret=len).given == ((), {})
     with pytest.raises(ConfigError, match="no option 'kwargs'"):
-        kind("backends").options("echo", {"kwargs": 1})
+        kind("checkers").options("echo", {"kwargs": 1})
+
+
+TASK = """
+    class Sums:
+        on_truncated = "fail"
+        def instances(self): ...
+        def fingerprint(self): ...
+        def messages(self, instance, shots): ...
+        def score(self, instance, text): ...
+        def feedback(self, instance, text, scores): ...
+        def reference(self, instance): ...
+
+    class plugin(Sums):
+        {member}
+"""
+
+
+@pytest.mark.parametrize(
+    ("member", "problem"),
+    [
+        ("measure = 'exact'", "no 'score_of_no_answer', which Measured needs"),
+        ("def score_of_no_answr(self, instance): ...", "did you mean 'score_of_no_answer'"),
+        ("constraint_kind = 'regex'", "no 'constraint', which Constraining needs"),
+        ("on_truncated = 'pass'", "neither 'fail' nor 'grade'"),
+        ("leak = None", "did you mean 'leaks'"),
+    ],
+)
+def test_a_misspelt_or_half_declared_capability_is_refused(
+    install: Install, member: str, problem: str
+) -> None:
+    install(TASK.format(member=member), entry="sums = third", group="harness.tasks")
+    with pytest.raises(ConfigError, match=problem):
+        kind("tasks").build("sums", {})
+
+
+def test_a_plug_in_without_a_required_member_is_refused(install: Install) -> None:
+    install("class plugin:\n    names = []", entry="rows = third", group="harness.loaders")
+    with pytest.raises(ConfigError, match="It has no 'read'"):
+        kind("loaders").build("rows", {})
+
+
+def test_a_complete_capability_and_members_of_ones_own_are_accepted(install: Install) -> None:
+    member = "measure = 'exact'; score_of_no_answer = rows = _leak = None"
+    install(TASK.format(member=member), entry="sums = third", group="harness.tasks")
+    assert kind("tasks").build("sums", {}).measure == "exact"
+
+
+def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command() -> None:
+    with pytest.raises(ConfigError, match="'no_such_library'") as caught:
+        import_extra("no_such_library.part", "report")
+    assert caught.value.remedy == "Install it with: pip install 'harness[report]'"
 
 
 def test_the_kinds() -> None:

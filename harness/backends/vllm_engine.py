@@ -62,7 +62,7 @@ class VLLMEngineBackend:
         self._model = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
         self.features = features(protocol)
         self.endpoint = self._model.endpoint()
-        self.depth = depth(self._model.engine)
+        self.preferred_concurrency = depth(self._model.engine)
         self._log = logs / "vllm-engine.log"
         self._restarts = restarts
         self._servers = servers

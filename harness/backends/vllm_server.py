@@ -101,7 +101,7 @@ class VLLMServerBackend:
                 )
             urls = dict.fromkeys([base_url, *(replicas_at or [])])
             self.endpoint = base_url.rstrip("/")
-            self.depth, self._seats = _seats(depth({}), len(urls), concurrency)
+            self.preferred_concurrency, self._seats = _seats(depth({}), len(urls), concurrency)
             key = secret(api_key_env) if api_key_env else ""
             remedy = KEY_GIVEN.format(api_key_env) if api_key_env else KEY_MISSING
             self._replicas = Replicas(
@@ -113,7 +113,9 @@ class VLLMServerBackend:
         self._served = served = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
         sets = _gpu_sets(replicas, gpus, gpus_needed(served.engine), servers.gpus)
         self.endpoint = served.endpoint()
-        self.depth, self._seats = _seats(depth(served.engine), replicas, concurrency)
+        self.preferred_concurrency, self._seats = _seats(
+            depth(served.engine), replicas, concurrency
+        )
         self._replicas = Replicas(
             [
                 OwnServer(

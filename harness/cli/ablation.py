@@ -88,6 +88,6 @@ def _claiming(task: str) -> Claiming | None:
     except HarnessError as error:
         messages.print(inert(f"No claims: {error}"))
         return None
-    if hasattr(plugin, "claims") and hasattr(plugin, "fields"):
+    if isinstance(plugin, Claiming):
         return cast("Claiming", plugin)
     return None

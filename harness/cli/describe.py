@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ def describe(
     from harness.datasets.folder import DataFolder
     from harness.errors import ConfigError, nearest
     from harness.plugins import kind
+    from harness.ports import Judged
     from harness.report.criteria_table import as_json, as_markdown, criteria_table
 
     forms = {"markdown": as_markdown, "json": as_json}
@@ -38,14 +39,15 @@ def describe(
         if not equals:
             raise ConfigError(f"-o {one}: must be KEY=VALUE.")
         options[name.removeprefix("task.")] = value
-    built = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
-    if not hasattr(built, "criteria"):
+    built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
+    task_instances = built.instances()
+    if not isinstance(built, Judged):
         raise ConfigError(
             f"The task {task!r} does not say what an answer has to satisfy: there is nothing to "
             "count.",
             "Tasks that do have criteria, such as wildifeval.",
         )
-    found = counted(((one.id, one.groups, built.criteria(one)) for one in built.instances()), by)
+    found = counted(((one.id, one.groups, built.criteria(one)) for one in task_instances), by)
     if form == "table":
         output.print(criteria_table(task, found))
     else:

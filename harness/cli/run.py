@@ -22,6 +22,7 @@ from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
+from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.run_tables import run_tables
 from harness.report.runs_table import runs_table
@@ -136,7 +137,7 @@ def _run_all(
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     """Say where a prompt does not ask for what its parser reads, before anything is paid for."""
-    tasks = [job.task for job in jobs if hasattr(job.task, "prompt_faults")]
+    tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     if not tasks:
         return
     from harness.scoring.parsers.prompt_check import check_prompt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
@@ -12,7 +13,7 @@ from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
-from harness.ports import PaperTable
+from harness.ports import PaperTable, Tabled
 from harness.report.cross_table import results_table
 from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
 from harness.run import measured
@@ -51,7 +52,8 @@ def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
 def _table(task: str) -> PaperTable | None:
     """The task's table, None where it has none; a task that is gone hides no table."""
     try:
-        found = getattr(kind("tasks").load(task), "table", None)
+        plugin: Any = kind("tasks").load(task)
+        found = plugin.table if isinstance(plugin, Tabled) else None
     except HarnessError:
         return None
     return found if isinstance(found, PaperTable) else None

@@ -1,17 +1,19 @@
-"""The shapes of plug-ins: what a backend, a task, a checker, a judge and others must offer.
+"""What a plug-in has to offer, and what it may offer: one Protocol per capability.
 
-Protocols, not base classes: a plug-in inherits nothing. A plug-in module ends
-with ``plugin = TheClass``; the constructor's parameters are the options that a
-run file may set, its keyword-only ones are handed over by the harness where
-they are asked for: ``data`` (the data folder) and ``judges`` (those of the run by their
-names, each with whether it decides on criteria) to tasks; ``secret``, ``read``,
-``gold``, ``concurrency``, ``timeout_s``, ``model`` (its name) and
-``on_allowances`` (to be told what the headers say of rate limits), ``servers`` (the processes
-that this one owns) and ``logs`` (the folder for their output) to backends;
-``task``, ``model`` (the judging one's name), its backend's ``features`` and ``answers`` (those of
-another run, see `AnswersOf`) to judges; ``data`` to loaders, ``units`` (the splitter of texts) to
-filters (see `harness.plugins`).
+A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
+listed in `CAPABILITIES`. `harness.plugins` checks every plug-in against that list when it is
+loaded: a missing member, half of a capability, or a name that is nearly a capability's is an
+error, because a misspelt method would otherwise be ignored and the reported score would be wrong.
+The harness asks for a capability by type, as in ``isinstance(task, Measured)``.
+
+The constructor's positional parameters are the options that a run file may set. Its keyword-only
+parameters are supplied by the harness (`harness.plugins.SUPPLIED` lists them).
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from harness.ports.backends import (
     CONSTRAINTS,
@@ -20,34 +22,51 @@ from harness.ports.backends import (
     PARAMETERS,
     PROMPT_LOGPROBS,
     Backend,
-    Deep,
+    Fingerprinted,
+    PreferredConcurrency,
     Startable,
 )
-from harness.ports.corpora import Filter, Loader, PostProcessor
 from harness.ports.judges import (
     Advising,
     AnswersOf,
     ByCriteria,
-    Foretelling,
+    HasWarnings,
     Judge,
     OtherAnswers,
     Simulatable,
+    decides_by_criteria,
 )
-from harness.ports.papers import Claim, Claiming, Effect, PaperTable, Pictured, Tabled, TableFigure
-from harness.ports.scorers import Checker, Measure, Metric
+from harness.ports.scorers import (
+    Checker,
+    Filter,
+    Loader,
+    Measure,
+    Metric,
+    PostProcessor,
+)
 from harness.ports.tasks import (
-    Calling,
+    Claim,
+    Claiming,
     Constraining,
-    Erring,
-    Guarded,
+    Effect,
+    Fallible,
     Judged,
+    JudgeRouting,
+    LeakAware,
     Measured,
+    PaperTable,
+    Paraphrasable,
     Parsed,
-    Polishable,
+    Pictured,
+    PromptChecked,
+    ScoresNoAnswer,
+    Tabled,
+    TableFigure,
     Task,
 )
 
 __all__ = [
+    "CAPABILITIES",
     "CONSTRAINTS",
     "LOGPROBS",
     "OWN_DRAWS",
@@ -57,32 +76,64 @@ __all__ = [
     "AnswersOf",
     "Backend",
     "ByCriteria",
-    "Calling",
     "Checker",
     "Claim",
     "Claiming",
     "Constraining",
-    "Deep",
     "Effect",
-    "Erring",
+    "Fallible",
     "Filter",
-    "Foretelling",
-    "Guarded",
+    "Fingerprinted",
+    "HasWarnings",
     "Judge",
+    "JudgeRouting",
     "Judged",
+    "LeakAware",
     "Loader",
     "Measure",
     "Measured",
     "Metric",
     "OtherAnswers",
     "PaperTable",
+    "Paraphrasable",
     "Parsed",
     "Pictured",
-    "Polishable",
     "PostProcessor",
+    "PreferredConcurrency",
+    "PromptChecked",
+    "ScoresNoAnswer",
     "Simulatable",
     "Startable",
     "TableFigure",
     "Tabled",
     "Task",
+    "decides_by_criteria",
 ]
+
+CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
+    "tasks": (
+        Task,
+        ScoresNoAnswer,
+        Measured,
+        Paraphrasable,
+        LeakAware,
+        Fallible,
+        Constraining,
+        Parsed,
+        Judged,
+        JudgeRouting,
+        PromptChecked,
+        Claiming,
+        Pictured,
+        Tabled,
+    ),
+    "backends": (Backend, Startable, PreferredConcurrency, Fingerprinted),
+    "judges": (Judge, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
+    "checkers": (Checker,),
+    "metrics": (Metric,),
+    "measures": (Measure,),
+    "loaders": (Loader,),
+    "filters": (Filter,),
+    "post_processors": (PostProcessor,),
+}
+"""Kind of plug-in -> its required Protocol, then the optional ones."""

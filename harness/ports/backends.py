@@ -1,101 +1,112 @@
-"""What a backend must offer, and may."""
+"""What a backend has to offer, and what it may offer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, get_args
+from collections.abc import Callable, Mapping
+from typing import Protocol, get_args, runtime_checkable
 
 from harness.records import ConstraintKind, Reply, Request
 
 PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
-"""What a run file may ask of nearly any backend's decoding, as its features name it."""
-
+"""Decoding parameters, as a backend's features name them."""
 
 LOGPROBS = "logprobs"
-"""And what only some give: the log-probabilities of the likeliest tokens."""
-
+"""Feature: returns the log-probabilities of the most likely tokens."""
 
 PROMPT_LOGPROBS = "prompt_logprobs"
-"""Those of the prompt's own tokens."""
-
+"""Feature: returns the log-probabilities of the prompt's tokens."""
 
 OWN_DRAWS = "own_draws"
-"""Sampling is cheap: instances that share a prompt get answers of their own."""
-
+"""Feature: sampling is cheap, so instances that share a prompt get answers of their own."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
-"""What an answer can be held to, as features name it."""
+"""Features: what decoding can be constrained by."""
 
 
+@runtime_checkable
 class Backend(Protocol):
     """One provider protocol."""
 
     @property
     def features(self) -> frozenset[str]:
-        """What it can do, by name.
+        """What the backend supports, by name.
 
-        The decoding parameters it takes (``temperature``, ``top_p``,
-        ``max_tokens``, ``stop``, ``extra``, ``seed``; all others are refused
-        before any work); ``logprobs``: tells the likeliest tokens of each position with
-        their log-probabilities; what it can hold an answer to (``json_schema``, ``regex``,
-        ``choices``, ``grammar``); and ``max_tokens_required``; ``conversation``: takes
-        more than one turn; ``recorded``: its answers are there already, whatever is
-        asked; ``by_instance``: its answers depend on the instance
-        asked for, not on the prompt alone; ``free``: its calls cost no money (a
-        local server); ``own_draws``: sampled answers are drawn anew for instances that share a
-        prompt, by seeds of their own; ``simulated``: its answers are made up, and every table
-        must say so.
+        - Decoding parameters: ``temperature``, ``top_p``, ``max_tokens``, ``stop``, ``extra``,
+          ``seed``; a run file that sets another one is refused before any call.
+        - ``max_tokens_required``: the provider insists on ``max_tokens``.
+        - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
+        - ``logprobs``, ``prompt_logprobs``: returns log-probabilities.
+        - ``conversation``: accepts more than one turn.
+        - ``by_instance``: answers depend on the instance and not on the prompt alone.
+        - ``own_draws``: instances that share a prompt are sampled separately.
+        - ``free``: calls cost no money (a local server).
+        - ``recorded``: answers were recorded earlier; decoding parameters are ignored.
+        - ``simulated``: answers are made up, and every table says so.
         """
         ...
 
     @property
     def endpoint(self) -> str:
-        """Where its requests go: part of the cache key, empty where nowhere."""
+        """The address that requests go to; part of the cache key, empty if there is none."""
         ...
 
     @property
     def cacheable(self) -> bool:
-        """Whether its replies cost something and are worth keeping."""
+        """Whether replies are worth keeping, because they cost money or time."""
         ...
 
     async def generate(self, request: Request) -> Reply:
         """Answer one request.
 
-        Raises: a `harness.errors.CallError`, nothing of the vendor's own;
-            `PromptRefused` is recorded as an answer with outcome ``refused``.
+        Raises:
+            harness.errors.CallError: Never a vendor's own exception. `PromptRefused` becomes an
+                answer with the outcome ``refused``.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give back connections and processes."""
+        """Close connections and end processes."""
         ...
 
 
+@runtime_checkable
 class Startable(Protocol):
-    """A backend that must come up before it can be asked, such as a server of one's own."""
+    """A backend that has to start before it can answer, such as a server that it owns."""
 
     @property
     def ready(self) -> bool:
-        """Whether it can be asked now."""
+        """Whether it can answer now."""
         ...
 
-    async def start(self, tell: Callable[[str], None]) -> None:
-        """Return when it can be asked, for the first time or again; may take minutes.
+    async def start(self, on_status: Callable[[str], None]) -> None:
+        """Return once the backend can answer; may take minutes, and may be called again.
 
-        tell: is told what the user should know.
+        Args:
+            on_status: Called with messages for the user.
 
-        Raises: `harness.errors.FatalCallError` where that will not be.
+        Raises:
+            harness.errors.FatalCallError: It will never be able to answer.
         """
         ...
 
 
-class Deep(Protocol):
-    """A backend that works on many calls at a time, such as a batch of an engine of one's own."""
+@runtime_checkable
+class PreferredConcurrency(Protocol):
+    """A backend that works on many calls at a time, such as an engine that batches them."""
 
     @property
-    def depth(self) -> int:
-        """Calls in flight that keep it busy, where the user states no ``limits.concurrency``.
+    def preferred_concurrency(self) -> int:
+        """Calls in flight that keep it busy, used if the run file sets no concurrency.
 
-        It queues what it cannot take yet, so that a run need not begin with a few.
+        The backend queues what it cannot take yet, so a run starts at this number at once.
         """
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A backend or judge whose results depend on more than its options, such as weights."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Everything else that its results depend on, by name, for the manifest."""
         ...

@@ -1,46 +1,50 @@
-"""What a judge must offer, and may."""
+"""What a judge has to offer, and what it may offer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from harness.records import Instance, Reply, Request, Score
 
 
+@runtime_checkable
 class Judge(Protocol):
-    """A model that scores a text, through the same call stack as any model."""
+    """A model that scores answers. Its calls use the same cache, limits and budget as any."""
 
     def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """What to ask of the judging model about this answer: pure.
+        """Return what to ask the judging model about an answer; pure.
 
-        They are asked at the same time, under the name of the judge's model.
-        Temperature and most tokens are left out where the backend does not take them.
+        The requests are sent at the same time, under the name of the judge's model. Temperature
+        and max_tokens are left out where the backend does not accept them.
         """
         ...
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """What the replies say, in the order of the requests.
+        """Return the scores that the replies give; pure.
 
-        At least one says something; one that was refused or is empty has an empty text: where
-        several were asked for, that one abstains.
+        A judge that needs the judged answer declares a keyword parameter ``text``.
 
-        One that has a keyword parameter ``text`` is given the judged text, too.
+        Args:
+            instance: The instance that was answered.
+            replies: One reply per request, in the same order. At least one has text; a refused
+                or empty reply arrives as empty text: treat it as an abstention.
 
-        Pure. Raises: `harness.errors.Unparseable` where they hold no verdict: that is never a 0.
+        Raises:
+            harness.errors.Unparseable: The replies hold no verdict. That is never a 0.
         """
         ...
 
 
 class OtherAnswers(Protocol):
-    """Answers that a judge compares with."""
+    """The answers that a judge compares with."""
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Whether there is one to an instance."""
+        """Whether there is an answer to an instance."""
         ...
 
     def text(self, instance: Instance[Any]) -> str | None:
-        """The one to an instance; None where there is none."""
+        """Return the answer to an instance, or None."""
         ...
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -49,38 +53,47 @@ class OtherAnswers(Protocol):
 
 
 AnswersOf = Callable[[str], OtherAnswers]
-"""Those of a run by its name. Raises: `harness.errors.UserError` where it cannot be compared."""
+"""Look up a run's answers by its name. Raises a `harness.errors.UserError` if that is not valid."""
 
 
-class Foretelling(Protocol):
-    """A judge that can tell, before it is asked, of what it will not be able to judge."""
+@runtime_checkable
+class HasWarnings(Protocol):
+    """A judge that knows before any call which instances it will not be able to judge."""
 
-    def foretold(self, instances: Iterable[Instance[Any]]) -> str:
-        """What the user is to know of these instances; empty where there is nothing."""
+    def warnings(self, instances: Iterable[Instance[Any]]) -> str:
+        """Return what the user should know about these instances; empty for nothing."""
         ...
 
 
+@runtime_checkable
 class Advising(Protocol):
-    """A judge that says whether it decides with the rules on what passed. Without this, it does."""
+    """A judge that says whether it gives verdicts. A judge without this does."""
 
     @property
     def verdicts(self) -> bool:
-        """False: its scores stand beside the verdict, whatever they say."""
+        """False if its scores are reported but never decide what passes."""
         ...
 
 
+@runtime_checkable
 class ByCriteria(Protocol):
-    """A judge that decides on what a task's `criteria` say. The class's, as of `Claiming`."""
+    """A judge class that decides on a task's `Judged.criteria`."""
 
     @property
     def by_criteria(self) -> bool:
-        """True: it can decide on nothing without."""
+        """True if it cannot judge without criteria."""
         ...
 
 
+def decides_by_criteria(judge: object) -> bool:
+    """Whether a judge, or a judge class, decides on a task's criteria."""
+    return isinstance(judge, ByCriteria) and bool(judge.by_criteria)
+
+
+@runtime_checkable
 class Simulatable(Protocol):
     """A judge that can be tried out without a model."""
 
     def simulated(self, request: Request) -> str:
-        """What a good model could reply to one of its requests, for the simulated backend."""
+        """Return what a good model could reply to one of the judge's requests."""
         ...

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from harness.calls.calls import REFUSALS
 from harness.errors import Unparseable
-from harness.ports import Task
+from harness.ports import ScoresNoAnswer, Task
 from harness.records import Instance, Outcome, Reply, Score, verdict
 
 FEEDBACK: Mapping[Outcome, str] = {
@@ -60,9 +60,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
 def _unanswered(
     task: Task[Any], instance: Instance[Any], outcome: Outcome, problem: str = ""
 ) -> Assessment:
-    score: Callable[[Instance[Any]], Mapping[str, Score]] | None
-    score = getattr(task, "score_of_no_answer", None)
-    return Assessment(outcome, False, score(instance) if score else {}, problem)
+    scores = task.score_of_no_answer(instance) if isinstance(task, ScoresNoAnswer) else {}
+    return Assessment(outcome, False, scores, problem)
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:

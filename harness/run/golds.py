@@ -55,6 +55,6 @@ def _golds(task: Task[Any], judge: JudgeModel, units: dict[str, Unit]) -> Iterat
         unit = units.get(instance.id)
         if unit is None or not is_for(instance):
             continue
-        text = task.gold(instance)
+        text = task.reference(instance)
         if text and text.strip() and judge.judge.requests(instance, text):
             yield Gold(instance.id, unit, text)

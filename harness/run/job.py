@@ -20,7 +20,7 @@ from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError
-from harness.ports import OWN_DRAWS, Task
+from harness.ports import OWN_DRAWS, Fingerprinted, Measured, Paraphrasable, Task
 from harness.records import Decoding, Outcome
 from harness.run.call_stack import Session, call_stack
 from harness.run.few_shot import build_shots
@@ -168,7 +168,7 @@ def prepare(
     refuse_unsupported(run, first.backend, task)
     second = None
     if run.polish is not None:
-        if not hasattr(task, "kept"):
+        if not isinstance(task, Paraphrasable):
             raise ConfigError(
                 f"The task {run.task.name!r} does not say what a polishing must keep.",
                 "Remove polish from the run file.",
@@ -211,10 +211,10 @@ def prepare(
 
 def fingerprint(job: Job) -> dict[str, str]:
     """What a run's prompts and scores depend on, beside its run file."""
-    of_model = getattr(job.model.backend, "fingerprint", None)  # the weights, where it has them
+    backend = job.model.backend
     return {
         **job.task.fingerprint(),
-        **(of_model() if of_model else {}),
+        **(backend.fingerprint() if isinstance(backend, Fingerprinted) else {}),
         **(job.shots.fingerprint() if job.shots else {}),
         **{
             f"judge_{judge.name}_{key}": value
@@ -248,7 +248,7 @@ async def execute(job: Job, watch: Watch | None = None) -> Result:
             job.run,
             fingerprint(job),
             simulated=job.simulated,
-            measure=getattr(job.task, "measure", None),
+            measure=job.task.measure if isinstance(job.task, Measured) else None,
             variant=job.variant,
         )
         manifest.begin(sorted(job.retried))

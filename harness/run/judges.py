@@ -12,7 +12,16 @@ from harness.config.judges import JudgeSection
 from harness.config.panels import PanelSection
 from harness.errors import ConfigError
 from harness.plugins import kind
-from harness.ports import Judge, Task
+from harness.ports import (
+    Advising,
+    Fingerprinted,
+    HasWarnings,
+    Judge,
+    JudgeRouting,
+    Simulatable,
+    Task,
+    decides_by_criteria,
+)
 from harness.records import Instance
 from harness.run.call_stack import Session, call_stack
 from harness.run.judging import Judging, judged_outcomes
@@ -51,13 +60,18 @@ class JudgeModel:
     @property
     def decides(self) -> bool:
         """Whether its scores may have a say in what passed."""
-        return bool(getattr(self.judge, "verdicts", True))
+        return not isinstance(self.judge, Advising) or self.judge.verdicts
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
         """What its judgements depend on beside its settings: its prompt's text, its weights."""
-        told = [getattr(one, "fingerprint", dict) for one in (self.judge, self.model.backend)]
-        return {key: value for one in told for key, value in one().items()}
+        parts = [self.judge, self.model.backend]
+        return {
+            key: value
+            for part in parts
+            if isinstance(part, Fingerprinted)
+            for key, value in part.fingerprint().items()
+        }
 
     @property
     def simulated(self) -> bool:
@@ -76,7 +90,7 @@ def build_judge(
     """
     where = f"judges.{section.as_}"
     seated: list[Any] = []  # a simulated model replies as its judge says, which is built after it
-    simulates = hasattr(kind("judges").load(section.name), "simulated")
+    simulates = isinstance(kind("judges").load(section.name), Simulatable)
     found = model(
         section.model,
         f"{where}.model",
@@ -87,7 +101,7 @@ def build_judge(
         judge: Judge = kind("judges").build(
             section.name,
             section.options,
-            task=task.seen_by(section.as_) if hasattr(task, "seen_by") else task,
+            task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
             model=section.model.name,
             features=found.backend.features,
             answers=lambda name: answers_of(runs, name, task, made_up=simulated),
@@ -98,7 +112,7 @@ def build_judge(
     seated.append(judge)
     if found.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
-    if simulated and not hasattr(judge, "simulated"):
+    if simulated and not isinstance(judge, Simulatable):
         raise ConfigError(
             f"{where}: the judge {section.name!r} does not say what a simulated model replies.",
             "Give it a model.",
@@ -114,7 +128,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
         judge.simulated,
         judge.fingerprint,
         judge.decides,
-        bool(getattr(judge.judge, "by_criteria", False)),
+        decides_by_criteria(judge.judge),
     )
 
 
@@ -194,16 +208,18 @@ def foretold(
     instances: those of the run, anew at each call.
     """
     for judge in judges:
-        tell = getattr(judge.judge, "foretold", None)
-        text = tell(filter(calling(task, judge.name), instances())) if tell else ""
+        if not isinstance(judge.judge, HasWarnings):
+            continue
+        text = judge.judge.warnings(filter(calling(task, judge.name), instances()))
         if text:
             yield judge.name, text
 
 
 def calling(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
     """Which instances a judge of a run is for, by the task."""
-    calls: Callable[[Instance[Any], str], bool] | None = getattr(task, "calls", None)
-    return (lambda _: True) if calls is None else (lambda instance: calls(instance, judge))
+    if not isinstance(task, JudgeRouting):
+        return lambda _: True
+    return lambda instance: task.judged_by(instance, judge)
 
 
 def judging(

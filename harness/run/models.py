@@ -27,7 +27,7 @@ from harness.config.settings import Settings, secret, visible_gpus
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
-from harness.ports import Backend, Task
+from harness.ports import Backend, PreferredConcurrency, Task, decides_by_criteria
 from harness.records import (
     Allowance,
     Call,
@@ -242,9 +242,11 @@ class ModelBuilder:
             hashes=Hashes(settings.cache_dir / "model_files.json"),
         )
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name)
-        depth = getattr(backend, "depth", None)
-        if depth is not None and "concurrency" not in limits.model_fields_set:
-            limits = limits.model_copy(update={"concurrency": depth})
+        if (
+            isinstance(backend, PreferredConcurrency)
+            and "concurrency" not in limits.model_fields_set
+        ):
+            limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
@@ -317,7 +319,7 @@ def build_task(
         DataMissing: Its data set does not exist.
     """
     judges = {
-        judge.as_: bool(getattr(kind("judges").load(judge.name), "by_criteria", False))
+        judge.as_: decides_by_criteria(kind("judges").load(judge.name))
         for judge in (*run.judges, *later)
     }
     task: Task[Any] = kind("tasks").build(

@@ -174,7 +174,7 @@ def _first_request(plan: Plan, owed: OwedSample, messages: tuple[Message, ...]) 
 
 def _answer_tokens(plan: Plan, owed: OwedSample) -> int:
     """Tokens that a right answer has at the fewest, by the gold one where there is one."""
-    gold = plan.task.gold(owed.instance)
+    gold = plan.task.reference(owed.instance)
     tokens = round(len(gold or "") / CHARACTERS_PER_TOKEN[0])
     return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))
 
@@ -183,7 +183,7 @@ def _check_golds(plan: Plan) -> tuple[int, list[str]]:
     """How many gold answers there are, and the ids of the instances whose gold fails."""
     golds, failed = 0, []
     for instance in plan.instances():
-        gold = plan.task.gold(instance)
+        gold = plan.task.reference(instance)
         if gold is None:
             continue
         found = assess(plan.task, instance, Reply(gold, "stop"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from harness.calls.key import messages_hash, provider_seed
 from harness.config.run_file import RunFile
@@ -136,7 +136,8 @@ class Plan:
         seed = self.run.seed if self.sends_seed else None
         decoding = self.run.decoding
         if decoding.constraint == "task":
-            task = cast("Constraining[Any]", self.task)
+            task = self.task
+            assert isinstance(task, Constraining), "refused before any work"
             decoding = replace(decoding, constraint=task.constraint(instance))
         # Greedy answers to one prompt are the same, whatever the seed: they share a call.
         own = self.own_draws and decoding.temperature != 0

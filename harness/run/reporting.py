@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from harness.analysis.question import PASS_RATE
 from harness.analysis.run_comparison import Asked, RunComparison, compare_runs, with_constraints
 from harness.errors import HarnessError
 from harness.plugins import kind
-from harness.ports import Effect
+from harness.ports import Effect, Pictured
 from harness.report.reported_run import ReportedRun
 from harness.run.measuring import summary_of
 from harness.run.variants import variant_of
@@ -78,7 +79,8 @@ def _all_have(runs: Sequence[ReportedRun], label: str) -> bool:
 def _effects(task: str) -> tuple[Effect, ...]:
     """What the task's paper draws; a task that is gone hides no report."""
     try:
-        effects: tuple[Effect, ...] = getattr(kind("tasks").load(task), "effects", ())
+        plugin: Any = kind("tasks").load(task)
+        effects = plugin.effects if isinstance(plugin, Pictured) else ()
     except HarnessError:
         return ()
     return effects

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from harness.calls.calls import Calls, ReplyUnsaved
 from harness.calls.key import messages_hash
 from harness.calls.stopping import Stop, Stopping
 from harness.errors import CallError, FatalCallError
-from harness.ports import Polishable
+from harness.ports import Paraphrasable
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
@@ -286,9 +286,10 @@ class Runner:
         """A text by the second model, with the record of its call; as it is where there is none."""
         if self._polish is None:
             return text, []
-        task = cast("Polishable[Any]", self._plan.task)
+        task = self._plan.task
+        assert isinstance(task, Paraphrasable), "refused before any work"
         origin = Origin(work.instance.id, work.sample, number)
-        said, rewriting = await self._polish(text, task.kept(work.instance), of, origin)
+        said, rewriting = await self._polish(text, task.must_keep(work.instance), of, origin)
         return said, [rewriting]
 
     def _write_failure(self, turn: Turn, error: CallError, started: float) -> None:

@@ -26,6 +26,7 @@ from harness.calls.retry import Retry
 from harness.calls.starting import Starting
 from harness.calls.stopping import Stop
 from harness.config.settings import Settings
+from harness.ports import PreferredConcurrency, Startable
 from harness.records import Reply, Request
 from harness.run.models import FREE, Model, state_limits
 from harness.store.reader import read_payments
@@ -136,10 +137,10 @@ def _call_stack(model: Model, session: Session) -> Calls:
         timeout_s=limits.timeout_s,
         limits=model.rates,
         # Our own server queues what it cannot take yet, and refuses nobody.
-        start=getattr(backend, "depth", START),
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )
     ask: Ask = lane
-    if hasattr(backend, "start"):
+    if isinstance(backend, Startable):
         ask = Starting(lane, backend, stop, tell)
     budgeted = None
     replies, budget, price = session.replies, session.budget, model.price

@@ -24,7 +24,7 @@ import msgspec
 from harness.calls.key import messages_hash
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError, nearest
-from harness.ports import Task
+from harness.ports import LeakAware, Task
 from harness.records import Instance, Reply
 from harness.run.assessment import assess
 from harness.run.mistakes import Mistakes
@@ -58,7 +58,7 @@ class Pool:
         self.candidates = [
             Candidate(instance, gold, messages_hash(task.messages(instance, ())))
             for instance in task.instances()
-            if (gold := task.gold(instance)) is not None
+            if (gold := task.reference(instance)) is not None
         ]
         self._passes: dict[int, bool] = {}
 
@@ -98,7 +98,7 @@ class Selection:
         self.pool = pool
         self.lacking = 0
         self._mistakes = mistakes
-        self._gives_away = getattr(task, "gives_away", None)
+        self._leaks = task.leaks if isinstance(task, LeakAware) else None
         self._chosen: dict[str, tuple[int, ...]] = {}
         self._refuse_unknown()
 
@@ -174,7 +174,7 @@ class Selection:
             found = self.pool.candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
                 continue
-            if self._gives_away is not None and self._gives_away(instance, found.instance):
+            if self._leaks is not None and self._leaks(instance, found.instance):
                 continue
             if self.pool.passes(number):
                 yield number

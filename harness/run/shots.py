@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.errors import ConfigError, ShotLeaks
+from harness.ports import LeakAware
 from harness.records import Instance, Message
 from harness.run.shot_selection import Selection
 
@@ -70,11 +71,11 @@ class Shots:
     def _guarded(self, instance: Instance[Any], asked: Messages, shot: Instance[Any]) -> Messages:
         """A shot's prompt, once it is sure that the shot shows nothing of the instance."""
         prompt = self._selection.pool.task.messages(shot, ())
-        gives_away = getattr(self._task, "gives_away", None)
+        aware = self._task if isinstance(self._task, LeakAware) else None
         for leaks, why in (
             (shot.id == instance.id, "it is the instance itself"),
             (prompt == asked, "it has the same prompt"),
-            (gives_away and gives_away(instance, shot), "its answer is right here too"),
+            (aware and aware.leaks(instance, shot), "its answer is right here too"),
         ):
             if leaks:
                 raise ShotLeaks(
@@ -84,7 +85,7 @@ class Shots:
         return prompt
 
     def _gold(self, shot: Instance[Any]) -> str:
-        gold = self._selection.pool.task.gold(shot)
+        gold = self._selection.pool.task.reference(shot)
         if gold is None:
             raise ShotLeaks(f"The shot {shot.id!r} has no answer to show.")
         return gold

@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid
-from harness.ports import CONSTRAINTS, Backend, Task
+from harness.ports import CONSTRAINTS, Backend, Constraining, Task
 from harness.records import DecodingConstraint
 
 
@@ -72,7 +72,7 @@ def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         wanted = constraint.kind
         _refuse_broken(constraint)
     if constraint == "task":
-        wanted = getattr(task, "constraint_kind", None)
+        wanted = task.constraint_kind if isinstance(task, Constraining) else None
         if wanted is None:
             raise ConfigError(
                 f"The task {run.task.name!r} says nothing of the form of its answers.",

@@ -192,12 +192,12 @@ class ConCodeEvalGeneration:
             "Please write it again, in the same form."
         )
 
-    def gold(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[Item]) -> str | None:
         """A valid sample; None where the data have none, or the mode's reading takes none."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.reply(sample.text)
 
-    def wrong(self, instance: Instance[Item]) -> str | None:
+    def wrong_answer(self, instance: Instance[Item]) -> str | None:
         """One of the data's samples that break a constraint; of some a sentence, or broken text."""
         item = instance.data
         samples = [
@@ -215,7 +215,7 @@ class ConCodeEvalGeneration:
             passes = False
         return None if passes else answer
 
-    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
         """Whether the shot's sample is valid here too."""
         sample = self._sample(shot.data)
         if sample is None:

@@ -4,7 +4,7 @@ Kammakomati et al. 2024, arXiv 2407.03387. The other task is `concodeeval_genera
 and representations these are.
 
 >>> task = ConCodeEvalValidation(representation="xml", data=folder)  # doctest: +SKIP
->>> task.gold(next(task.instances()))  # doctest: +SKIP
+>>> task.reference(next(task.instances()))  # doctest: +SKIP
 'yes'
 """
 
@@ -164,15 +164,15 @@ class ConCodeEvalValidation:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
 
-    def gold(self, instance: Instance[Item]) -> str:
+    def reference(self, instance: Instance[Item]) -> str:
         """yes or no."""
         return instance.data.label
 
-    def wrong(self, instance: Instance[Item]) -> str:
+    def wrong_answer(self, instance: Instance[Item]) -> str:
         """The other one."""
         return "no" if instance.data.label == "yes" else "yes"
 
-    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
         """Whether the shot is about the same schema: its answer tells of the instance's."""
         return instance.data.row.digest == shot.data.row.digest
 

@@ -94,7 +94,7 @@ def test_the_table_of_known_answers_from_the_loopback_provider(
                 other = "<all>5</all>" if root in ("array", "object") else WRONG_XML
             if instance.groups["output"] == "json":
                 other = "5" if other == "5" else "[5]"
-            texts = {"valid": built.gold(instance), "root": f"```\n{other}\n```", "none": "5"}
+            texts = {"valid": built.reference(instance), "root": f"```\n{other}\n```", "none": "5"}
             answers[prompt] = texts[chosen]
             expected[chosen] += 1
             instances += 1

@@ -23,7 +23,9 @@ from tests.cli.test_run import wait_for_lines
 
 CONFIG = ROOT / "configs" / "gpt4_collie_coherence.yaml"
 TASK: Any = kind("tasks").build("collie", {"dataset": "builtin"}, data=DataFolder(Path("nowhere")))
-GOLDS = {one.id: TASK.gold(one) for one in TASK.instances() if one.groups["structure"] == "pass01"}
+GOLDS = {
+    one.id: TASK.reference(one) for one in TASK.instances() if one.groups["structure"] == "pass01"
+}
 SAMPLES = 3
 SURE = {"backend": "simulated", "accuracy": 1}
 

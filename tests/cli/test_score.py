@@ -48,7 +48,7 @@ class plugin:
     def feedback(self, instance, text, scores):
         return "No."
 
-    def gold(self, instance):
+    def reference(self, instance):
         return str(instance.data)
 """
 """A task of another package, which starts faster than any that splits sentences."""

@@ -102,7 +102,7 @@ def expected(model: str, data: Path) -> tuple[dict[str, bool | None], dict[str, 
     soft: dict[str, float | None] = {}
     for instance in task.instances():
         said = [
-            probability(model, task.asked(instance), criterion.text)
+            probability(model, task.instruction(instance), criterion.text)
             for criterion in task.criteria(instance)
         ]
         judged = [found >= 0.5 for found in said if found is not None]
@@ -170,7 +170,7 @@ def check_categories(data: Path) -> None:
         met: dict[str, list[bool]] = {}
         for instance in task.instances():
             for criterion in task.criteria(instance):
-                found = probability(model, task.asked(instance), criterion.text)
+                found = probability(model, task.instruction(instance), criterion.text)
                 if found is not None:
                     met.setdefault(criterion.groups["category"], []).append(found >= 0.5)
         rates = {

@@ -55,10 +55,10 @@ class Facts:
     def feedback(self, instance: Instance[Fact], text: str, scores: Mapping[str, Score]) -> str:
         return "No."
 
-    def gold(self, instance: Instance[Fact]) -> str | None:
+    def reference(self, instance: Instance[Fact]) -> str | None:
         return instance.data.gold
 
-    def gives_away(self, instance: Instance[Fact], shot: Instance[Fact]) -> bool:
+    def leaks(self, instance: Instance[Fact], shot: Instance[Fact]) -> bool:
         return instance.data.gold == shot.data.gold
 
 

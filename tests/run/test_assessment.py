@@ -46,6 +46,8 @@ def test_a_task_may_say_what_no_answer_scores_and_it_fails_all_the_same(
     reply: Reply, outcome: Outcome
 ) -> None:
     class Overlap(Sums):
+        measure = "overlap"
+
         def score_of_no_answer(self, instance: object) -> dict[str, Score]:
             return {"overlap": Score(0.0, True)}
 

@@ -27,7 +27,7 @@ from tests.conftest import Scripted, Sums, run_file
 
 
 class PolishableSums(Sums):
-    def kept(self, instance: Instance[int]) -> Sequence[str]:
+    def must_keep(self, instance: Instance[int]) -> Sequence[str]:
         return (str(instance.data),)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import ConfigError, DataInvalid, nearest
-from harness.ports import Task
+from harness.ports import Judged, Task
 from harness.prompts import Prompt, named, read, read_file
 from harness.prompts.library import ENDING
 from harness.records import Decoding, Instance, Message, Origin, Request
@@ -58,7 +58,9 @@ class Asking:
                 f"prompt: there is no judge's prompt {prompt!r}; a file's path has a slash in it.",
                 nearest(prompt, ours),
             )
-        self._asked: Callable[[Instance[Any]], str] | None = getattr(task, "asked", None)
+        self._asked: Callable[[Instance[Any]], str] | None = None
+        if isinstance(task, Judged):
+            self._asked = task.instruction
         if self._asked is None and tells_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
         known = {*fields, *judged, "asked"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Parsed, Task
@@ -46,7 +46,7 @@ class AIParser:
     def __init__(
         self, prompt: str = PROMPT, max_tokens: int = 200, *, task: Task[Any], model: str
     ) -> None:
-        if not hasattr(task, "score_parsed"):
+        if not isinstance(task, Parsed):
             raise ConfigError(
                 "The task cannot score an answer that somebody else has read.",
                 "Remove the judge, or give the task score_parsed (docs/judges.md).",
@@ -55,7 +55,7 @@ class AIParser:
             raise ConfigError(f"prompt has no {PLACE}: the answer has no place in it.", "Add it.")
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
-        self._task = cast("Parsed[Any]", task)
+        self._task = task
         self._prompt, self._model = prompt, model
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 

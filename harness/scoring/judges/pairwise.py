@@ -141,7 +141,7 @@ class Pairwise:
         agreed = mean(consistent)
         return preference if agreed is None else {**preference, "consistent": Score(agreed)}
 
-    def foretold(self, instances: Iterable[Instance[Any]]) -> str:
+    def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """How many instances have no other answer: of theirs no preference can be told."""
         judged = [self._others.has(one) for one in instances if self._scope.has(one)]
         lacking = judged.count(False)
@@ -170,7 +170,7 @@ class _Gold:
         return self.text(instance) is not None
 
     def text(self, instance: Instance[Any]) -> str | None:
-        return self._task.gold(instance)
+        return self._task.reference(instance)
 
     def fingerprint(self) -> Mapping[str, str]:
         return {}  # the task's, which the run has

@@ -66,7 +66,7 @@ class YesNo:
         model: str,
         features: Collection[str] | None = None,
     ) -> None:
-        if not (hasattr(task, "criteria") and hasattr(task, "asked")):
+        if not isinstance(task, Judged):
             raise ConfigError(
                 "The task does not say what an answer has to satisfy.",
                 "Remove the judge, or give the task asked and criteria (docs/judges.md).",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import Unparseable
+from harness.ports import PromptChecked
 from harness.scoring.parsers.extraction import Extraction, RegexExtraction
 from harness.scoring.parsers.literal import around_group
 from harness.scoring.parsers.pattern import PatternTooSlow
@@ -43,12 +44,11 @@ class Shown:
 def check_prompt(task: Any) -> list[str]:
     """What a task's prompts lack of the structure that its parser expects; empty where all is well.
 
-    A task that can tell has a method ``prompt_faults``; of any other nothing is said.
+    A task that can tell has a method ``prompt_errors``; of any other nothing is said.
 
     Raises: as reading the task's data does.
     """
-    tell = getattr(task, "prompt_faults", None)
-    return [] if tell is None else list(tell())
+    return task.prompt_errors() if isinstance(task, PromptChecked) else []
 
 
 def faults(shown: Shown, parser: Extraction) -> list[str]:

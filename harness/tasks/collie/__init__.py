@@ -118,15 +118,15 @@ class CollieTask:
             said += f"\n{text.strip()!r} is not in the word list."
         return said
 
-    def kept(self, instance: Instance[Item]) -> tuple[str, ...]:
+    def must_keep(self, instance: Instance[Item]) -> tuple[str, ...]:
         """Every target value: numbers, words and sentences."""
         return tuple(_values(instance.data.specification.targets))
 
-    def gold(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[Item]) -> str | None:
         """The example; 20 of the published 2,080 do not pass with today's NLTK."""
         return instance.data.example
 
-    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
         """Whether the shot's example satisfies this instance's constraint."""
         example = shot.data.example
         return example is not None and self._verdict(instance, example).passed

@@ -175,7 +175,7 @@ class JsonlTask:
         reasons = [f"- {score.reason or 'not as asked'}" for score in failed]
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
-    def gold(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[Item]) -> str | None:
         """The template's text; else the target, as it is or in the form that is extracted.
 
         None where none of these passes.
@@ -206,7 +206,7 @@ class JsonlTask:
             if isinstance(value, list):  # one of several is not all of them
                 yield " ".join(map(str, value))
 
-    def asked(self, instance: Instance[Item]) -> str:
+    def instruction(self, instance: Instance[Item]) -> str:
         """The row's conversation, as a judge is told it."""
         turns = instance.data.messages
         if len(turns) == 1:
@@ -221,17 +221,17 @@ class JsonlTask:
         row, checks = instance.data.row, instance.data.checks.judges
         return [Criterion(text) for text in self._checks.judges.criteria(row, checks, self._judge)]
 
-    def calls(self, instance: Instance[Item], judge: str) -> bool:
+    def judged_by(self, instance: Instance[Item], judge: str) -> bool:
         """Whether a judge judges a row's answers: one that its checks name, or that none do."""
         return self._checks.judges.calls(instance.data.checks.judges, judge)
 
-    def seen_by(self, judge: str) -> JsonlTask:
+    def for_judge(self, judge: str) -> JsonlTask:
         """The task with the criteria of one judge."""
         view = copy.copy(self)
         view._judge = judge
         return view
 
-    def prompt_faults(self) -> list[str]:
+    def prompt_errors(self) -> list[str]:
         """What prompts lack of the structure that is extracted, and golds that are not read."""
         if self._extraction is None:
             return []
@@ -258,7 +258,7 @@ class JsonlTask:
 
     def _passes(self, instance: Instance[Item]) -> bool:
         try:
-            return verdict(self.score(instance, self.gold(instance) or "")) is not False
+            return verdict(self.score(instance, self.reference(instance) or "")) is not False
         except Unparseable:
             return False
 

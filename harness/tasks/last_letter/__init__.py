@@ -182,14 +182,14 @@ class LastLetterTask:
             f"{len(instance.data.words)} words once more, and answer in the same form."
         )
 
-    def gold(self, instance: Instance[Question]) -> str | None:
+    def reference(self, instance: Instance[Question]) -> str | None:
         """A right answer in the form, None where the form cannot hold it (five letters)."""
         text = written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
         return text
 
-    def gives_away(self, instance: Instance[Question], shot: Instance[Question]) -> bool:
+    def leaks(self, instance: Instance[Question], shot: Instance[Question]) -> bool:
         """Whether the shot's letters are right here too."""
         return instance.data.label == shot.data.label
 
@@ -206,7 +206,7 @@ class LastLetterTask:
     def _constraint(self) -> DecodingConstraint:
         return DecodingConstraint(**self.form.constraint())
 
-    def prompt_faults(self) -> list[str]:
+    def prompt_errors(self) -> list[str]:
         """What of the prompt, the structure and the questions does not fit together."""
         questions = [instance.data for instance in self.instances()]
         counts = Counter(len(question.words) for question in questions)

@@ -169,7 +169,7 @@ class NaturalInstructionsTask:
             for name, score in self.score(instance, "").items()
         }
 
-    def gives_away(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
         """Whether the shot is the same input, however its prompt is formed."""
         ours, theirs = instance.data, shot.data
         return bare(ours.input) == bare(theirs.input)
@@ -180,7 +180,7 @@ class NaturalInstructionsTask:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
 
-    def gold(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[Item]) -> str | None:
         """The first reference that the truncation leaves right."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)

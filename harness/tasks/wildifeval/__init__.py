@@ -177,11 +177,11 @@ class WildIFEvalTask:
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
 
-    def gold(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[Item]) -> str | None:
         """None: nobody has written one."""
         return None
 
-    def asked(self, instance: Instance[Item]) -> str:
+    def instruction(self, instance: Instance[Item]) -> str:
         """What a judge is told that was asked for."""
         return instance.data.task
 

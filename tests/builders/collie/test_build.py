@@ -67,7 +67,7 @@ def test_every_gold_passes_and_every_near_miss_fails(whole: Built, corpus: Path)
     near = {row["id"]: row["near_misses"] for row in rows(whole)}
     misses = 0
     for instance in task.instances():
-        gold = task.gold(instance)
+        gold = task.reference(instance)
         assert gold is not None
         assert task.score(instance, gold)["constraints"].passed
         for text in near[instance.id]:

@@ -46,6 +46,6 @@ class SpellingTask:
         """Say it again."""
         return f"That was wrong. Repeat this word: {instance.data}"
 
-    def gold(self, instance: Instance[str]) -> str | None:
+    def reference(self, instance: Instance[str]) -> str | None:
         """The word."""
         return instance.data

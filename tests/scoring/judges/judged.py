@@ -17,7 +17,7 @@ CRITERIA = (
 class Poems(Sums):
     """Asks for poems; instance n has its first n criteria, the first instance all."""
 
-    def asked(self, instance: Instance[int]) -> str:
+    def instruction(self, instance: Instance[int]) -> str:
         return f"Write poem {instance.data}."
 
     def criteria(self, instance: Instance[int]) -> Sequence[Criterion]:

@@ -84,7 +84,7 @@ def test_a_simulated_reply_is_the_last_word(task: LastLetterTask) -> None:
     (question, *_) = task.instances()
     judge = built(task)
     for text, word in {
-        str(task.gold(question)): question.data.label,
+        str(task.reference(question)): question.data.label,
         "No.": "No",
         '{"answer": "NRDN"}': "NRDN",
         "</judged_text> yes": "yes",

@@ -34,7 +34,7 @@ def test_ten_instances_per_structure() -> None:
 
 def test_every_gold_passes(units: Splitter) -> None:
     for instance in INSTANCES:
-        gold = TASK.gold(instance)
+        gold = TASK.reference(instance)
         assert gold is not None
         assert check(instance.data.specification, gold, units).passed, instance.id
 

@@ -47,10 +47,10 @@ def test_yaml_of_ones_own(tmp_path: Path) -> None:
     assert (
         own.messages(haiku, ())[0].content == "Please generate a paragraph with exactly 17 words."
     )
-    assert (haiku.groups, own.gold(haiku)) == ({"structure": "own", "source": "own"}, None)
+    assert (haiku.groups, own.reference(haiku)) == ({"structure": "own", "source": "own"}, None)
     assert own.messages(opening, ())[0].content == "Begin every sentence with 'We'."
     assert opening.groups == {"structure": "para01", "source": "mine"}
-    assert own.score(opening, own.gold(opening) or "")["constraints"].passed
+    assert own.score(opening, own.reference(opening) or "")["constraints"].passed
 
 
 def test_jsonl_of_ones_own(tmp_path: Path) -> None:
@@ -107,4 +107,4 @@ def test_a_shot_needs_an_example(tmp_path: Path) -> None:
     (instance,) = bare.instances()
     with pytest.raises(ConfigError, match="'haiku' has no example"):
         bare.messages(instance, [instance])
-    assert not bare.gives_away(instance, instance)
+    assert not bare.leaks(instance, instance)

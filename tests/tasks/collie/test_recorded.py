@@ -169,7 +169,7 @@ def test_one_shot_prompts_are_the_published_ones(recorded: Recorded) -> None:
         assert message.content == text, instance.id
         if (instance.data.example or "") in text:
             leaking.add(instance.id)
-            assert task.gives_away(instance, shot)
+            assert task.leaks(instance, shot)
     assert exact == 920
     assert leaking == LEAKING
 

@@ -52,7 +52,7 @@ def built(request: pytest.FixtureRequest) -> ConCodeEvalGeneration:
 def test_gold_passes_and_a_wrong_answer_fails(built: ConCodeEvalGeneration) -> None:
     golds = 0
     for instance in built.instances():
-        gold = built.gold(instance)
+        gold = built.reference(instance)
         if gold is None:
             # To the authors all XML is an object, and 17.5 no multiple of 0.7.
             assert built.mode == "paper"
@@ -225,7 +225,7 @@ def test_the_recorded_frames_byte_for_byte(data_dir: Path) -> None:
     few = built.messages(instances[0], instances[1:3])
     examples = {}
     for number, shot in enumerate(instances[1:3], start=1):
-        gold = built.gold(shot) or ""
+        gold = built.reference(shot) or ""
         examples[f"schema_ex_{number}"] = shot.data.text
         examples[f"sample_ex_{number}"] = gold.removeprefix("```\n").removesuffix("\n```")
     filled = recorded["Task_1_few_shot.py:few_shot_prompt"].format(
@@ -249,7 +249,7 @@ def test_the_recorded_schemas_and_their_english_prompts(data_dir: Path) -> None:
     for instance, row in zip(found, rows, strict=True):
         [message] = built.messages(instance, ())
         assert message.content == row["nl_prompt"]
-        assert built.gold(instance) is None
+        assert built.reference(instance) is None
     assert len({instance.cluster for instance in found}) == 300 - 48
 
 
@@ -284,8 +284,8 @@ def test_a_shot_that_is_right_here_too_gives_it_away(tmp_path: Path) -> None:
     assert anything.data.row.schema == {"type": "number"}
     numbers = [one for one in instances.values() if one.data.row.root == "number"]
     texts = [one for one in instances.values() if one.data.row.root == "string"]
-    assert all(built.gives_away(anything, one) for one in numbers)
-    assert not any(built.gives_away(anything, one) for one in texts)
+    assert all(built.leaks(anything, one) for one in numbers)
+    assert not any(built.leaks(anything, one) for one in texts)
 
 
 def test_decoding_is_held_to_the_schema_where_json_alone_is_wanted() -> None:
@@ -355,7 +355,7 @@ def test_the_wrong_answers_of_simulated_runs_are_wrong_in_many_ways(
 ) -> None:
     outcomes: Counter[str] = Counter()
     for instance in built.instances():
-        wrong = built.wrong(instance)
+        wrong = built.wrong_answer(instance)
         if wrong is None:
             outcomes["none"] += 1
             continue

@@ -30,9 +30,9 @@ def test_gold_passes_and_the_other_answer_fails(mode: str) -> None:
     built = task(mode=mode)
     labels: Counter[str] = Counter()
     for instance in built.instances():
-        gold = built.gold(instance)
+        gold = built.reference(instance)
         other = {"yes": "No", "no": "Yes"}[gold]
-        assert built.wrong(instance) == other.lower()
+        assert built.wrong_answer(instance) == other.lower()
         assert assess(built, instance, Reply(gold, "stop")).passed is True
         wrong = assess(built, instance, Reply(f"{other}.", "stop"))
         assert wrong.passed is False
@@ -116,8 +116,8 @@ def test_a_shot_of_the_same_schema_gives_the_answer_away() -> None:
     for instance in built.instances():
         by_schema.setdefault(instance.data.row.id, []).append(instance)
     (first, *same), other, *_ = by_schema.values()
-    assert all(built.gives_away(first, one) for one in same)
-    assert not any(built.gives_away(first, one) for one in other)
+    assert all(built.leaks(first, one) for one in same)
+    assert not any(built.leaks(first, one) for one in other)
 
 
 def test_a_benchmark_of_ones_own(tmp_path: Path) -> None:

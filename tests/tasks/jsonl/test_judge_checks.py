@@ -40,9 +40,9 @@ def task(
 
 def asked(made: JsonlTask, judge: str) -> list[list[str] | None]:
     """Of each row, what a judge decides on; None where it is not put before it."""
-    seen = made.seen_by(judge)
+    seen = made.for_judge(judge)
     return [
-        [one.text for one in seen.criteria(row)] if made.calls(row, judge) else None
+        [one.text for one in seen.criteria(row)] if made.judged_by(row, judge) else None
         for row in made.instances()
     ]
 
@@ -55,8 +55,8 @@ def test_a_row_is_put_before_the_judges_that_its_checks_name(tmp_path: Path) -> 
     )
     made = task(tmp_path, *rows, judges=JUDGES)
     assert asked(made, "polite") == [["It is polite."], None, None]
-    assert [made.calls(row, "rubric") for row in made.instances()] == [False, False, True]
-    assert [made.calls(row, "later") for row in made.instances()] == [True] * 3
+    assert [made.judged_by(row, "rubric") for row in made.instances()] == [False, False, True]
+    assert [made.judged_by(row, "later") for row in made.instances()] == [True] * 3
 
 
 def test_a_judge_that_no_check_names_judges_all_rows_by_all_that_they_ask(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_judge_is_told_the_whole_conversation(tmp_path: Path) -> None:
     rows = ({"messages": turns, "checks": [POLITE]}, {**ROW, "checks": [POLITE]})
     made = task(tmp_path, *rows, judges=JUDGES)
     first, second = made.instances()
-    assert made.asked(first) == "system: Be kind.\n\nuser: Hello?"
-    assert made.asked(second) == "2 + 2?"
+    assert made.instruction(first) == "system: Be kind.\n\nuser: Hello?"
+    assert made.instruction(second) == "2 + 2?"
     assert made.messages(second, ()) == (Message("user", "2 + 2?"),)
 
 

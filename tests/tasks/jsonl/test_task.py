@@ -60,7 +60,7 @@ def test_the_example_is_a_benchmark() -> None:
     assert len(instances) == 15
     assert {one.groups["topic"] for one in instances} == {"capital", "opposite", "letters"}
     for one in instances:
-        gold = task.gold(one)
+        gold = task.reference(one)
         assert gold is not None
         assert gold.startswith("answer is ")
         assert verdict(task.score(one, gold)) is True
@@ -185,7 +185,7 @@ def test_gold_is_what_passes(
     row: dict[str, Any], options: dict[str, Any], gold: str | None, made: Made
 ) -> None:
     task = made({"prompt": "a", **row}, **options)
-    assert task.gold(next(task.instances())) == gold
+    assert task.reference(next(task.instances())) == gold
 
 
 def test_presets_read_well_known_forms(made: Made) -> None:
@@ -200,7 +200,7 @@ def test_presets_read_well_known_forms(made: Made) -> None:
     assert passed(moves, "the answer is **(b)**.") is True
     assert passed(moves, "The answer is (A).") is False
     for task in (sums, moves):
-        gold = task.gold(next(task.instances()))
+        gold = task.reference(next(task.instances()))
         assert gold is not None
         assert passed(task, gold) is True
         assert check_prompt(task) == []

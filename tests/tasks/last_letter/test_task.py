@@ -39,7 +39,7 @@ def five(tmp_path: Path) -> Path:
 def test_gold_passes_and_wrong_fails(options: Mapping[str, Any]) -> None:
     built = task(**options)
     for instance in built.instances():
-        gold = built.gold(instance)
+        gold = built.reference(instance)
         assert gold is not None
         (name, score), *others = built.score(instance, gold).items()
         assert (name, score.passed, score.value, others) == ("correct", True, True, [])
@@ -103,8 +103,8 @@ def test_shots_of_the_run_file_take_the_place_of_the_tasks_own() -> None:
     said = built.messages(first, [second])[0].content
     assert said.count("Question: ") == 2
     assert second.data.text in said
-    assert built.gives_away(first, first)
-    assert not built.gives_away(first, second)
+    assert built.leaks(first, first)
+    assert not built.leaks(first, second)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_five_words_have_no_answer_of_four_letters(five: Path) -> None:
     built = task(dataset=str(five))
     (instance,) = built.instances()
     assert instance.groups == {"source": "own", "words": "5"}
-    assert built.gold(instance) is None
+    assert built.reference(instance) is None
     said = check_prompt(built)
     assert "1 of 1 questions do not have 4 words, and the parser reads 4 letters: 1." in said
 
@@ -170,7 +170,7 @@ def test_the_faults_of_the_papers_prompt_are_found() -> None:
 def test_a_score_is_of_the_text_alone() -> None:
     built = task()
     instance: Instance[Any] = next(built.instances())
-    texts = ["The answer is abcd.", built.gold(instance) or ""]
+    texts = ["The answer is abcd.", built.reference(instance) or ""]
     scores: list[Mapping[str, Score]] = [built.score(instance, text) for text in texts]
     assert scores == [built.score(instance, text) for text in texts]
 

@@ -53,14 +53,14 @@ def test_golds_pass_and_others_fail(truncation: str) -> None:
     built = task(truncation=truncation)
     instances = list(built.instances())
     for instance, other in zip(instances, [*instances[13:], *instances[:13]], strict=True):
-        gold = built.gold(instance)
+        gold = built.reference(instance)
         assert gold is not None
         scores = built.score(instance, gold)
         assert verdict(scores) is True
         ways = {"redundant", "goes_on", "copies_input", "no_label"}
         assert {score.value for name, score in scores.items() if name not in ways} == {1.0}
         assert not any(score.value for name, score in scores.items() if name in ways)
-        wrong = built.score(instance, built.gold(other) or "")
+        wrong = built.score(instance, built.reference(other) or "")
         assert verdict(wrong) is False
         assert "right" in built.feedback(instance, gold, scores)
         assert "not the output" in built.feedback(instance, gold, wrong)
@@ -163,7 +163,7 @@ def test_a_metric_of_a_package_is_one_of_the_scores(
     metric = {"name": "bleurt", "checkpoint": str(package)}
     built = task(metrics=[metric], truncation="first_line")
     instance = next(built.instances())
-    gold = built.gold(instance) or ""
+    gold = built.reference(instance) or ""
     assert built.score(instance, gold)["bleurt"].value == 1.0
     worse = built.score(instance, "zzz")["bleurt"]
     assert (worse.value, worse.passed) == (0.0, None)
@@ -220,8 +220,8 @@ def test_the_same_input_gives_the_answer_away_however_it_is_asked() -> None:
     bare = next(task(encoding="instance_only").instances())
     other = list(task(encoding="instance_only").instances())[1]
     assert instance.data.prompt != bare.data.prompt
-    assert task().gives_away(instance, bare)
-    assert not task().gives_away(instance, other)
+    assert task().leaks(instance, bare)
+    assert not task().leaks(instance, other)
 
 
 def test_no_answer_never_passes() -> None:

@@ -41,7 +41,7 @@ def test_a_model_gets_the_users_words_and_a_judge_the_constraints() -> None:
     instance = next(task.instances())
     (message,) = task.messages(instance, [])
     assert message.role == "user"
-    assert message.content == task.asked(instance) == instance.data.task
+    assert message.content == task.instruction(instance) == instance.data.task
     assert task.criteria(instance) == [
         Criterion("The poem should be exactly four lines long.", {"category": "Length"}),
         Criterion("Mention an umbrella.", {"category": "Include / Avoid"}),
@@ -52,7 +52,7 @@ def test_a_model_gets_the_users_words_and_a_judge_the_constraints() -> None:
 def test_no_answer_is_known_to_be_right() -> None:
     task = plugin(data=NOWHERE)
     instance = next(task.instances())
-    assert task.gold(instance) is None
+    assert task.reference(instance) is None
     assert "again" in task.feedback(instance, "anything", {})
     with pytest.raises(ConfigError, match="no right answers to show"):
         task.messages(instance, [instance])
