@@ -18,8 +18,7 @@ from harness.ports import Claiming
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_table import ablation_table
 from harness.report.cells import inert
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.reader import read_attempts
 from harness.store.run_folder import RunFolder, run_name
 from harness.store.variants import find_variants

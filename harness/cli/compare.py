@@ -26,8 +26,7 @@ from harness.report.cells import inert
 from harness.report.comparison_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.comparison_table import comparison_table
 from harness.report.cost_table import cost_table
-from harness.run import measure, measured
-from harness.run.variants import variant_of
+from harness.run import measure, measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.findings import Findings, read_findings
 from harness.store.reader import read_names

@@ -19,7 +19,7 @@ from harness.calls.notices import Notices
 from harness.calls.stopping import Stop
 from harness.report.cells import inert
 from harness.report.transcript import inert_text
-from harness.run.tally import Tally
+from harness.run.pool import Tally
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""

@@ -21,8 +21,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
 from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.matrix_table import matrix_table
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.judge_verdicts import judges_with_verdicts
 from harness.store.judged_constraints import read_judged

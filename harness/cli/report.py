@@ -16,7 +16,7 @@ from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun
 from harness.report.run_names import common_start
-from harness.run.reporting import report_on
+from harness.run import report_on
 from harness.store.output_file import check
 from harness.store.replacing import replacing
 from harness.store.variants import find_runs

@@ -16,8 +16,7 @@ from harness.plugins import kind
 from harness.ports import PaperTable, Tabled
 from harness.report.cross_table import results_table
 from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs

@@ -15,8 +15,7 @@ from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judge_validation_table import as_json, validation_table
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.judge_labels import Label, read_labels
 from harness.store.judge_verdicts import judges_with_verdicts, read_answers
 from harness.store.replacing import replacing

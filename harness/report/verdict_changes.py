@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.report.cells import inert
 from harness.report.group_table import MOST_GROUPS
 from harness.report.transcript import inert_text
-from harness.run.rescore import Change, Changes, Verdicts
 
 _WORDS = {True: "true", False: "false", None: "null"}
 _WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
@@ -27,7 +27,7 @@ _WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
 _LONGEST_REASON = 300
 
 
-def change_line(change: Change) -> RenderableType:
+def change_line(change: VerdictChange) -> RenderableType:
     """One changed verdict, with its reason below."""
     key = change.key
     title = Text.assemble(
@@ -42,7 +42,7 @@ def change_line(change: Change) -> RenderableType:
     )
 
 
-def change_tables(changes: Changes, versions: tuple[str, str]) -> RenderableType:
+def change_tables(changes: VerdictChanges, versions: tuple[str, str]) -> RenderableType:
     """The counts, and a table for each label whose groups have changed verdicts.
 
     versions: of the harness that ran, and that scores now.
@@ -64,7 +64,7 @@ def change_tables(changes: Changes, versions: tuple[str, str]) -> RenderableType
     return Group(*(line for part in parts for line in (part, "")))
 
 
-def _group_tables(changes: Changes) -> Iterator[RenderableType]:
+def _group_tables(changes: VerdictChanges) -> Iterator[RenderableType]:
     turns = _turns(changes.verdicts)
     for label, groups in changes.groups.items():
         table = Table(box=SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
@@ -83,11 +83,11 @@ def _group_tables(changes: Changes) -> Iterator[RenderableType]:
         yield Group(table, *([Text(" ".join(notes), style="dim")] if notes else []))
 
 
-def _changed_groups(groups: Mapping[str, Verdicts]) -> list[str]:
+def _changed_groups(groups: Mapping[str, VerdictCounts]) -> list[str]:
     return sorted(name for name, counts in groups.items() if _turns(counts))
 
 
-def _turns(verdicts: Verdicts) -> list[tuple[bool | None, bool | None]]:
+def _turns(verdicts: VerdictCounts) -> list[tuple[bool | None, bool | None]]:
     """The changes there are, those for the worse first."""
     return [turn for turn in _WORST_FIRST if verdicts[turn]]
 
@@ -102,12 +102,12 @@ def _versions(before: str, now: str) -> Text:
     return inert(f"harness {now}; the run by {before}")
 
 
-def _otherwise(changes: Changes) -> str:
+def _otherwise(changes: VerdictChanges) -> str:
     count = changes.otherwise
     return f", {count:,} of them from another outcome or score" if count else ""
 
 
-def _passed(verdicts: Verdicts) -> str:
+def _passed(verdicts: VerdictCounts) -> str:
     def share(place: int) -> str:
         judged = {turn: n for turn, n in verdicts.items() if turn[place] is not None}
         return (

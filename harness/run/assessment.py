@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.calls.calls import REFUSALS
+from harness.calls.calls import REFUSALS, ReplyUnsaved
 from harness.errors import Unparseable
 from harness.ports import ScoresNoAnswer, Task
-from harness.records import Instance, Outcome, Reply, Score, verdict
+from harness.records import Attempt, Instance, Outcome, Reply, Score, verdict
+
+if TYPE_CHECKING:
+    from harness.store.judgements import Judgement  # a run without judges spares the import
 
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
     "refused": "You did not answer. Please answer the task.",
     "empty": "Your answer was empty. Please answer the task.",
 }
-"""What the user's turn says where there is no answer that the task could speak about."""
-
+"""What the user's turn says where there is no answer that the task could comment on."""
 
 UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """What is made of one reply.
-
-    problem: why an answer is unparseable.
-    """
+    """What the task's rules say of a reply; ``problem`` is why an answer is unparseable."""
 
     outcome: Outcome
     passed: bool | None
@@ -37,8 +36,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     """Score a reply.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless
-    the task grades them. Nothing of these is graded in silence: such an answer
-    has scores only where the task says what no answer scores.
+    the task grades them. Such an answer has scores only if the task defines
+    the score of no answer.
     """
     outcome: Outcome = "ok"
     if reply.finish_reason in REFUSALS:
@@ -64,9 +63,44 @@ def _unanswered(
     return Assessment(outcome, False, scores, problem)
 
 
-def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
-    """What the user's next turn says of a reply."""
-    graded = assessment.outcome == "truncated" and task.on_truncated == "grade"
-    if assessment.outcome == "ok" or graded:
-        return task.feedback(instance, reply.text, assessment.scores)
-    return assessment.problem or FEEDBACK.get(assessment.outcome, UNREADABLE)
+def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
+    """What the user's next turn says of a reply, by the task's rules."""
+    graded = found.outcome == "truncated" and task.on_truncated == "grade"
+    if found.outcome == "ok" or graded:
+        return task.feedback(instance, reply.text, found.scores)
+    return found.problem or FEEDBACK.get(found.outcome, UNREADABLE)
+
+
+class AnswerVerdict(NamedTuple):
+    """What rules and judges together say of an attempt.
+
+    Attributes:
+        passed: None where a judge that decides has no verdict.
+        judgements: Of the judges and panels.
+        pending: A judge that decides has still to judge it, because its call failed.
+        unsaved: A judge's reply that could not be put into the cache.
+    """
+
+    passed: bool | None
+    judgements: Sequence[Judgement] = ()
+    pending: bool = False
+    unsaved: ReplyUnsaved | None = None
+
+
+class NoJudges:
+    """The judging of a run that has no judges: the rules alone decide."""
+
+    async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
+        """The verdict of the rules."""
+        return AnswerVerdict(attempt.passed)
+
+    def recorded(self, attempt: Attempt) -> AnswerVerdict:
+        """The verdict on an attempt of an earlier session."""
+        return AnswerVerdict(attempt.passed)
+
+    def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
+        """What the user's next turn says."""
+        return by_rules
+
+    def record(self, verdict: AnswerVerdict) -> None:
+        """Nothing to write."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from harness.builders.folder import refuse_other
@@ -39,7 +39,7 @@ from harness.errors import (
 )
 from harness.records import Call, Decoding, Message, Origin, Reply, Request, Usage
 from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.run.pool import Tally, work_off
+from harness.run.pool import Ending, Tally, work_off
 from harness.run.session import Session, open_session
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class CurationEnd:
         budget: None where there is none.
     """
 
-    ended: Literal["finished", "interrupted", "budget"]
+    ended: Ending
     built: Built | None
     budget: Budget | None
 
@@ -205,7 +205,7 @@ class StageCalls:
         seed: int,
         listener: StageListener | None = None,
     ) -> None:
-        self._models: Mapping[str, Model] = models
+        self._models: dict[str, Model] = {str(name): model for name, model in models.items()}
         self._session = session
         self._seed = seed
         self._listener = listener
@@ -239,7 +239,7 @@ class StageCalls:
             place, sample = item
             request = self._request(questions[place], decoding, sample, model)
             try:
-                call = await session.calls(model)(request)
+                call = await session.bind(model).call(request)
             except FatalCallError:
                 raise
             except RequestRejected:

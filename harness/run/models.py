@@ -179,6 +179,7 @@ class Answers:
         self._found: dict[str, str | None] | None = None
 
     def __call__(self, instance: str) -> str | None:
+        """The answer to the instance of this id."""
         if self._found is None:
             self._found = {item.id: self._answer(item) for item in self._instances}
         return self._found.get(instance)

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from harness.calls.budget import Budget
 from harness.calls.notices import Notices
@@ -25,6 +25,9 @@ from harness.calls.stopping import Stop, Stopping
 from harness.records import Attempt, Rewriting, Usage
 
 T = TypeVar("T")
+
+Ending = Literal["finished", "interrupted", "budget", "failed"]
+"""How a session ends; ``budget``: what is left of it cannot pay for the next call."""
 
 MAX_ERROR_KINDS = 20
 """Different error messages that are counted one by one."""

@@ -1,59 +1,42 @@
-"""Recorded replies under a task as it is now: new scores, and what has changed.
+"""Recorded replies scored again under a task as it is now.
 
-No model is asked and nothing is written here. The attempts are read in the
-order of the data set, so that neither its instances nor their texts are ever
-held: a few bytes an attempt are.
+No model is called and nothing is written here. The attempts are read in the order of the data
+set, so that neither its instances nor their texts are ever held: only a few bytes an attempt.
 
->>> changes = Changes()
+>>> changes = VerdictChanges()
 >>> for attempt, scored in rescored(task, Recorded(path)):  # doctest: +SKIP
 ...     changes.record(attempt, scored)
 """
 
 from __future__ import annotations
 
-import json
 from array import array
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.analysis.rescoring import GONE, Rescored
 from harness.errors import DataInvalid, DataMissing, StoreFailed
 from harness.ports import Task
-from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Reply, Score
+from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply
 from harness.run.assessment import assess
-from harness.store.attempts import AttemptKey, lines
+from harness.store.attempts import lines
 
 Ints = NDArray[np.int32] | NDArray[np.intp]
 
-GONE = "The instance is not in the data set any more."
-
-
-class Rescored(msgspec.Struct, frozen=True):
-    """One line of ``scores.jsonl``: what is made of a recorded attempt now.
-
-    error: why an answer is unparseable, or why it could not be scored.
-    """
-
-    v: int
-    instance: str
-    sample: int
-    round: int
-    outcome: Outcome
-    passed: bool | None
-    scores: Mapping[str, Score]
-    error: str | None = None
-
 
 def rescore(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -> Rescored:
-    """Score a recorded attempt anew; a failed call stays what it was.
+    """Score a recorded attempt again; a failed call stays what it was.
 
-    instance: None where the data set has it no more. There is no verdict then,
-        which is not a failed one.
+    Args:
+        task: As it is now.
+        instance: None where the data set does not have it any more. There is no verdict then,
+            which is not a failed one.
+        attempt: As it was recorded.
     """
     outcome, passed, scores, error = (
         attempt.outcome, attempt.passed, attempt.scores, attempt.error
@@ -76,93 +59,6 @@ def rescore(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -
         scores,
         error,
     )
-
-
-class Change(NamedTuple):
-    """A verdict that is another one now.
-
-    reason: what speaks against the answer: now, or before where it passes now.
-    """
-
-    key: AttemptKey
-    before: bool | None
-    after: bool | None
-    reason: str
-
-
-Verdicts = Counter[tuple[bool | None, bool | None]]
-"""How many verdicts were the first and are the second."""
-
-
-class Changes:
-    """Counts what re-scoring changes, one attempt after the other.
-
-    verdicts: of all attempts; groups: by label, then group.
-    left: failed calls, which have no answer to score; they are in no other count.
-    gone: attempts whose instance is no longer there, with a verdict before or without.
-    otherwise: the same verdict, from another outcome or other scores.
-    """
-
-    def __init__(self) -> None:
-        self.verdicts: Verdicts = Counter()
-        self.groups: dict[str, dict[str, Verdicts]] = {}
-        self.left = 0
-        self.gone = 0
-        self.otherwise = 0
-
-    def record(self, attempt: Attempt, scored: Rescored) -> Change | None:
-        """Count one attempt; returns what changed of its verdict, if anything did."""
-        if attempt.outcome == "error":
-            self.left += 1
-            return None
-        self.gone += scored.error == GONE
-        pair = (attempt.passed, scored.passed)
-        self.verdicts[pair] += 1
-        for label, group in attempt.groups.items():
-            self.groups.setdefault(label, {}).setdefault(group, Counter())[pair] += 1
-        if attempt.passed is scored.passed:
-            self.otherwise += _content(attempt) != _content(scored)
-            return None
-        return Change(
-            AttemptKey(attempt.instance, attempt.sample, attempt.round),
-            *pair,
-            _reason(attempt if scored.passed else scored),
-        )
-
-    @property
-    def changed(self) -> int:
-        """Verdicts that are others now."""
-        return sum(count for (before, after), count in self.verdicts.items() if before is not after)
-
-    @property
-    def same(self) -> int:
-        """Verdicts that are what they were."""
-        return self.verdicts.total() - self.changed
-
-
-def line(value: object) -> bytes:
-    """A value as JSON in one line; half a character is replaced, as in the attempts."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _encoder.encode(json.loads(text))
-
-
-_encoder = msgspec.json.Encoder(order="deterministic")
-
-
-def _content(found: Attempt | Rescored) -> tuple[str, bytes]:
-    """What a scoring says beside its verdict, as a file has it."""
-    return found.outcome, line(found.scores)
-
-
-def _reason(found: Attempt | Rescored) -> str:
-    for name, score in found.scores.items():
-        if score.passed is not True and score.reason:
-            return f"{name}: {score.reason}"
-    return found.error or ("" if found.outcome == "ok" else found.outcome)
 
 
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # columns are 32 bits wide

@@ -1,7 +1,7 @@
 """One session of paid work: everything that a run, a later judge and a curation open and close.
 
->>> async with open_session([model], settings, "my-run", folder=folder) as session:  # doctest: +SKIP
-...     call = await session.calls(model)(request)
+>>> async with open_session([model], settings, run_id) as session:  # doctest: +SKIP
+...     call = await session.bind(model).call(request)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 from harness.calls.budget import Budget, Budgeted
@@ -27,7 +28,7 @@ from harness.calls.starting import Starting
 from harness.calls.stopping import Stop
 from harness.config.settings import Settings
 from harness.ports import PreferredConcurrency, Startable
-from harness.records import Reply, Request
+from harness.records import Call, Reply, Request
 from harness.run.models import FREE, Model, state_limits
 from harness.store.reader import read_payments
 from harness.store.run_folder import RunFolder
@@ -36,6 +37,23 @@ from harness.store.run_folder import RunFolder
 def replies_path(settings: Settings) -> Path:
     """The file of paid replies, shared by all runs."""
     return settings.cache_dir / "replies.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModel:
+    """A model with its call stack: cache, retries, budget and limits."""
+
+    model: Model
+    call: Calls
+
+    @property
+    def name(self) -> str:
+        """The model's name, as requests say it."""
+        return self.model.section.name
+
+    def cost(self, call: Call) -> float | None:
+        """What a call cost in US dollars; None where that is unknown."""
+        return self.model.cost(call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +73,16 @@ class Session:
     notices: Notices
     replies: ReplyFile | None = None
     budget: Budget | None = None
-    _stacks: dict[int, Calls] = field(default_factory=dict)
+    _bound: dict[int, BoundModel] = field(default_factory=dict)
 
-    def calls(self, model: Model) -> Calls:
-        """The call stack of a model, the same one at each call."""
-        if id(model) not in self._stacks:
-            self._stacks[id(model)] = _call_stack(model, self)
-        return self._stacks[id(model)]
+    def bind(self, model: Model) -> BoundModel:
+        """The model with its call stack, the same one each time."""
+        if id(model) not in self._bound:
+            self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
+        return self._bound[id(model)]
 
     @property
-    def ended(self) -> str:
+    def ended(self) -> Literal["budget", "interrupted"]:
         """Why work is left undone: ``budget`` or ``interrupted``."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 

@@ -72,7 +72,9 @@ def estimate(
     stages.append(asked("filter", _tokens(prompts.text("constrained", message=""))))
     read = _of_bytes(sum(longest))
     decompose = read + n * _tokens(prompts.text("decompose", message=""))
-    stages.append(StageEstimate("decompose", n, Usage(decompose, n * curation.decompose.max_tokens)))
+    stages.append(
+        StageEstimate("decompose", n, Usage(decompose, n * curation.decompose.max_tokens))
+    )
     constraints = n * curation.constraints.most_of_a_task
     kind = _tokens(prompts.text("category", constraint="")) + CONSTRAINT_TOKENS
     stages.append(
