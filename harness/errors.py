@@ -1,9 +1,9 @@
 """Everything that can go wrong, as one tree.
 
-Two families. A `UserError` is shown to the user as a line or two (what
-happened, where, what to do next) and ends the command. A `CallError` is a
-provider's failure: transient ones are retried, fatal ones end the run, and
-whatever is left becomes data, an attempt with outcome ``error``.
+There are two families. A `UserError` is shown to the user in a line or two (what happened, where,
+what to do next) and ends the command. A `CallError` is a provider's failure: a `TransientError`
+is retried, a `FatalCallError` ends the run, a `PromptRefused` is an answer, and any other
+becomes data: an attempt with outcome ``error``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 
 class HarnessError(Exception):
@@ -71,83 +71,61 @@ class ShotLeaks(HarnessError):
     """A shot would show the answer to its instance: no call is made, and the run ends."""
 
 
-class CallError(HarnessError):
-    """A call to a provider failed. Not transient, not fatal: becomes data."""
-
-
-class RequestRejected(CallError):
-    """The provider refuses this one request (too long, forbidden content, bad parameter)."""
-
-
-class PromptRefused(RequestRejected):
-    """The provider's filter refuses this prompt: an answer of its kind, not a failure."""
-
-
 class ReplayMissing(UserError):
     """The recording holds no answer for a prompt."""
 
 
-class TransientError(CallError):
-    """Worth trying again.
+class CallError(HarnessError):
+    """A call to a provider failed. Unless it is one of the kinds below, it becomes data."""
 
-    retry_after: seconds the provider asks to wait, None where it does not say.
+
+class RequestRejected(CallError):
+    """The provider refuses this one request (too long, bad schema): an attempt with an error."""
+
+
+class PromptRefused(RequestRejected):
+    """The provider's content filter refuses this prompt: an answer, with outcome ``refused``."""
+
+
+FailureKind = Literal[
+    "rate_limited",  # 429: too many requests or tokens
+    "overloaded",  # 503 or 529: the provider has too much to do
+    "server_failed",  # 409 or 5xx
+    "interrupted",  # the provider gave up an answer it had begun (408, 504), and may bill it
+    "timed_out",  # no complete answer in time; may be billed
+    "unreachable",  # no connection, so the request was never sent
+    "connection_lost",  # the connection broke after the request was sent; may be billed
+    "malformed",  # the body is not what the protocol promises; may be billed
+]
+"""What went wrong with a call that is worth trying again."""
+
+
+class TransientError(CallError):
+    """A failure that is worth trying again.
+
+    Args:
+        message: What happened and where.
+        remedy: What the user can do.
+        kind: What went wrong. It decides whether fewer calls are sent at once, whether the
+            provider counts as down, and whether the call may have been billed.
+        retry_after: Seconds that the provider asks to wait; None if it does not say.
     """
 
-    def __init__(self, message: str, remedy: str = "", retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        remedy: str = "",
+        *,
+        kind: FailureKind = "server_failed",
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message, remedy)
+        self.kind = kind
         self.retry_after = retry_after
 
 
-class RateLimited(TransientError):
-    """429: too many requests or tokens."""
-
-
-class ServerFailed(TransientError):
-    """The provider answered 408, 409 or 5xx."""
-
-
-class BrokenOff(ServerFailed):
-    """The provider gave up an answer that it had begun (504, or it says so): it may bill it."""
-
-
-class Overloaded(ServerFailed):
-    """503 or 529: the provider has more to do than it can."""
-
-
-class TimedOut(TransientError):
-    """No answer within the time allowed."""
-
-
-class ConnectionFailed(TransientError):
-    """The provider could not be reached, or the connection broke."""
-
-
-class ConnectionLost(ConnectionFailed):
-    """The connection broke after the request was sent: it may have been worked on."""
-
-
-class MalformedReply(TransientError):
-    """The provider's body is not what its protocol promises."""
-
-
 class FatalCallError(CallError, UserError):
-    """Would fail for every request: ends the run, which stays resumable."""
-
-
-class AuthenticationFailed(FatalCallError):
-    """401 or 403: the key is missing, wrong or not allowed."""
-
-
-class ModelNotFound(FatalCallError):
-    """404: the provider has no such model (or no such path)."""
-
-
-class ParameterRefused(FatalCallError):
-    """The model does not take a decoding parameter."""
-
-
-class ProviderDown(FatalCallError):
-    """The provider cannot be reached, or fails continually."""
+    """Would happen to every call (bad key, unknown model): ends the run, which can be resumed."""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -10,10 +10,12 @@ a file, a clock or the network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, cast
 
+import msgspec
 from msgspec import Struct
 
 SCHEMA_VERSION = 1
@@ -22,6 +24,9 @@ SCHEMA_VERSION = 1
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
+
+REFUSALS = frozenset({"refusal", "content_filter"})
+"""Finish reasons of a refused answer, which may have no text, however often it is asked for."""
 
 D = TypeVar("D")
 
@@ -318,6 +323,19 @@ class Attempt(Struct, frozen=True):
     cached: bool = False
     error: str | None = None
     polish: tuple[Rewriting, ...] = ()
+
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def content_hash(value: Any) -> str:
+    """Hash of a value's canonical JSON, 32 hex digits."""
+    return hashlib.blake2b(_canonical.encode(value), digest_size=16).hexdigest()
+
+
+def messages_hash(messages: Sequence[Message]) -> str:
+    """Hash of a conversation, 32 hex digits; identifies the prompt in clusters and attempts."""
+    return content_hash(messages)
 
 
 def encodable(text: str) -> str:

@@ -239,12 +239,12 @@ def half(work: Work) -> Measured:
     from msgspec.structs import replace
 
     from harness.records import Attempt
-    from harness.store.attempts import AttemptWriter
+    from harness.store.json_lines import JsonLinesWriter
 
     measured = harness(work._replace(limit=1))
     attempts = job(work).folder.attempts
     first = decode(attempts.read_bytes(), type=Attempt)
-    with AttemptWriter(attempts) as writer:
+    with JsonLinesWriter(attempts) as writer:
         for number in range(work.prompts // 2):
             prompt = PROMPT % number
             request = {**first.request, "messages": [{"role": "user", "content": prompt}]}

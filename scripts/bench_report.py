@@ -25,7 +25,7 @@ from harness.analysis.summary import summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 from harness.store.whole import read_places
 
@@ -65,7 +65,7 @@ def make_run(folder: Path, count: int) -> None:
         "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 11)))
         for _ in range(8_000)
     ]
-    with AttemptWriter(folder / "attempts.jsonl") as writer:
+    with JsonLinesWriter(folder / "attempts.jsonl") as writer:
         for number in range(count):
             passed = draw.random() < 0.4
             prompt = " ".join(draw.choices(words, k=60))

@@ -8,7 +8,6 @@ from harness.errors import (
     ConfigError,
     FatalCallError,
     HarnessError,
-    RateLimited,
     TransientError,
     UserError,
     nearest,
@@ -43,8 +42,8 @@ def test_a_failed_call_ends_the_command_only_if_it_is_fatal(error: type[HarnessE
 
 
 def test_a_transient_error_keeps_how_long_the_provider_asks_to_wait() -> None:
-    assert RateLimited("429", retry_after=2.5).retry_after == 2.5
-    assert RateLimited("429").retry_after is None
+    assert TransientError("429", kind="rate_limited", retry_after=2.5).retry_after == 2.5
+    assert TransientError("429", kind="rate_limited").retry_after is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,9 +9,17 @@ from typing import NamedTuple
 import msgspec
 
 from harness.records import Attempt, Outcome, Score
-from harness.store.attempts import AttemptKey
+from harness.store.json_lines import encode
 
 GONE = "The instance is not in the data set any more."
+
+
+class AttemptKey(NamedTuple):
+    """What names an attempt."""
+
+    instance: str
+    sample: int
+    round: int
 
 
 class Rescored(msgspec.Struct, frozen=True):
@@ -98,16 +105,8 @@ class VerdictChanges:
 
 
 def line(value: object) -> bytes:
-    """A value as one line of JSON; a lone surrogate is replaced, as in the attempts."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _encoder.encode(json.loads(text))
-
-
-_encoder = msgspec.json.Encoder(order="deterministic")
+    """A value as one line of JSON, as in ``scores.jsonl``."""
+    return encode(value, order="deterministic")
 
 
 def _content(found: Attempt | Rescored) -> tuple[str, bytes]:

@@ -1,32 +1,50 @@
-"""Reading a provider's body: strict and fast first, then forgiving.
+"""Reading a provider's body, and the parts of OpenAI's protocol that several backends share.
 
-A reply was paid for. A lone surrogate (half an emoji, where an answer was cut)
-or an odd token count must not throw it away, let alone have it paid again.
+A reply was paid for. A lone surrogate (half an emoji, where an answer was cut), an odd token
+count or an odd log-probability must not lose it, let alone have it paid for again.
+
+Sources: OpenAI's API reference; vLLM's; llama.cpp's (ggml-org/llama.cpp#10783).
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from harness.errors import BrokenOff
-from harness.records import encodable
+from harness.errors import TransientError
+from harness.records import (
+    MOST_LOGPROBS,
+    MOST_POSITIONS,
+    ConstraintKind,
+    DecodingConstraint,
+    Logprobs,
+    PromptLogprobs,
+    TokenLogprob,
+    encodable,
+)
 
 T = TypeVar("T")
 
-UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
-"""What reading a hostile body may raise."""
-
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-"""A number of tokens; whatever is beyond is none, and no column holds it."""
+"""A number of tokens; a larger one is invalid, and no column could hold it."""
+
+FAILED = frozenset({"error", "abort", "cancelled"})
+"""Finish reasons of compatible servers that mean: there is no answer."""
+
+THINK, END_THINK = "<think>", "</think>"
+
+LEAST_LOGPROB = -9999.0
+"""What servers write for a token that cannot occur; minus infinity has no place in JSON."""
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """A body as the shape that its protocol promises.
+    """A body as the shape that its protocol promises: strictly first, then forgivingly.
 
-    Raises: one of `UNREADABLE`.
+    Raises:
+        ValueError: It cannot be read; so for any of `harness.backends._http.UNREADABLE`.
     """
     try:
         return decoder.decode(content)
@@ -47,42 +65,170 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """The text of a content: a text, a list of parts, or nothing.
+    """The text of a message's content: a text, a list of parts, or nothing.
 
-    Raises: ValueError for anything else.
+    Raises:
+        ValueError: It is anything else.
     """
     if isinstance(content, list):
         return "".join(
             text_of(part.get("text") if isinstance(part, dict) else part) for part in content
         )
     if content is not None and not isinstance(content, str):
-        raise ValueError(f"a content is no {type(content).__name__}")
+        raise ValueError(f"a content cannot be a {type(content).__name__}")
     return content or ""
 
 
-def said(value: object) -> str | None:
-    """A text field that is one; None for whatever else a server may put there."""
+def text_or_none(value: object) -> str | None:
+    """A text field's value; None if it is empty or anything but a text."""
     return value if isinstance(value, str) and value else None
 
 
-FAILED = frozenset({"error", "abort", "cancelled"})
-"""Finish reasons of compatible servers that mean: there is no answer."""
-
-
 def finish(reason: object) -> str:
-    """The finish reason, ``stop`` where none is told.
+    """The finish reason, ``stop`` if the server gives none.
 
-    Raises: BrokenOff where it says that there is no answer.
+    Raises:
+        TransientError: The reason says that there is no answer.
     """
-    told = said(reason) or "stop"
-    if told in FAILED:
-        raise BrokenOff(f"The server ended the answer with {told!r}.")
-    return told
+    found = text_or_none(reason) or "stop"
+    if found in FAILED:
+        raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
+    return found
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Token counts as a shape; None where the provider's are missing or odd."""
+    """Token counts as a shape; None if the provider's are missing or odd."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
         return None
+
+
+def split_think(content: str) -> tuple[str, str | None]:
+    """The answer, and the reasoning before it as ``<think>…</think>``; None if there is none.
+
+    A block counts only at the very beginning. Some chat templates put the opening tag into the
+    prompt, so that the content begins in the middle of the reasoning: a closing tag without an
+    opening one ends it. Reasoning that was cut off leaves an empty answer.
+
+    >>> split_think("<think>Hm.</think>\\n\\nYes.")
+    ('Yes.', 'Hm.')
+    """
+    begun = content.lstrip()
+    if begun.startswith(THINK):
+        reasoning, closed, answer = begun[len(THINK) :].partition(END_THINK)
+    elif END_THINK in content and THINK not in content.partition(END_THINK)[0]:
+        reasoning, closed, answer = content.partition(END_THINK)
+    else:
+        return content, None
+    return (answer.lstrip("\n") if closed else ""), reasoning.strip()
+
+
+# --- What holds an answer to a form. A server that does not know a field of a request may ignore
+# it and answer freely: a preset names only what its server's reference promises.
+
+Dialect = Literal["response_format", "response_format_grammar", "structured_outputs", "grammar"]
+"""Which field of the body holds a constraint."""
+
+Dialects = Mapping[ConstraintKind, Dialect]
+
+SCHEMA: Dialects = {"json_schema": "response_format"}
+"""OpenAI's structured outputs, which most others have adopted."""
+
+VLLM: Dialects = dict.fromkeys(("json_schema", "regex", "choices", "grammar"), "structured_outputs")
+
+_VLLM_NAMES: Mapping[ConstraintKind, str] = {
+    "json_schema": "json",
+    "regex": "regex",
+    "choices": "choice",
+    "grammar": "grammar",
+}
+
+
+def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
+    """The fields of a request's body that hold an answer to a form.
+
+    Raises:
+        KeyError: The server does not take this kind, which its features say.
+    """
+    match dialects[constraint.kind]:
+        case "response_format":
+            schema = {"name": "answer", "strict": True, "schema": constraint.json_schema}
+            return {"response_format": {"type": "json_schema", "json_schema": schema}}
+        case "response_format_grammar":
+            return {"response_format": {"type": "grammar", "grammar": constraint.grammar}}
+        case "structured_outputs":
+            return {"structured_outputs": vllm_constraint(constraint)}
+        case "grammar":
+            return {"grammar": constraint.grammar}
+
+
+def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
+    """vLLM's structured outputs: one field, under its own name."""
+    return {_VLLM_NAMES[constraint.kind]: constraint.given()[constraint.kind]}
+
+
+# --- Log-probabilities. A chat completion has ``logprobs.content``, a list with ``top_logprobs``
+# for each position, each of these a list of ``{token, logprob}``; a text completion has
+# ``logprobs.top_logprobs``, a mapping of tokens to numbers for each position. llama.cpp answers a
+# text completion in the form of a chat. vLLM gives a prompt's as a list with a mapping of token
+# numbers for each position.
+
+
+def logprobs_in(given: object) -> Logprobs | None:
+    """The log-probabilities of a choice's ``logprobs``; None if it has none.
+
+    A text completion lists one token more if the one that was written is not among the likeliest:
+    it stays, at its place.
+
+    >>> logprobs_in({"top_logprobs": [{" yes": -0.1, "no": -2.5}]})
+    ((TokenLogprob(token=' yes', logprob=-0.1), TokenLogprob(token='no', logprob=-2.5)),)
+    """
+    if not isinstance(given, dict):
+        return None
+    positions = given.get("content")
+    if not isinstance(positions, list):
+        positions = given.get("top_logprobs")
+    if not isinstance(positions, list):
+        return None
+    return tuple(_likeliest(position) for position in positions[:MOST_POSITIONS])
+
+
+def prompt_logprobs_in(given: object) -> PromptLogprobs | None:
+    """vLLM's log-probabilities of a prompt's tokens; None if there are none.
+
+    >>> prompt_logprobs_in([None, {"55": {"logprob": -5.5, "rank": 3, "decoded_token": "S"}}])
+    (None, TokenLogprob(token='S', logprob=-5.5))
+    """
+    if not isinstance(given, list):
+        return None
+    return tuple(_of_prompt(position) for position in given)
+
+
+def _of_prompt(position: object) -> TokenLogprob | None:
+    if not isinstance(position, dict) or not position:
+        return None
+    own = next(iter(position.values()))  # the prompt's own token comes first
+    if not isinstance(own, dict):
+        return None
+    return next(_tokens({own.get("decoded_token"): own.get("logprob")}), None)
+
+
+def _likeliest(position: object) -> tuple[TokenLogprob, ...]:
+    found = sorted(_tokens(position), key=lambda one: -one.logprob)
+    return tuple(found[: MOST_LOGPROBS + 1])
+
+
+def _tokens(position: object) -> Iterator[TokenLogprob]:
+    if isinstance(position, dict) and isinstance(top := position.get("top_logprobs"), list):
+        pairs = [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
+    elif isinstance(position, dict):
+        pairs = list(position.items())
+    else:
+        return
+    for token, logprob in pairs:
+        if not isinstance(logprob, int | float) or isinstance(logprob, bool):
+            continue
+        if isinstance(token, str) and logprob == logprob:  # not NaN
+            # A positive one is a rounding error, and a huge one has no exponential.
+            yield TokenLogprob(token, float(min(0.0, max(LEAST_LOGPROB, logprob))))

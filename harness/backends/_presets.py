@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from harness.backends._constraints import SCHEMA, VLLM, Dialects
+from harness.backends._bodies import SCHEMA, VLLM, Dialects
 from harness.errors import ConfigError, nearest
 from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
 

@@ -16,13 +16,9 @@ from harness.backends._seating import Seating, Seats
 from harness.backends._suspects import Suspects
 from harness.errors import (
     CallError,
-    ConnectionFailed,
-    ConnectionLost,
     FatalCallError,
     HarnessError,
-    MalformedReply,
-    ServerFailed,
-    TimedOut,
+    TransientError,
 )
 from harness.records import Reply, Request
 
@@ -148,14 +144,17 @@ class Replicas:
             life = place.life
             try:
                 reply = await place.server.ask(request)
-            except (ConnectionFailed, ServerFailed, MalformedReply) as error:
+            except TransientError as error:
+                if error.kind == "timed_out":
+                    self._look(place)
+                    raise
                 if await self._look(place) and place.life == life:
                     raise  # this one call's failure, and not its server's
                 if self._owned and _arrived(error):
                     self._suspects.died(request, (id(place), life), alone=alone)
                 if not left or not self._standing():
                     raise
-            except (TimedOut, asyncio.CancelledError):
+            except asyncio.CancelledError:
                 self._look(place)  # while this call goes its way
                 raise
             else:
@@ -177,7 +176,9 @@ class Replicas:
             return None
         if len(failures := self._failures()) == len(self._places):
             return failures[0]
-        return ConnectionFailed("No vLLM server is up.", "It is being started again.")
+        return TransientError(
+            "No vLLM server is up.", "It is being started again.", kind="unreachable"
+        )
 
     def _enter(self, place: _Place, state: State) -> None:
         """A server's state changes, and with it who may be asked."""
@@ -252,4 +253,4 @@ class Replicas:
 
 def _arrived(error: CallError) -> bool:
     """Whether a failed call may have reached the server's engine."""
-    return isinstance(error, ConnectionLost) or not isinstance(error, ConnectionFailed)
+    return not (isinstance(error, TransientError) and error.kind == "unreachable")

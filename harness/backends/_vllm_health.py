@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from harness.backends._sdk import past_proxies
-from harness.errors import AuthenticationFailed, ModelNotFound
+from harness.backends._http import past_proxies
+from harness.errors import FatalCallError
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -67,14 +67,12 @@ class Health:
         try:
             answer = await self._http.get(f"{self._url}/models", headers=headers)
             if answer.status_code in (401, 403):
-                raise AuthenticationFailed(
-                    f"{self._url} answered {answer.status_code}.", self._remedy
-                )
+                raise FatalCallError(f"{self._url} answered {answer.status_code}.", self._remedy)
             names = _names(answer.json())
         except (HTTPError, OSError, ValueError):
             return False
         if names and model not in names:
-            raise ModelNotFound(
+            raise FatalCallError(
                 f"{self._url} serves {', '.join(map(repr, names[:5]))}, and no model {model!r}.",
                 "Set model.name to what the server calls it (--served-model-name).",
             )

@@ -8,20 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.backends._bodies import finish
+from harness.backends._bodies import finish, logprobs_in, prompt_logprobs_in, split_think
 from harness.backends._engine_processes import EngineProcesses
-from harness.backends._logprobs import logprobs_in, prompt_logprobs_in
-from harness.backends._reasoning import split_think
 from harness.backends._vllm_loading import loaded
 from harness.backends._vllm_model import VLLMModel
 from harness.backends._vllm_sampling import sampling, template_options
 from harness.errors import (
-    BrokenOff,
     ConfigError,
-    ConnectionLost,
     FatalCallError,
-    ParameterRefused,
     RequestRejected,
+    TransientError,
 )
 from harness.records import Message, Reply, Request, Usage
 
@@ -114,7 +110,7 @@ class InProcessEngine:
                 )
             params = SamplingParams(**fields, output_kind=RequestOutputKind.FINAL_ONLY)
         except TypeError as error:  # a field that there is not
-            raise ParameterRefused(f"vLLM: {error}.", "Mend decoding.extra.") from None
+            raise FatalCallError(f"vLLM: {error}.", "Mend decoding.extra.") from None
         except (VLLMClientError, ValueError) as error:
             raise RequestRejected(f"vLLM: {error}") from None
         prompt = TokensPrompt(prompt_token_ids=list(tokens))
@@ -122,15 +118,19 @@ class InProcessEngine:
             async for output in self._llm.generate(prompt, params, name, lora_request=self._lora):
                 last = output
         except EngineDeadError:
-            raise ConnectionLost("The vLLM engine has died.", "It is made anew.") from None
+            raise TransientError(
+                "The vLLM engine has died.", "It is made anew.", kind="connection_lost"
+            ) from None
         except EngineGenerateError as error:
-            raise BrokenOff(f"vLLM: {error.__cause__ or error}") from None
+            raise TransientError(f"vLLM: {error.__cause__ or error}", kind="interrupted") from None
         except VLLMClientError as error:
             raise RequestRejected(f"vLLM: {error}") from None
         except ValueError as error:
             raise RequestRejected(f"vLLM: {error}") from None
         if last is None:
-            raise BrokenOff("The vLLM engine has ended the answer without a word.")
+            raise TransientError(
+                "The vLLM engine has ended the answer without a word.", kind="interrupted"
+            )
         return self._reply(last, request)
 
     def _reply(self, output: Any, request: Request) -> Reply:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.backends._constraints import vllm_constraint
+from harness.backends._bodies import vllm_constraint
 from harness.errors import RequestRejected
 from harness.records import DecodingConstraint, Request
 

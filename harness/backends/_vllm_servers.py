@@ -86,7 +86,7 @@ class GivenServer:
     async def well(self) -> bool:
         """Whether it answers; one that has not answered before is asked for its models too.
 
-        Raises: AuthenticationFailed or ModelNotFound where these say that it is the wrong one.
+        Raises: FatalCallError where these say that it is the wrong one.
         """
         well = await self._health.well()
         if well and not self._met:
@@ -200,7 +200,7 @@ class OwnServer:
     async def _met(self, running: Running) -> Health | None:
         """Wait until it is well and serves the model; None where it ended before, or is late.
 
-        Raises: AuthenticationFailed or ModelNotFound where it never will.
+        Raises: FatalCallError where it never will.
         """
         end = time.monotonic() + self._start_s
         step = STEP_S

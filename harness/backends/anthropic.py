@@ -3,19 +3,20 @@
     model: {backend: anthropic, name: claude-sonnet-5-5}
     decoding: {max_tokens: 1000}
 
-API version 2026-10-21 takes no temperature, top_p or top_k, not even at their
-defaults. ``api_version: 2023-06-01`` does, for the models that still know it.
+API version 2026-10-21 takes no temperature, top_p or top_k, not even at their defaults.
+``api_version: 2023-06-01`` does, for the models that still know it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._allowances import OnAllowances
-from harness.backends._bodies import UNREADABLE, Count, counted, read
+from harness.backends._bodies import Count, counted, read
+from harness.backends._http import HttpBackend
+from harness.backends._rate_limit_headers import OnAllowances
 from harness.backends._sdk import SDKClient
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
@@ -61,17 +62,17 @@ class _Message(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Message)
 
 
-class AnthropicBackend:
+class AnthropicBackend(HttpBackend):
     """Messages.
 
-    api_version: the ``anthropic-version`` header; the older one takes
-        temperature and top_p, the newer one holds answers to a JSON schema.
-    base_url: of another server that speaks this protocol.
-    api_key_env: the environment variable that holds the key; by default
-        ``ANTHROPIC_API_KEY`` for Anthropic itself and none for another server.
+    api_version: the ``anthropic-version`` header; the older one takes temperature and top_p, the
+        newer one holds answers to a JSON schema.
+    base_url: another server's base URL, if it speaks this protocol.
+    api_key_env: the environment variable that holds the key; by default ``ANTHROPIC_API_KEY`` for
+        Anthropic itself and none for another server.
     """
 
-    cacheable = True
+    path = "/v1/messages"
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class AnthropicBackend:
         on_allowances: OnAllowances | None = None,
     ) -> None:
         own = KEY if base_url.rstrip("/") == URL else None
-        self._client = SDKClient(
+        client = SDKClient(
             "anthropic",
             base_url,
             api_key_env or own,
@@ -95,61 +96,45 @@ class AnthropicBackend:
             headers={"anthropic-version": api_version},
             on_allowances=on_allowances,
         )
-        self.endpoint = self._client.url
         by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
-        self.features = frozenset(
-            {"max_tokens", "max_tokens_required", "stop", "extra", "conversation", *by_version}
+        taken = {"max_tokens", "max_tokens_required", "stop", "extra", "conversation"}
+        super().__init__(client, frozenset(taken | by_version))
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """The body of a request for a message."""
+        decoding = request.decoding
+        system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        body: dict[str, Any] = {
+            "model": request.model,
+            "system": system or None,
+            "messages": [m for m in request.messages if m.role != "system"],
+            "max_tokens": decoding.max_tokens,
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "stop_sequences": list(decoding.stop) or None,
+        }
+        if isinstance(decoding.constraint, DecodingConstraint):  # a schema, as the features say
+            schema = decoding.constraint.json_schema
+            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+        return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """The answer of a message."""
+        message = read(content, _decoder, _Message)
+        # Models that think without showing it leave an empty block.
+        thoughts = [block.thinking for block in message.content if block.thinking]
+        return Reply(
+            "".join(block.text for block in message.content if block.type == "text"),
+            FINISH_REASONS.get(message.stop_reason or "end_turn", message.stop_reason or ""),
+            _usage(message.usage),
+            message.model,
+            reasoning="\n\n".join(thoughts) if thoughts else None,
         )
 
-    async def generate(self, request: Request) -> Reply:
-        """Answer one request.
 
-        Raises: a `harness.errors.CallError`.
-        """
-        content = await self._client.post("/v1/messages", _body(request), request.model)
-        try:
-            return _reply(read(content, _decoder, _Message))
-        except UNREADABLE as error:
-            raise self._client.malformed(content, error) from None
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.close()
-
-
-def _body(request: Request) -> dict[str, Any]:
-    decoding = request.decoding
-    system = "\n\n".join(m.content for m in request.messages if m.role == "system")
-    body: dict[str, Any] = {
-        "model": request.model,
-        "system": system or None,
-        "messages": [m for m in request.messages if m.role != "system"],
-        "max_tokens": decoding.max_tokens,
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        "stop_sequences": list(decoding.stop) or None,
-    }
-    if isinstance(decoding.constraint, DecodingConstraint):  # a schema, as the features say
-        schema = decoding.constraint.json_schema
-        body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-    return {key: value for key, value in body.items() if value is not None} | dict(decoding.extra)
-
-
-def _reply(message: _Message) -> Reply:
-    # Models that think without telling leave an empty block.
-    thoughts = [block.thinking for block in message.content if block.thinking]
-    return Reply(
-        "".join(block.text for block in message.content if block.type == "text"),
-        FINISH_REASONS.get(message.stop_reason or "end_turn", message.stop_reason or ""),
-        _usage(message.usage),
-        message.model,
-        reasoning="\n\n".join(thoughts) if thoughts else None,
-    )
-
-
-def _usage(told: object) -> Usage | None:
-    """Anthropic counts cached input beside the rest; here ``input_tokens`` is all of it."""
-    usage = counted(told, _Usage)
+def _usage(given: object) -> Usage | None:
+    """Anthropic counts cached input separately; here ``input_tokens`` includes it."""
+    usage = counted(given, _Usage)
     if usage is None:
         return None
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0

@@ -7,29 +7,32 @@ model: {backend: openai, name: my-model, base_url: "http://localhost:8000/v1"}
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace as with_changes
 
-from harness.backends._allowances import OnAllowances
-from harness.backends._bodies import UNREADABLE, Count, counted, finish, read, said, text_of
-from harness.backends._constraints import constrained
-from harness.backends._logprobs import (
-    chat_fields,
+from harness.backends._bodies import (
+    Count,
+    constrained,
+    counted,
+    finish,
     logprobs_in,
-    prompt_fields,
     prompt_logprobs_in,
+    read,
+    split_think,
+    text_of,
+    text_or_none,
 )
+from harness.backends._http import HttpBackend
 from harness.backends._presets import Preset, chosen
-from harness.backends._reasoning import split_think
+from harness.backends._rate_limit_headers import OnAllowances
 from harness.backends._sdk import SDKClient
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """What else a server puts here must not lose the answer: hence Any."""
+    """Whatever else a server puts here must not lose the answer: hence Any."""
 
     content: Any = None
     refusal: Any = None
@@ -63,7 +66,7 @@ class OpenAIUsage(msgspec.Struct):
     def record(self) -> Usage:
         """The same as our record.
 
-        Some (xAI) count reasoning beside the completion and not in it: the total tells.
+        Some (xAI) count reasoning beside the completion and not in it: the total shows it.
         """
         read, written = self.prompt_tokens_details, self.completion_tokens_details
         return Usage(
@@ -88,17 +91,18 @@ class _Completion(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Completion)
 
 
-class OpenAIBackend:
+class OpenAIBackend(HttpBackend):
     """Chat completions.
 
     preset: a provider or local server by name; sets base URL, key and dialect.
-    base_url: of a server; OpenAI's own where neither this nor a preset is given.
-    api_key_env: the environment variable that holds the key, where it is not
-        the preset's. A server that is known by its URL alone is sent no key
-        unless this names one: a key never goes to a host that it is not for.
+    base_url: a server's base URL; OpenAI's if neither this nor a preset is given.
+    api_key_env: the environment variable that holds the key, if it is not the preset's. A server
+        known only by its URL is sent no key unless this names one: a key never goes to a host
+        that it is not for.
     """
 
-    cacheable = True
+    path = "/chat/completions"
+    conversation = True
 
     def __init__(
         self,
@@ -112,8 +116,9 @@ class OpenAIBackend:
         model: str = "",
         on_allowances: OnAllowances | None = None,
     ) -> None:
-        self._preset, url, key = chosen(preset, base_url, api_key_env)
-        self._client = SDKClient(
+        found, url, key = chosen(preset, base_url, api_key_env)
+        self.preset = self.dialect(found)
+        client = SDKClient(
             "openai",
             url,
             key,
@@ -122,75 +127,65 @@ class OpenAIBackend:
             timeout_s=timeout_s,
             on_allowances=on_allowances,
         )
-        self.endpoint = self._client.url
-        self.features = self._preset.features(model) | {"conversation"}
+        turns = {"conversation"} if self.conversation else set[str]()
+        super().__init__(client, self.preset.features(model) | turns)
 
-    async def generate(self, request: Request) -> Reply:
-        """Answer one request.
+    def dialect(self, preset: Preset) -> Preset:
+        """The preset as this endpoint has it."""
+        return preset
 
-        Raises: a `harness.errors.CallError`.
-        """
-        body = {
-            "messages": request.messages,
-            **chat_fields(request.decoding.logprobs),
-            **prompt_fields(request.decoding.prompt_logprobs),
-            **parameters(request, self._preset),
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """The body of a chat completion."""
+        wanted = request.decoding.logprobs
+        likeliest = {} if wanted is None else {"logprobs": True, "top_logprobs": wanted}
+        return {"messages": request.messages, **likeliest, **self.parameters(request)}
+
+    def parameters(self, request: Request) -> dict[str, Any]:
+        """Model and decoding in the server's own words; what is not set is not sent."""
+        decoding, preset = request.decoding, self.preset
+        sent: dict[str, Any] = {
+            "prompt_logprobs": 0 if decoding.prompt_logprobs else None,  # of no other tokens
+            "model": request.model,
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            preset.max_tokens: decoding.max_tokens,
+            "stop": list(decoding.stop) or None,
         }
-        content = await self._client.post("/chat/completions", body, request.model)
-        try:
-            completion = read(content, _decoder, _Completion)
-            reply = _reply(completion.choices[0], completion)
-        except UNREADABLE as error:
-            raise self._client.malformed(content, error) from None
-        told: dict[str, Any] = {}
-        if request.decoding.logprobs is not None:
-            told["logprobs"] = logprobs_in(completion.choices[0].logprobs)
-        if request.decoding.prompt_logprobs:
-            told["prompt_logprobs"] = prompt_logprobs_in(completion.prompt_logprobs)
-        return with_changes(reply, **told) if told else reply
+        if preset.seed:
+            sent[preset.seed] = request.seed
+        if isinstance(decoding.constraint, DecodingConstraint):
+            sent |= constrained(decoding.constraint, preset.constraints)
+        return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.close()
-
-
-def parameters(request: Request, preset: Preset) -> dict[str, Any]:
-    """Model and decoding parameters in a server's own words; what is not set is not sent."""
-    decoding = request.decoding
-    sent: dict[str, Any] = {
-        "model": request.model,
-        "temperature": decoding.temperature,
-        "top_p": decoding.top_p,
-        preset.max_tokens: decoding.max_tokens,
-        "stop": list(decoding.stop) or None,
-    }
-    if preset.seed:
-        sent[preset.seed] = request.seed
-    if isinstance(decoding.constraint, DecodingConstraint):
-        sent |= constrained(decoding.constraint, preset.constraints)
-    return {key: value for key, value in sent.items() if value is not None} | dict(decoding.extra)
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """The answer of a chat completion."""
+        completion, decoding = read(content, _decoder, _Completion), request.decoding
+        choice, usage = completion.choices[0], usage_record(completion.usage)
+        message, reason = choice.message, finish(choice.finish_reason)
+        answer, refusal = text_of(message.content), text_or_none(message.refusal)
+        if refusal and not answer:
+            text, reason, reasoning = refusal, "refusal", None
+        else:
+            text, thought = split_think(answer)
+            given = text_or_none(message.reasoning_content) or text_or_none(message.reasoning)
+            reasoning = given or thought
+        return Reply(
+            text,
+            reason,
+            usage,
+            completion.model,
+            reasoning=reasoning,
+            logprobs=None if decoding.logprobs is None else logprobs_in(choice.logprobs),
+            prompt_logprobs=prompt_logprobs_in(completion.prompt_logprobs)
+            if decoding.prompt_logprobs
+            else None,
+        )
 
 
 def usage_record(usage: object) -> Usage | None:
-    """Token counts of OpenAI's protocol as our record; None where they are odd."""
+    """Token counts of OpenAI's protocol as our record; None if they are odd."""
     found = counted(usage, OpenAIUsage)
     return found.record() if found else None
-
-
-def _reply(choice: _Choice, completion: _Completion) -> Reply:
-    message, usage = choice.message, usage_record(completion.usage)
-    finish_reason, content = finish(choice.finish_reason), text_of(message.content)
-    refusal = said(message.refusal)
-    if refusal and not content:
-        return Reply(refusal, "refusal", usage, completion.model)
-    text, thought = split_think(content)
-    return Reply(
-        text,
-        finish_reason,
-        usage,
-        completion.model,
-        reasoning=said(message.reasoning_content) or said(message.reasoning) or thought,
-    )
 
 
 plugin = OpenAIBackend

@@ -30,7 +30,7 @@ from harness.backends._vllm_arguments import depth
 from harness.backends._vllm_engine_thread import EngineThread
 from harness.backends._vllm_in_process import InProcessEngine
 from harness.backends._vllm_model import Protocol, VLLMModel, features
-from harness.errors import ConnectionFailed, ConnectionLost, FatalCallError, HarnessError
+from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
 
 
@@ -130,10 +130,13 @@ class VLLMEngineBackend:
         seats = await self._seating.take(alone=alone)
         try:
             if (thread := self._thread) is None or thread.ended():
-                raise ConnectionFailed("The vLLM engine is not up.", "It is made anew.")
+                raise TransientError(
+                    "The vLLM engine is not up.", "It is made anew.", kind="unreachable"
+                )
             reply = await thread.answer(request, str(next(_NUMBERS)))
-        except ConnectionLost:
-            self._suspects.died(request, self._life, alone=alone)
+        except TransientError as error:
+            if error.kind == "connection_lost":
+                self._suspects.died(request, self._life, alone=alone)
             raise
         finally:
             self._seating.leave(seats)

@@ -21,7 +21,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
-from harness.store.replacing import replacing
+from harness.store.files import replacing
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """The budget: a hard cap on what a run may cost, over all of its models.
 
-Before a call starts, the most that it can cost is reserved; when it ends, what
-it did cost is spent and the rest is free again. A call that does not fit waits
-for those on the way; where none is left, the run ends and can be continued.
+Before a call starts, its maximum cost is reserved; when it ends, its actual cost is spent and
+the rest is free again. A call that does not fit waits for those in flight; if none is left, the
+run ends and can be resumed.
 """
 
 from __future__ import annotations
@@ -14,33 +14,38 @@ from collections.abc import Callable
 import msgspec
 
 from harness.calls.calls import Ask
-from harness.calls.stopping import Stop, Stopping
-from harness.errors import BrokenOff, ConfigError, ConnectionLost, MalformedReply, TimedOut
+from harness.calls.signals import Stop, Stopping
+from harness.errors import ConfigError, FailureKind, TransientError
 from harness.records import Reply, Request, Usage
 
-MAYBE_BILLED = (TimedOut, MalformedReply, ConnectionLost, BrokenOff)
-"""Failures after which a provider may well have done the work, and bills it."""
+MAYBE_BILLED: frozenset[FailureKind] = frozenset(
+    {"timed_out", "malformed", "connection_lost", "interrupted"}
+)
+"""Failures after which the provider may have done the work, and may bill it."""
 
 MESSAGE_TOKENS = 32
-"""Tokens that a chat template may put around a message, generously."""
+"""Tokens that a chat template may put around a message: a generous bound."""
 
 ROUNDING = 1e-9
 """US dollars: sums of prices are not exact."""
 
 
 class BudgetSpent(Stopping):
-    """The next call might cost more than is left: it is not made."""
+    """The next call might cost more than is left, so it is not made."""
 
 
 class Budget:
     """US dollars that a run may cost.
 
-    usd: the cap.
-    spent: what the run has cost before.
-    stop: is requested when a call does not fit any more.
-    unsure: the part of it that is for calls without an answer, which may be billed.
+    Args:
+        usd: The cap.
+        spent: What the run has cost before.
+        stop: Requested when a call no longer fits.
+        unsure: The part of `spent` for calls without an answer, which may have been billed.
 
-    wanted: the most that the call may cost that did not fit, when the budget has ended.
+    Attributes:
+        ended: Whether a call did not fit and the run was stopped.
+        wanted: The maximum cost of that call.
     """
 
     def __init__(self, usd: float, spent: float, stop: Stop, *, unsure: float = 0.0) -> None:
@@ -52,12 +57,14 @@ class Budget:
         self._reserved = 0.0
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
-        stop.tell(self._send_home)
+        stop.on_stop(self._dismiss)
 
     async def reserve(self, most: float) -> None:
-        """Set the most that a call can cost aside; the first come is the first served.
+        """Reserve the maximum cost of a call; first come, first served.
 
-        Raises: BudgetSpent where it does not fit and nothing on the way can free more.
+        Raises:
+            BudgetSpent: It does not fit, and no call in flight can free more.
+            Stopping: The run is stopping.
         """
         if self._stop.requested:
             raise Stopping
@@ -75,7 +82,7 @@ class Budget:
             raise
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """A call has ended that had set so much aside, and has cost so much."""
+        """Replace a call's reservation by its cost."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -95,13 +102,13 @@ class Budget:
                 self._reserved += most
                 turn.set_result(None)
             elif self._reserved > ROUNDING:
-                return  # a call on the way may cost less than it set aside
+                return  # a call in flight may cost less than it has reserved
             else:
                 self.ended, self.wanted = True, most
                 self._stop.request()
                 return
 
-    def _send_home(self) -> None:
+    def _dismiss(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()[1]
             if not turn.done():
@@ -111,10 +118,12 @@ class Budget:
 class Budgeted:
     """A model's calls under a budget.
 
-    ask: the stack below.
-    most: the most that a call of so many input and output tokens can cost.
-    cost: what a reply has cost, None where the provider has not counted.
-    charge: books what a call without a usable reply may have cost; begun at once.
+    Args:
+        ask: The stack below.
+        budget: The run's budget.
+        most: The maximum cost of a call, from its input and output tokens.
+        cost: The cost of a call, from its usage.
+        charge: Books what a call without a usable reply may have cost; begins at once.
     """
 
     def __init__(
@@ -135,7 +144,10 @@ class Budgeted:
     async def __call__(self, request: Request) -> Reply:
         """Ask within the budget.
 
-        Raises: what the stack below raises; BudgetSpent; Stopping.
+        Raises:
+            BudgetSpent: The call might cost more than is left.
+            Stopping: The run is stopping.
+            CallError: As raised below.
         """
         most = self._most(*bounds(request))
         await self._budget.reserve(most)
@@ -144,29 +156,31 @@ class Budgeted:
             reply = await self._ask(request)
             spent = self.cost(request, reply)
             return reply
-        except MAYBE_BILLED:
-            spent, unsure = most, True
-            await self._charge(request, most)
+        except TransientError as error:
+            if error.kind in MAYBE_BILLED:
+                spent, unsure = most, True
+                await self._charge(request, most)
             raise
-        except asyncio.CancelledError:  # stopped in the middle: the provider goes on, and bills
+        except asyncio.CancelledError:  # stopped midway: the provider continues, and bills
             spent, unsure = most, True
-            self._charge(request, most).add_done_callback(_heard)
+            self._charge(request, most).add_done_callback(_retrieved)
             raise
         finally:
             self._budget.settle(most, spent, unsure=unsure)
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """What a reply has cost; the most that it can have where nobody counted."""
+        """What a reply has cost; its maximum if the provider did not count tokens."""
         return self._most(*bounds(request)) if reply.usage is None else self._cost(reply.usage)
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """The most tokens that a request can have and be answered with.
+    """The maximum input and output tokens of a request.
 
-    A token is at least one byte of UTF-8, whatever the tokeniser. What else is sent
-    (a schema, tools) is read by the model too.
+    A token is at least one byte of UTF-8, whatever the tokeniser. The model also reads what else
+    is sent (a schema, tools).
 
-    Raises: ConfigError where nothing bounds the answer.
+    Raises:
+        ConfigError: Nothing bounds the answer.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra
@@ -185,7 +199,7 @@ def bounds(request: Request) -> tuple[int, int]:
     return read, written * max([1, *answers])
 
 
-def _heard(booked: asyncio.Future[None]) -> None:
-    """Nobody waits for it any more; whether it failed is told when the file is closed."""
+def _retrieved(booked: asyncio.Future[None]) -> None:
+    """Nobody awaits it any more; closing the cache reports whether it failed."""
     if not booked.cancelled():
         booked.exception()

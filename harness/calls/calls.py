@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.cache.shared_database import StoreBusy
 from harness.calls.key import call_key
+from harness.calls.reply_cache import Payment, ReplyCache
+from harness.calls.shared_database import StoreBusy
 from harness.errors import StoreFailed
-from harness.records import Call, Reply, Request
+from harness.records import REFUSALS, Call, Reply, Request
 
 Ask = Callable[[Request], Awaitable[Reply]]
 """A lower part of the call stack."""
@@ -23,10 +22,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 
 CLAIMED_NOTICE_S = 30.0
 """Seconds that a call waits for another process before the user hears of it."""
-
-
-REFUSALS = frozenset({"refusal", "content_filter"})
-"""Finish reasons of an answer that may well have no text, and will have none again."""
 
 
 class ReplyUnsaved(StoreFailed):
@@ -64,7 +59,7 @@ class PaidCalls:
         *,
         backend: str,
         endpoint: str,
-        replies: ReplyFile,
+        replies: ReplyCache,
         pays: Callable[[Request, Reply], Payment | None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,

@@ -1,7 +1,7 @@
-"""A circuit breaker: a provider that fails continually is left alone, and tried now and then.
+"""Whether a model can be asked at all: a circuit breaker, and the start of a local server.
 
-While the circuit is open all calls wait, but for one that goes on trying in
-ever longer steps. Nobody's tries are used up by an outage, and nobody
+A provider that fails continually is left alone. While the circuit is open all calls wait, except
+for one that keeps trying at growing intervals. An outage uses up nobody's retries, and nobody
 hammers a provider that is down. After a time the run ends, resumable.
 (Nygard, "Release It!", 2007, "Circuit Breaker".)
 """
@@ -13,46 +13,38 @@ import time
 from collections.abc import Awaitable, Callable
 
 from harness.calls.calls import Ask
-from harness.calls.notices import Tell
-from harness.calls.stopping import TurnedBack
-from harness.errors import (
-    CallError,
-    ConnectionFailed,
-    ConnectionLost,
-    FatalCallError,
-    MalformedReply,
-    Overloaded,
-    ProviderDown,
-    RateLimited,
-    TransientError,
-)
+from harness.calls.signals import CircuitOpen, Report, Stop, Stopping
+from harness.errors import CallError, FailureKind, FatalCallError, TransientError
+from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
-"""So many tries that fail one after the other, of whichever calls, open the circuit: as
-many as a call has, less one, so that none is given up, within these bounds."""
+"""Bounds on the number of failed tries in a row, of any calls, that open the circuit. Within
+them it is one less than a call's tries, so that no call is given up because of an outage."""
 REFUSALS_IN_A_ROW = 5
-"""So many 429s do: the provider lets nobody in for now."""
+"""429s in a row that open it: the provider accepts nothing for now."""
 FIRST_CONTACT_S = 3.0
-"""How long to try a provider that was never reached: a wrong address shows soon."""
+"""How long to try a provider that was never reached: a wrong address shows quickly."""
 LONGEST_STEP_S = 30.0
-UNSENT = (ConnectionFailed, Overloaded)
-"""What is no single call's fault."""
-UNREACHED = (ConnectionFailed, MalformedReply)
+PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
+"""Failures that are no single call's fault."""
+NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """What a wrong address may look like."""
 
 
 class Circuit:
-    """Lets calls through while the provider is well.
+    """Lets calls through while the provider works.
 
-    ask: the stack below.
-    attempts: how often a call is tried: the circuit opens before one is given up.
-    outage_s: seconds after which the run ends.
-    sleep: waits between tries; may end the wait by raising `Stopping`.
-    tell: is told when the provider is away and when it is back.
-    opened: is called with the one request that goes on trying: the others are to
-        be sent back (`TurnedBack`), wherever below they wait.
-    restored: is called when it is back.
+    Args:
+        ask: The stack below.
+        attempts: How often a call is tried; the circuit opens before a call is given up.
+        outage_s: Seconds after which the run ends.
+        sleep: Waits between tries; may end the wait by raising `Stopping`.
+        status: Reports that the provider is down; cleared when it is back.
+        opened: Called with the one request that keeps trying. The others are to be sent back
+            (`CircuitOpen`), wherever below they wait.
+        restored: Called when the provider is back.
+        clock: Seconds.
     """
 
     def __init__(
@@ -62,7 +54,7 @@ class Circuit:
         attempts: int,
         outage_s: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        tell: Tell = lambda _: None,
+        status: Report = lambda _: None,
         opened: Callable[[Request], None] = lambda _: None,
         restored: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -72,19 +64,20 @@ class Circuit:
         self._most_failures = max(fewest, min(most, attempts - 1))
         self._outage_s = outage_s
         self._sleep = sleep
-        self._tell = tell
+        self._status = status
         self._opened = opened
         self._restored = restored
         self._clock = clock
         self._reached = False
         self._forget()
         self._closed: asyncio.Future[None] | None = None
-        """While the circuit is open: done when the call that goes on trying has ended."""
+        """While the circuit is open: done when the call that keeps trying has ended."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask, or wait until the provider is well again.
+        """Ask, or wait until the provider is back.
 
-        Raises: what the stack below raises; ProviderDown.
+        Raises:
+            CallError: As raised below; a `FatalCallError` after an outage.
         """
         while True:
             while self._closed is not None:
@@ -92,21 +85,21 @@ class Circuit:
                 await self._sleep(0)  # the run may be stopping
             try:
                 return await self._counted(request)
-            except TurnedBack:
+            except CircuitOpen:
                 continue
             except TransientError as error:
                 if self._closed is not None:
-                    continue  # it failed in an outage that is known: no try of its own
+                    continue  # failed in a known outage: that uses up no try
                 if not self._opens(request, error):
                     raise
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Ask once; any answer, welcome or not, shows that the provider is well."""
+        """Ask once; any answer, even a refusal, shows that the provider works."""
         try:
             reply = await self._ask(request)
         except TransientError as error:
-            if isinstance(error, ConnectionLost) or not isinstance(error, UNREACHED):
+            if error.kind not in NEVER_REACHED:
                 self._reached = True
             raise
         except CallError:
@@ -120,7 +113,7 @@ class Circuit:
         self._forget()
 
     def _forget(self) -> None:
-        """No failure stands against the provider."""
+        """Forget all failures."""
         self._failures = self._refusals = 0
         self._failing: Origin | None = None
         self._several = False
@@ -128,20 +121,20 @@ class Circuit:
     def _opens(self, request: Request, error: TransientError) -> bool:
         """Count a failed try; whether it is one too many.
 
-        What only one call meets may be that call's own fault (a prompt that the
-        server always fails at): it is given up like any, and ends no run.
+        A failure that only one call meets may be that call's own fault (a prompt that the server
+        always fails on): the call is given up like any other, and ends no run.
         """
         self._several = self._several or self._failing not in (None, request.origin)
         self._failing = request.origin
-        if isinstance(error, RateLimited):
+        if error.kind == "rate_limited":
             self._failures, self._refusals = 0, self._refusals + 1
             return self._several and self._refusals >= REFUSALS_IN_A_ROW
         self._failures, self._refusals = self._failures + 1, 0
-        nobodys_fault = isinstance(error, UNSENT)
-        return (self._several or nobodys_fault) and self._failures >= self._most_failures
+        provider_wide = error.kind in PROVIDER_WIDE
+        return (self._several or provider_wide) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit and go on trying with one call until it is answered."""
+        """Open the circuit and keep trying with one call until it is answered."""
         self._closed = asyncio.get_running_loop().create_future()
         self._opened(request)
         began, step = self._clock(), 0.5
@@ -152,7 +145,7 @@ class Circuit:
                 if gone + wait > (self._outage_s if self._reached else FIRST_CONTACT_S):
                     raise _down(error, gone, wait) from error
                 then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
-                self._tell(f"paused until {then}: {error.message}")
+                self._status(f"paused until {then}: {error.message}")
                 await self._sleep(wait)
                 step = min(2 * step, LONGEST_STEP_S)
                 try:
@@ -160,7 +153,7 @@ class Circuit:
                 except TransientError as again:
                     error = again
         finally:
-            self._tell("")
+            self._status("")
             self._forget()
             self._restored()
             self._closed.set_result(None)
@@ -168,14 +161,73 @@ class Circuit:
 
 
 def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
-    if isinstance(error, RateLimited):
-        problem = f"The provider has let no call in for {gone:.0f} s"
+    if error.kind == "rate_limited":
+        problem = f"The provider has accepted no call for {gone:.0f} s"
         if error.retry_after:
             problem += f", and asks to wait {wait:.0f} s more"
     else:
         problem = f"All calls have failed for {gone:.0f} s"
-    return ProviderDown(
-        f"{problem}. At last: {error.message}",
-        f"{error.remedy} What was answered is kept: run again when the provider is well; "
-        "limits.outage_s says how long a run waits for it.".strip(),
+    return FatalCallError(
+        f"{problem}. Last error: {error.message}",
+        f"{error.remedy} All answers so far are saved: run again when the provider works; "
+        "limits.outage_s sets how long a run waits for it.".strip(),
     )
+
+
+class Startup:
+    """Starts a backend that must come up first, such as your own server; its calls wait here.
+
+    Loading a large model takes minutes, at the beginning or after it has died in the middle of
+    a run. So this stands above the concurrency limiter, whose calls have a time limit, and below
+    the circuit, whose one call that keeps trying waits here too: a start uses up no call's
+    tries. The wait ends when the run stops.
+
+    Args:
+        ask: The stack below.
+        backend: What is started when the first call needs it.
+        stop: Ends the wait.
+        status: Reports why the run waits.
+    """
+
+    def __init__(self, ask: Ask, backend: Startable, stop: Stop, status: Report) -> None:
+        self._ask = ask
+        self._backend = backend
+        self._status = status
+        self._stopped = asyncio.Event()
+        self._going: asyncio.Task[None] | None = None
+        stop.on_stop(self._stopped.set)
+
+    async def __call__(self, request: Request) -> Reply:
+        """Ask once the backend is ready.
+
+        Raises:
+            Stopping: The run stopped before the backend was ready.
+            FatalCallError: The backend cannot be started.
+            CallError: As raised below.
+        """
+        if not self._backend.ready:
+            await self._ready()
+        return await self._ask(request)
+
+    async def _ready(self) -> None:
+        """Wait for the one start that all calls share, or for the run to stop."""
+        if self._stopped.is_set():
+            raise Stopping
+        if self._going is None or self._going.done():
+            self._going = asyncio.create_task(self._start())
+        going, stopped = self._going, asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({going, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        if not going.done():
+            going.cancel()
+            raise Stopping
+        await going
+
+    async def _start(self) -> None:
+        self._status("starting; loading a large model takes minutes")
+        try:
+            await self._backend.start(self._status)
+        finally:
+            self._status("")

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
 
-import msgspec
-
-from harness.records import Message, Request
+from harness.records import Request, content_hash
 
 KEY_VERSION = 1
-"""Raised when the meaning of a key changes, so that old replies are not mistaken."""
-
-_canonical = msgspec.json.Encoder(order="deterministic")
-
-
-def _digest(value: Any) -> str:
-    return hashlib.blake2b(_canonical.encode(value), digest_size=16).hexdigest()
-
-
-def messages_hash(messages: Sequence[Message]) -> str:
-    """Hash of a conversation, 32 hex digits: names the prompt in clusters and attempts."""
-    return _digest(messages)
+"""Incremented when the meaning of a key changes, so that old replies are not mistaken."""
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
     """The key of a call, 32 hex digits.
 
-    Over key version, backend, endpoint, model, messages, decoding, provider
-    seed, sample index and redraw, and nothing else. The round is in the messages.
+    A hash of key version, backend, endpoint, model, messages, decoding, provider seed, sample
+    index and redraw, and nothing else. The round is in the messages.
 
-    by_instance: the backend answers instances, not prompts (a recording with
-        differing answers to one prompt): the origin then is part of the key.
+    Args:
+        backend: The backend's name.
+        endpoint: Where it sends the request.
+        request: The request.
+        by_instance: Whether the backend answers instances instead of prompts (a recording with
+            differing answers to one prompt); then the origin is part of the key.
     """
     origin = request.origin if by_instance else None
     parts = (
@@ -41,13 +30,13 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
         endpoint,
         request.model,
         request.messages,
-        request.decoding.given(),  # a field added later, and not set, changes no key
+        request.decoding.given(),  # a field added later changes no key unless it is set
         request.seed,
         request.sample,
         origin,
     )
-    # Added only where it is set: the replies of before keep their keys.
-    return _digest((*parts, request.redraw) if request.redraw else parts)
+    # Added only if set, so that replies cached by earlier versions keep their keys.
+    return content_hash((*parts, request.redraw) if request.redraw else parts)
 
 
 def provider_seed(
@@ -55,10 +44,15 @@ def provider_seed(
 ) -> int:
     """The seed sent to a provider: 31 bits from run seed, prompt hash, sample and redraw.
 
-    Instances that share a prompt share it, so that they share the call.
+    Instances that share a prompt share the seed, and so the call.
 
-    instance: where they are to have draws of their own; the seed then has 53 bits, so that of a
-        million samples of one prompt no two are likely to coincide, and any JSON holds it.
+    Args:
+        run_seed: The run file's `seed`.
+        prompt: Hash of the messages.
+        sample: The sample's index.
+        redraw: How often the answer was drawn before.
+        instance: The instance's id if it gets separate draws. The seed then has 53 bits: no two
+            of a million samples of one prompt are likely to coincide, and any JSON holds it.
     """
     again = f"/{redraw}" if redraw else ""
     name = f"{run_seed}/{sample}/{prompt}{again}"

@@ -1,8 +1,7 @@
-"""Retries: the one owner of them (the vendors' own are off).
+"""Retries: the only place that makes them (the SDKs' own are off).
 
-Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter",
-AWS Architecture Blog, 2015) by tenacity, on top of the retry-after that a
-provider asks for.
+Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter", AWS Architecture
+Blog, 2015) by tenacity, on top of the retry-after that a provider asks for.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from harness.errors import TransientError
 from harness.records import Reply, Request
 
 TOTAL_S = 1800.0
-"""Seconds after its first failure within which a call's last try begins."""
+"""Seconds after a call's first failure within which its last try begins."""
 
 _backoff = wait_random_exponential(multiplier=0.5, max=60)
 
@@ -38,10 +37,11 @@ def _wait(state: RetryCallState) -> float:
 class Retry:
     """Tries a call again after a transient failure.
 
-    ask: the stack below.
-    attempts: most tries of one call.
-    total_s: seconds after its first failure within which a call is tried again.
-    sleep: waits between tries.
+    Args:
+        ask: The stack below.
+        attempts: Maximum tries of one call.
+        total_s: Seconds after its first failure within which a call is tried again.
+        sleep: Waits between tries.
     """
 
     def __init__(
@@ -62,10 +62,7 @@ class Retry:
         )
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask until there is a reply or no further try is due.
-
-        Raises: the last error.
-        """
+        """Ask until there is a reply or no further try is due; then raise the last error."""
         try:
             return await self._ask(request)
         except TransientError as error:
@@ -76,7 +73,7 @@ class Retry:
                 raise first.pop()
             return await self._ask(request)
 
-        # Tenacity costs as much as all the rest of the stack: only a call that has
-        # failed goes through it. A copy, since it keeps a call's state in the object.
+        # Tenacity costs as much as the rest of the stack together: only calls that have failed
+        # go through it. A copy, since it keeps a call's state in the object.
         reply: Reply = await self._retrying.copy()(ask)
         return reply

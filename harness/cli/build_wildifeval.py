@@ -72,8 +72,7 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
     from collections.abc import Iterator
 
     from harness.builders.wildifeval import TASKS
-    from harness.calls.notices import Notices
-    from harness.calls.stopping import Stop
+    from harness.calls.signals import Notices, Stop
     from harness.cli.console import messages
     from harness.cli.interrupt import interruptible
     from harness.cli.live import Display

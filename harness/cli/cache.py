@@ -32,7 +32,7 @@ BATCH = 5_000
 VACUUM_S = 5.0
 """Longest that copying may take when the file is made smaller, and copying back takes as long.
 
-Others wait for the lock, to open the file `harness.calls.cache.reply_database.LOCKED_S` and no
+Others wait for the lock, to open the file `harness.calls.database.LOCKED_S` and no
 longer.
 """
 
@@ -232,8 +232,8 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
             yield file
     except sqlite3.Error as error:
-        from harness.calls.cache.repair import mark
-        from harness.calls.cache.reply_database import is_damage
+        from harness.calls.database import is_damage
+        from harness.calls.recovery import mark
 
         remedy = "Mend its permissions, or run again when nobody else uses it."
         if is_damage(error):

@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings
 
 from harness.backends import anthropic
 from harness.backends._presets import PRESETS
-from harness.calls.cache.reply_database import NETWORK_FILE_SYSTEMS, file_system
+from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.backends import key_state
 from harness.cli.console import output
 from harness.cli.local_models import gpus, vllm_command

@@ -17,7 +17,7 @@ from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.parquet import write_parquet
 from harness.run import measure
-from harness.store.output_file import whole
+from harness.store.files import output_file
 from harness.store.run_folder import RunFolder, find_run
 from harness.store.whole import read_places
 
@@ -111,7 +111,7 @@ def _write_table(rows: AttemptRows, form: str, file: str) -> None:
         write_csv(rows, sys.stdout)
     else:
         with (
-            whole(Path(file)) as temporary,
+            output_file(Path(file)) as temporary,
             temporary.open("w", encoding="utf-8", newline="") as out,
         ):
             write_csv(rows, out)

@@ -17,7 +17,8 @@ from harness.exchange.inspect_log import InspectLog, is_inspect_log
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
 from harness.report.cells import inert
 from harness.run import measure
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.files import write_whole
+from harness.store.run_folder import RunFolder
 
 FORMATS = ("inspect", "lm-eval")
 

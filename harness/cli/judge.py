@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.signals import Notices, Stop
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display

@@ -15,8 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.signals import Notices, Stop
 from harness.report.cells import inert
 from harness.report.transcript import inert_text
 from harness.run.pool import Tally

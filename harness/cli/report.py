@@ -17,8 +17,7 @@ from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun
 from harness.report.run_names import common_start
 from harness.run import report_on
-from harness.store.output_file import check
-from harness.store.replacing import replacing
+from harness.store.files import check_output, replacing
 from harness.store.variants import find_runs
 
 IMAGES = ("svg", "png", "pdf")
@@ -91,7 +90,7 @@ def _refuse_other_file(path: Path) -> None:
 
     Raises: ConfigError; StoreFailed.
     """
-    check(path)
+    check_output(path)
     if path.exists():
         with path.open("rb") as file:
             if file.read(15).lower() != b"<!doctype html>":

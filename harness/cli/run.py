@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop
+from harness.calls.signals import Notices, Stop
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display

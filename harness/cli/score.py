@@ -22,8 +22,8 @@ from harness.records import SCHEMA_VERSION
 from harness.report.cells import inert
 from harness.report.verdict_changes import change_line, change_tables
 from harness.run import Recorded, build_task, rescored
+from harness.store.files import replacing
 from harness.store.manifest import package_versions
-from harness.store.replacing import replacing
 from harness.store.run_folder import find_run
 
 CHANGED = 3

@@ -16,9 +16,9 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judge_validation_table import as_json, validation_table
 from harness.run import measured, variant_of
+from harness.store.files import replacing
 from harness.store.judge_labels import Label, read_labels
 from harness.store.judge_verdicts import judges_with_verdicts, read_answers
-from harness.store.replacing import replacing
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 

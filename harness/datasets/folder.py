@@ -1,4 +1,4 @@
-"""The data folder: where data sets, recordings and tokeniser parameters are found.
+"""The data folder, which holds data sets, recordings and tokeniser parameters; JSONL reading.
 
 >>> DataFolder(Path("/data")).file("collie/instances.jsonl")  # doctest: +SKIP
 PosixPath('/data/collie/instances.jsonl')
@@ -6,7 +6,6 @@ PosixPath('/data/collie/instances.jsonl')
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import zlib
@@ -26,59 +25,58 @@ class DataFolder:
 
     root: Path
 
-    def file(self, name: str) -> Path:
-        """The file that a run file names: below the data folder, else as a path of its own.
+    def file(self, name: str, *, remedy: str = "") -> Path:
+        """Find a file that a run file names: below the data folder, else as a path.
 
-        A JSONL file may be there packed, with ``.gz`` after its name.
+        A JSONL file may be there compressed, with ``.gz`` after its name.
 
-        Raises: DataMissing, naming the command that brings it.
+        Args:
+            name: The file, relative to the data folder, or any path.
+            remedy: What to do if it is missing; default: the command that fetches it.
+
+        Raises:
+            DataMissing: It is in neither place.
         """
-        try:
-            return self._found(name, _is_file, "file")
-        except DataMissing:
-            if not name.endswith(".jsonl"):
-                raise
-            with contextlib.suppress(DataMissing):
-                return self._found(f"{name}.gz", _is_file, "file")
-            raise
+        names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
+        return self._found(names, _is_file, "file", remedy)
 
-    def place(self, name: str) -> Path:
-        """The file or folder that a run file names, for data sets of several files.
+    def place(self, name: str, *, remedy: str = "") -> Path:
+        """Find a file or folder that a run file names; arguments and errors as for `file`."""
+        return self._found([name], is_there, "file or folder", remedy)
 
-        Raises: DataMissing, as for a file.
-        """
-        return self._found(name, is_there, "file or folder")
-
-    def _found(self, name: str, suits: Callable[[Path], bool], what: str) -> Path:
-        own = own_path(name)
-        for path in (self.root / name, own):
-            if suits(path):
-                return path
-        dataset = own.parts[0] if len(own.parts) > 1 and not own.is_absolute() else ""
-        fetch = f"Run 'harness data fetch {dataset}', or set HARNESS_DATA_DIR to where it is."
+    def _found(
+        self, names: list[str], suits: Callable[[Path], bool], what: str, remedy: str
+    ) -> Path:
+        for name in names:
+            for path in (self.root / name, own_path(name)):
+                if suits(path):
+                    return path
+        own = own_path(names[0])
+        if not remedy and len(own.parts) > 1 and not own.is_absolute():
+            remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
         raise DataMissing(
-            f"{name!r} is neither in the data folder {self.root} nor a {what} of its own.",
-            fetch if dataset else "Check the path.",
+            f"{names[0]!r} is neither in the data folder {self.root} nor a {what} by itself.",
+            remedy or "Check the path.",
         )
 
 
 def own_path(name: str) -> Path:
-    """A path of the user's, with ``~`` as home."""
+    """A path given by the user, with ``~`` expanded."""
     try:
         return Path(name).expanduser()
-    except RuntimeError:  # there is no such user: then it is a file's name
+    except RuntimeError:  # no such user, so it is a file name
         return Path(name)
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # too long for a name, or in a folder that may not be entered
+    except OSError:  # name too long, or folder not accessible
         return False
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is such a file or folder."""
+    """Whether a file or folder exists."""
     try:
         return path.is_file() or path.is_dir()
     except OSError:
@@ -86,13 +84,15 @@ def is_there(path: Path) -> bool:
 
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line of JSONL: a few bytes of a packed file can stand for as many as one likes."""
+"""Bytes in a line of JSONL: a few bytes of a compressed file can expand to any number."""
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL file, one at a time; of one packed by gzip, too (``*.gz``).
+    """Read the objects of a JSONL file, one at a time; ``*.gz`` is decompressed.
 
-    Raises: DataInvalid with file and line; DataMissing where it cannot be read.
+    Raises:
+        DataInvalid: A line is not a JSON object; the message names file and line.
+        DataMissing: The file cannot be read.
     """
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
@@ -104,10 +104,11 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, each with its number from 1; packed by gzip, too.
+    """Read the non-blank lines of a file, each with its number from 1; ``*.gz`` is decompressed.
 
-    Raises: DataInvalid where a line is too long or the gzip is torn; DataMissing where it cannot
-        be read.
+    Raises:
+        DataInvalid: A line is too long, or the gzip file is truncated.
+        DataMissing: The file cannot be read.
     """
     number = 0
     try:
@@ -119,7 +120,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                     raise DataInvalid(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes.")
                 yield number, line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataInvalid(f"{path}, after line {number}: not whole gzip ({error}).") from None
+        raise DataInvalid(f"{path}, after line {number}: not complete gzip ({error}).") from None
     except OSError as error:
         raise DataMissing(
             f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."

@@ -23,7 +23,7 @@ from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, RunConflict, StoreFailed
 from harness.exchange.foreign_json import LARGEST, invalid, opened
 from harness.records import SCHEMA_VERSION, Attempt
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
 
@@ -144,7 +144,7 @@ def refuse_existing(folder: RunFolder) -> None:
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
     keys: set[tuple[str, int]] = set()
     rounds: set[tuple[str, int, int]] = set()
-    with AttemptWriter(folder.attempts) as writer:
+    with JsonLinesWriter(folder.attempts) as writer:
         for where, attempt in imported.attempts:
             _refuse_unusable(where, attempt)
             named = (attempt.instance, attempt.sample, attempt.round)

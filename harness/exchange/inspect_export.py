@@ -22,7 +22,7 @@ from harness.exchange.attempt_rows import ExportedRun
 from harness.exchange.conversation import samples
 from harness.exchange.inspect_header import inspect_header, model_name
 from harness.exchange.inspect_sample import inspect_sample, summary
-from harness.store.output_file import whole
+from harness.store.files import output_file
 from harness.store.reader import read_names
 
 SUFFIXES = (".eval", ".json")
@@ -46,7 +46,7 @@ def write_inspect(
             f"-o {path}: an Inspect log ends with .eval or .json.", "Inspect reads no other."
         )
     names = list(read_names(run.path).values())
-    with whole(path) as temporary:
+    with output_file(path) as temporary:
         header = inspect_header(config, manifest, metrics, names)
         write = _write_eval if path.suffix == ".eval" else _write_json
         write(temporary, header, _samples(run, model_name(config), header["eval"]["eval_id"]))

@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.calls.key import messages_hash
 from harness.exchange.foreign_json import (
     count,
     invalid,
@@ -29,7 +28,15 @@ from harness.exchange.inspect_log import InspectLog
 from harness.exchange.inspect_message import Messages
 from harness.exchange.inspect_sample import HARNESS
 from harness.exchange.verdicts import Verdicts
-from harness.records import SCHEMA_VERSION, Attempt, Message, Outcome, Usage, encodable
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Message,
+    Outcome,
+    Usage,
+    encodable,
+    messages_hash,
+)
 
 MOST_GROUPS = 50
 LONGEST_GROUP = 60

@@ -20,7 +20,7 @@ from harness.config.run_file import RunFile
 from harness.exchange.attempt_rows import ExportedRun
 from harness.exchange.conversation import followed, samples
 from harness.records import Attempt
-from harness.store.output_file import whole
+from harness.store.files import output_file
 
 VERDICT = "acc"
 """The metric that says whether a sample passed."""
@@ -40,7 +40,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
     encode = msgspec.json.Encoder().encode
     numbers: dict[str, int] = {}
     written = left_out = 0
-    with whole(path) as temporary, temporary.open("wb") as file:
+    with output_file(path) as temporary, temporary.open("wb") as file:
         for rounds in samples(run):
             doc_id = numbers.setdefault(rounds[-1].instance, len(numbers))
             metrics = _metrics(rounds[-1])

@@ -14,13 +14,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from harness.calls.key import messages_hash
 from harness.errors import HarnessError
 from harness.exchange.foreign_json import MOST_WHOLE, invalid, json_lines, opened, parse, text
 from harness.exchange.imported_run import Imported, config, manifest
 from harness.exchange.lm_eval_line import Line
 from harness.exchange.verdicts import Found, Verdicts
-from harness.records import SCHEMA_VERSION, Attempt, encodable
+from harness.records import SCHEMA_VERSION, Attempt, encodable, messages_hash
 
 NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import StoreFailed
 from harness.exchange.attempt_rows import AttemptRows, Cell, Kind
-from harness.store.output_file import whole
+from harness.store.files import output_file
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -41,7 +41,7 @@ def write_parquet(rows: AttemptRows, path: Path) -> None:
     """
     import duckdb
 
-    with whole(path) as temporary, _beside(path) as folder:
+    with output_file(path) as temporary, _beside(path) as folder:
         connection = duckdb.connect(
             ":memory:",
             config={

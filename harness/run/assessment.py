@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.calls.calls import REFUSALS, ReplyUnsaved
+from harness.calls.calls import ReplyUnsaved
 from harness.errors import Unparseable
 from harness.ports import ScoresNoAnswer, Task
-from harness.records import Attempt, Instance, Outcome, Reply, Score, verdict
+from harness.records import REFUSALS, Attempt, Instance, Outcome, Reply, Score, verdict
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # a run without judges spares the import

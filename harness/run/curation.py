@@ -23,10 +23,8 @@ from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.questions import Question
 from harness.builders.wildifeval.simulation import simulated_reply
 from harness.calls.budget import Budget
-from harness.calls.calls import REFUSALS
-from harness.calls.key import messages_hash, provider_seed
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.key import provider_seed
+from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.curation import Curation, StageName
 from harness.config.settings import Settings
 from harness.errors import (
@@ -37,7 +35,17 @@ from harness.errors import (
     HarnessError,
     RequestRejected,
 )
-from harness.records import Call, Decoding, Message, Origin, Reply, Request, Usage
+from harness.records import (
+    REFUSALS,
+    Call,
+    Decoding,
+    Message,
+    Origin,
+    Reply,
+    Request,
+    Usage,
+    messages_hash,
+)
 from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
 from harness.run.pool import Ending, Tally, work_off
 from harness.run.session import Session, open_session

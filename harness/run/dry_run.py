@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.calls.cache.reply_file import ReplyFile
-from harness.calls.key import call_key, messages_hash
-from harness.records import Instance, Message, Reply, Request, Usage
+from harness.calls.key import call_key
+from harness.calls.reply_cache import ReplyCache
+from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
@@ -224,7 +224,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
     elif not path.exists():
         yield lambda name: name in before
     else:
-        with ReplyFile(path) as replies:
+        with ReplyCache(path) as replies:
             yield lambda name: name in before or replies.get(name) is not None
 
 

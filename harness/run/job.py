@@ -39,10 +39,11 @@ from harness.run.pool import Ending, Listener, Tally, work_off
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
 from harness.run.shots import Shots, build_shots
-from harness.store.attempts import AttemptWriter
+from harness.store.files import write_whole
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.run.judges import JudgeModel  # a run without judges spares the import
@@ -310,7 +311,7 @@ async def _work(
     total, owed = plan.count()
     tally = Tally(owed, total - owed, budget=session.budget)
     with contextlib.ExitStack() as stack:
-        writer = stack.enter_context(AttemptWriter(job.folder.attempts))
+        writer = stack.enter_context(JsonLinesWriter(job.folder.attempts))
         judging = stack.enter_context(_open_judging(job, session, tally)) if job.judges else None
         if judging is not None:
             tally.owed += len(judging.late)
@@ -338,7 +339,7 @@ async def _work(
         finally:
             manifest.left(tally.left)
     if tally.failed_judgements:
-        session.notices.teller("judges")(
+        session.notices.status("judges")(
             f"{tally.failed_judgements:,} judgements failed; the last error: {tally.last_error}. "
             "Run the same command again to repeat them."
         )
@@ -366,7 +367,7 @@ async def _caught_up(
     from harness.run.judging import passed_rounds
 
     for name, text in judge_warnings(job.task, job.judges, job.instances):
-        session.notices.teller(f"judge {name}")(text)
+        session.notices.status(f"judge {name}")(text)
     late = len(judging.late)
     await judging.catch_up(job.data, workers, session.stop)
     if not judging.decides or job.run.rounds.max == 1 or not len(plan.ledger):

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from harness.calls.calls import REFUSALS, ReplyUnsaved
-from harness.calls.stopping import Stop
+from harness.calls.calls import ReplyUnsaved
+from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, StoreFailed, Unparseable
 from harness.ports import Task
 from harness.records import (
+    REFUSALS,
     SCHEMA_VERSION,
     Attempt,
     Call,

@@ -43,6 +43,7 @@ from harness.run.models import (
 from harness.run.plan import HeldInstances
 from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
+from harness.store.files import write_whole
 from harness.store.golds import Gold, Unit, gold_folder, read_units, record_golds
 from harness.store.judgements import (
     JudgementOutcome,
@@ -50,7 +51,7 @@ from harness.store.judgements import (
     RegisteredJudge,
     read_register,
 )
-from harness.store.run_folder import RunFolder, write_whole
+from harness.store.run_folder import RunFolder
 
 RENAME = "Give this one another name with 'as: NAME' in its section."
 

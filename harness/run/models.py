@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
-from harness.calls.limits.rate_limits import RateLimits, Unit
+from harness.calls.rate_limits import RateLimits, Unit
 from harness.config.judges import JudgeSection
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from harness.calls.key import messages_hash, provider_seed
+from harness.calls.key import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
 from harness.ports import OWN_DRAWS, Constraining, Task
-from harness.records import Instance, Message, Origin, Outcome, Request
+from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 from harness.run.shots import Shots
 from harness.store.ledger import Ledger
 

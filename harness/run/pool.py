@@ -20,8 +20,7 @@ from time import monotonic
 from typing import Any, Literal, Protocol, TypeVar
 
 from harness.calls.budget import Budget
-from harness.calls.notices import Notices
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.signals import Notices, Stop, Stopping
 from harness.records import Attempt, Rewriting, Usage
 
 T = TypeVar("T")

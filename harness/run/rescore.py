@@ -24,7 +24,7 @@ from harness.errors import DataInvalid, DataMissing, StoreFailed
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply
 from harness.run.assessment import assess
-from harness.store.attempts import lines
+from harness.store.json_lines import lines
 
 Ints = NDArray[np.int32] | NDArray[np.intp]
 

@@ -11,8 +11,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
-from harness.calls.key import messages_hash
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.signals import Stop, Stopping
 from harness.errors import CallError, FatalCallError
 from harness.records import (
     SCHEMA_VERSION,
@@ -24,6 +23,7 @@ from harness.records import (
     Reply,
     Request,
     Rewriting,
+    messages_hash,
 )
 from harness.run.assessment import AnswerVerdict, Assessment, NoJudges, assess, feedback
 from harness.run.paraphrase import Paraphrase, verbatim

@@ -16,16 +16,12 @@ from typing import Literal
 from uuid import uuid4
 
 from harness.calls.budget import Budget, Budgeted
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
 from harness.calls.calls import Ask, Calls, FreeCalls, PaidCalls
-from harness.calls.circuit import Circuit
-from harness.calls.limits.adaptive_limit import START
-from harness.calls.limits.lane import Lane
-from harness.calls.notices import Notices
+from harness.calls.circuit import Circuit, Startup
+from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.retry import Retry
-from harness.calls.starting import Starting
-from harness.calls.stopping import Stop
+from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
 from harness.ports import PreferredConcurrency, Startable
 from harness.records import Call, Reply, Request
@@ -71,7 +67,7 @@ class Session:
     run_id: str
     stop: Stop
     notices: Notices
-    replies: ReplyFile | None = None
+    replies: ReplyCache | None = None
     budget: Budget | None = None
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
@@ -120,7 +116,7 @@ async def open_session(
             stack.push_async_callback(model.backend.aclose)
         replies = budget = None
         if any(model.backend.cacheable for model in models):
-            file = ReplyFile(replies_path(settings), notice=notices.teller("cache"))
+            file = ReplyCache(replies_path(settings), notice=notices.status("cache"))
             replies = stack.enter_context(file)
             if usd is not None:
                 paid = [_paid(folder, replies.booked(run_id))]
@@ -147,8 +143,8 @@ def _call_stack(model: Model, session: Session) -> Calls:
     """Everything between the workers and a model's backend."""
     limits, stop, backend = model.limits, session.stop, model.backend
     name = model.section.backend
-    tell = session.notices.teller(model.section.name or name)
-    lane = Lane(
+    status = session.notices.status(model.section.name or name)
+    limiter = ConcurrencyLimiter(
         backend,
         stop,
         most=limits.concurrency,
@@ -157,9 +153,9 @@ def _call_stack(model: Model, session: Session) -> Calls:
         # Our own server queues what it cannot take yet, and refuses nobody.
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
     )
-    ask: Ask = lane
+    ask: Ask = limiter
     if isinstance(backend, Startable):
-        ask = Starting(lane, backend, stop, tell)
+        ask = Startup(limiter, backend, stop, status)
     budgeted = None
     replies, budget, price = session.replies, session.budget, model.price
     if budget is not None and replies is not None and price not in (None, FREE):
@@ -173,9 +169,9 @@ def _call_stack(model: Model, session: Session) -> Calls:
         attempts=limits.attempts,
         outage_s=limits.outage_s,
         sleep=stop.sleep,
-        tell=tell,
-        opened=lane.close,
-        restored=lane.reopen,
+        status=status,
+        opened=limiter.close,
+        restored=limiter.reopen,
     )
     retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
     if not backend.cacheable or replies is None:

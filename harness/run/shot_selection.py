@@ -23,11 +23,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.calls.key import messages_hash
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError, nearest
 from harness.ports import LeakAware, Task
-from harness.records import Attempt, Instance, Reply, Score
+from harness.records import Attempt, Instance, Reply, Score, messages_hash
 from harness.run.assessment import assess
 
 LabelValues = tuple[str | None, ...]

@@ -20,7 +20,7 @@ import msgspec
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, encodable
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.run_folder import GOLD, RunFolder
 
 
@@ -68,7 +68,7 @@ def record_golds(
             f"Cannot make {folder.path}: {error.strerror}.", "Mend the permissions, then try again."
         ) from None
     there = {line.instance: line.text for line in _decoded(folder.attempts)}
-    with AttemptWriter(folder.attempts) as writer:
+    with JsonLinesWriter(folder.attempts) as writer:
         for gold in golds:
             if there.get(gold.instance) == encodable(gold.text):
                 continue

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
 from harness.records import OUTCOMES
-from harness.store.attempts import lines
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, Values
 from harness.store.gathering import Rows, Scores, Value
+from harness.store.json_lines import lines
 from harness.store.judgement_places import key_of
 from harness.store.judgements import (
     FAILED,

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from harness.store.attempts import lines
+from harness.store.json_lines import lines
 from harness.store.judgements import UNREADABLE, lines_of, not_a_judgement, unreadable
 from harness.store.run_folder import JUDGEMENTS
 

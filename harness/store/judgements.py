@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
-from harness.store.attempts import AttemptWriter, lines
-from harness.store.run_folder import JUDGEMENTS, JUDGES, write_whole
+from harness.store.files import write_whole
+from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.run_folder import JUDGEMENTS, JUDGES
 
 
 class Versioned(Protocol):
@@ -201,17 +202,17 @@ def write_register(folder: Path, register: Register) -> None:
 
 
 class JudgementWriter:
-    """Appends judgements to a run's file, as `AttemptWriter` does attempts."""
+    """Appends judgements to a run's file, as `JsonLinesWriter` does attempts."""
 
     def __init__(self, folder: Path) -> None:
-        self._lines = AttemptWriter(folder / JUDGEMENTS)
+        self._lines = JsonLinesWriter(folder / JUDGEMENTS)
 
     def append(self, judgement: Judgement) -> None:
         """Write one line; on return it survives the death of this process.
 
         Raises: StoreFailed.
         """
-        self._lines.append(cast("Attempt", judgement))  # it encodes whatever a line is made of
+        self._lines.append(judgement)
 
     def close(self) -> None:
         """Close the file; a second close does nothing."""

@@ -15,7 +15,7 @@ import msgspec
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome
-from harness.store.attempts import lines
+from harness.store.json_lines import lines
 
 
 class Finished(NamedTuple):

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Rewriting, Usage
-from harness.store.attempts import lines
 from harness.store.columns import AttemptTable, CallTotals, Ints, name_digest
 from harness.store.gathering import Attempts, Calls
+from harness.store.json_lines import lines
 from harness.store.run_folder import GOLD, JUDGES
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from harness.config.loading import read, validate
 from harness.config.run_file import RunFile
 from harness.config.run_names import check_name
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
-from harness.store.attempts import lines
-from harness.store.replacing import replacing
+from harness.store.files import RUN_REMEDY, write_whole
+from harness.store.json_lines import lines
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 GOLD = "gold"
@@ -27,8 +27,6 @@ GOLD = "gold"
 HASH = re.compile(r"(\w+:)?[0-9a-f]{16,}")
 LONGEST_SHOWN = 200
 """Of a value that a message names, in characters."""
-
-_REMEDY = "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder."
 
 
 class _Manifest(msgspec.Struct):
@@ -208,15 +206,6 @@ def _exists(path: Path) -> bool:
         raise _unreadable(path, error) from None
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file's content at once: a crash leaves the old content or the new.
-
-    Raises: StoreFailed.
-    """
-    with replacing(path, _REMEDY) as temporary:
-        temporary.write_bytes(content)
-
-
 def _unreadable(path: Path, error: OSError) -> StoreFailed:
     return StoreFailed(
         f"Cannot read {path}: {error.strerror}.",
@@ -227,7 +216,7 @@ def _unreadable(path: Path, error: OSError) -> StoreFailed:
 def _failed(path: Path, error: Exception) -> StoreFailed:
     return StoreFailed(
         f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.",
-        _REMEDY,
+        RUN_REMEDY,
     )
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import Attempt, Outcome, Usage
-from harness.store.attempts import lines
 from harness.store.columns import AttemptTable
+from harness.store.json_lines import lines
 from harness.store.reader import read_attempts_and_offsets
 from harness.store.run_folder import JUDGES
 

@@ -11,8 +11,8 @@ import pytest
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import summarise
 from harness.records import SCHEMA_VERSION, Attempt
-from harness.store.attempts import AttemptWriter
 from harness.store.columns import AttemptTable
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 
 Make = Callable[..., Attempt]
@@ -47,7 +47,7 @@ def summary_of(tmp_path_factory: pytest.TempPathFactory) -> Summarise:
 
     def summary_of(attempts: Iterable[Attempt]) -> Metrics:
         path.unlink(missing_ok=True)
-        with AttemptWriter(path) as writer:
+        with JsonLinesWriter(path) as writer:
             for attempt in attempts:
                 writer.append(attempt)
         return summarise(*read_columns(path), run="r", task="t")
@@ -61,7 +61,7 @@ def table_of(tmp_path_factory: pytest.TempPathFactory) -> TableOf:
 
     def table_of(attempts: Iterable[Attempt]) -> AttemptTable:
         path.unlink(missing_ok=True)
-        with AttemptWriter(path) as writer:
+        with JsonLinesWriter(path) as writer:
             for attempt in attempts:
                 writer.append(attempt)
         return read_columns(path)[0]

@@ -7,8 +7,8 @@ import pytest
 
 from harness.analysis.forensics import compare_kinds, kinds
 from harness.records import Score
-from harness.store.attempts import AttemptWriter
 from harness.store.findings import Findings, read_findings
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.whole import read_places
 from tests.analysis.conftest import Make
 
@@ -18,7 +18,7 @@ def findings(make: Make, tmp_path: Path):
     def findings(name: str, **observed: Sequence[int]) -> Findings:
         """instance to what its samples have, where 5 words and fewer than 3 commas are asked."""
         path = tmp_path / name
-        with AttemptWriter(path) as writer:
+        with JsonLinesWriter(path) as writer:
             for instance, samples in observed.items():
                 for sample, count in enumerate(samples):
                     few = count < 3

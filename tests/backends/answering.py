@@ -7,6 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
+from harness.errors import FailureKind, TransientError
+
+
+def transient(kind: FailureKind, match: str | None = None) -> pytest.RaisesExc[TransientError]:
+    """Expects a failure of this kind."""
+    return pytest.raises(TransientError, match=match, check=lambda error: error.kind == kind)
+
 
 @contextmanager
 def answering(

@@ -7,15 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends.anthropic import AnthropicBackend
-from harness.errors import (
-    AuthenticationFailed,
-    MalformedReply,
-    Overloaded,
-    ParameterRefused,
-    RateLimited,
-)
+from harness.errors import FatalCallError, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
-from tests.backends.answering import answering
+from tests.backends.answering import answering, transient
 
 REQUEST = Request(
     "claude-sonnet-5-5",
@@ -97,7 +91,7 @@ async def test_stop_reasons(stop_reason: str, finish_reason: str) -> None:
 
 @pytest.mark.parametrize("body", ["", "{}", "[]", '{"content": "text"}', '{"content": [{}]}'])
 async def test_a_body_that_is_no_message_is_malformed(body: str) -> None:
-    with answering(body) as (url, _), pytest.raises(MalformedReply):
+    with answering(body) as (url, _), transient("malformed"):
         await ask(url.removesuffix("/v1"))
 
 
@@ -108,7 +102,7 @@ async def test_a_parameter_that_the_model_refuses_ends_the_run() -> None:
     ):
         error = {"type": "invalid_request_error", "message": said}
         body = json.dumps({"type": "error", "error": error})
-        with answering(body, 400) as (url, _), pytest.raises(ParameterRefused):
+        with answering(body, 400) as (url, _), pytest.raises(FatalCallError):
             await ask(url.removesuffix("/v1"))
 
 
@@ -116,7 +110,7 @@ async def test_a_spend_limit_is_not_waited_for() -> None:
     details = {"error_code": "enforced_spend_limit_reached"}
     error = {"type": "rate_limit_error", "message": "limit", "details": details}
     body = json.dumps({"type": "error", "error": error})
-    with answering(body, 429) as (url, _), pytest.raises(AuthenticationFailed, match="credit"):
+    with answering(body, 429) as (url, _), pytest.raises(FatalCallError, match="credit"):
         await ask(url.removesuffix("/v1"))
 
 
@@ -131,8 +125,8 @@ async def test_thinking_that_is_not_told_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind", "error"),
-    [(401, "authentication_error", AuthenticationFailed), (429, "rate_limit_error", RateLimited),
-     (529, "overloaded_error", Overloaded), (403, "billing_error", AuthenticationFailed)],
+    [(401, "authentication_error", FatalCallError), (429, "rate_limit_error", TransientError),
+     (529, "overloaded_error", TransientError), (403, "billing_error", FatalCallError)],
 )  # fmt: skip
 async def test_errors_in_anthropics_words(status: int, kind: str, error: type[Exception]) -> None:
     body = json.dumps({"type": "error", "error": {"type": kind, "message": "said so"}})

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.backends._constraints import constrained
+from harness.backends._bodies import constrained
 from harness.backends._presets import COMPATIBLE, PRESETS
 from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from harness.backends._logprobs import LEAST, logprobs_in
+from harness.backends._bodies import LEAST_LOGPROB, logprobs_in
 from harness.backends._presets import COMPATIBLE, PRESETS
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
@@ -119,8 +119,8 @@ def test_odd_positions_and_tokens_are_left_out() -> None:
             TokenLogprob("h", 0.0),
             TokenLogprob("a", -1.5),
             TokenLogprob("b", -2.0),
-            TokenLogprob("g", LEAST),
-            TokenLogprob("i", LEAST),
+            TokenLogprob("g", LEAST_LOGPROB),
+            TokenLogprob("i", LEAST_LOGPROB),
         ),
         (),
         (),

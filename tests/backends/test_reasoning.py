@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.backends._reasoning import split_think
+from harness.backends._bodies import split_think
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,7 @@ from harness.backends._owned_servers import OwnedServers
 from harness.backends._vllm_arguments import answering, checked, depth, flags, gpus_needed
 from harness.backends._vllm_engine_thread import EngineThread
 from harness.backends._vllm_sampling import sampling, template_options
-from harness.errors import (
-    ConfigError,
-    ConnectionFailed,
-    ConnectionLost,
-    FatalCallError,
-    RequestRejected,
-)
+from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
 
@@ -54,7 +48,7 @@ class Echo:
         await asyncio.sleep(0)
         if asked.messages[0].content == "die":
             self.dead = True
-            raise ConnectionLost("it died")
+            raise TransientError("it died", kind="connection_lost")
         return Reply(name, "stop")
 
     async def shutdown(self) -> None:
@@ -97,7 +91,7 @@ async def test_one_that_cannot_be_loaded_says_why_and_one_that_died_has_ended() 
     thread = EngineThread(engine)
     await thread.loaded()
     dies = Request("m", (Message("user", "die"),), Decoding(), 0, Origin("a", 0, 1))
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(TransientError):
         await thread.answer(dies, "x")
     assert thread.ended()
     await asyncio.to_thread(thread.end)
@@ -157,7 +151,7 @@ class Mortal:
         if asked.messages[0].content == "die":
             self.died.set()
         if self.died.is_set():
-            raise ConnectionLost("it died")
+            raise TransientError("it died", kind="connection_lost")
         self.in_flight -= 1
         return Reply(name, "stop")
 
@@ -178,7 +172,7 @@ async def test_a_prompt_that_kills_the_engine_is_given_up_and_the_others_are_ans
             asked = Request("m", (Message("user", prompt),), Decoding(), 0, Origin(prompt, 0, 1))
             try:
                 return str((await backend.generate(asked)).text)
-            except ConnectionFailed:
+            except TransientError:
                 continue
 
     prompts = ["a", "b", "die", "c", "d"]

@@ -9,7 +9,7 @@ import pytest
 
 from harness.backends._server_process import free_port
 from harness.backends._vllm_health import Health, _no_file_left
-from harness.errors import AuthenticationFailed, ModelNotFound
+from harness.errors import FatalCallError
 from harness.mock import MockServer
 from tests.backends.answering import answering
 
@@ -19,10 +19,10 @@ async def test_one_that_is_there_is_well_and_says_what_it_serves() -> None:
         health = Health(server.base_url, "sk-1")
         assert await health.well()
         assert await health.lists("tiny")
-        with pytest.raises(ModelNotFound, match="serves 'tiny', 'other', and no model 'big'"):
+        with pytest.raises(FatalCallError, match="serves 'tiny', 'other', and no model 'big'"):
             await health.lists("big")
         stranger = Health(server.base_url, remedy="Name the key.")
-        with pytest.raises(AuthenticationFailed, match=r"answered 401. Name the key"):
+        with pytest.raises(FatalCallError, match=r"answered 401. Name the key"):
             await stranger.lists("tiny")
         for one in (health, stranger):
             await one.aclose()

@@ -19,16 +19,7 @@ from harness.backends._model_files import Hashes
 from harness.backends._owned_servers import OwnedServers
 from harness.backends._server_process import free_port
 from harness.backends.vllm_server import VLLMServerBackend
-from harness.errors import (
-    AuthenticationFailed,
-    ConfigError,
-    ConnectionFailed,
-    DataMissing,
-    FatalCallError,
-    ModelNotFound,
-    RequestRejected,
-    ServerFailed,
-)
+from harness.errors import ConfigError, DataMissing, FatalCallError, RequestRejected, TransientError
 from harness.mock import MockServer
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Request, TokenLogprob
@@ -85,7 +76,7 @@ async def patient(backend: VLLMServerBackend, request: Request) -> str:
     while True:
         if not backend.ready:
             await backend.start(lambda _: None)
-        with contextlib.suppress(ConnectionFailed):
+        with contextlib.suppress(TransientError):
             return (await backend.generate(request)).text
 
 
@@ -227,7 +218,7 @@ async def test_a_key_of_other_servers_does_not_shut_the_harness_out(
 async def test_one_that_wants_a_key_all_the_same_is_told_at_once(tmp_path: Path) -> None:
     with OwnedServers(["env", "VLLM_API_KEY=sk-1", *COMMAND]) as servers:
         async with served(tmp_path, servers) as backend:
-            with pytest.raises(AuthenticationFailed, match="HARNESS_VLLM_COMMAND"):
+            with pytest.raises(FatalCallError, match="HARNESS_VLLM_COMMAND"):
                 await backend.start(lambda _: None)
     assert not any(map(alive, Journal(tmp_path).pids()))
 
@@ -244,8 +235,8 @@ async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"models": ["other"]}, ModelNotFound, "serves 'other', and no model 'tiny'"),
-        ({"api_key": "sk-1"}, AuthenticationFailed, "model.api_key_env"),
+        ({"models": ["other"]}, FatalCallError, "serves 'other', and no model 'tiny'"),
+        ({"api_key": "sk-1"}, FatalCallError, "model.api_key_env"),
     ],
 )
 async def test_a_given_server_that_will_not_answer_is_told_at_the_start(
@@ -350,10 +341,10 @@ async def test_a_call_that_a_well_server_fails_at_is_its_own_failure(tmp_path: P
             tmp_path, base_url=server.base_url, replicas_at=[other.base_url]
         ) as backend:
             await started(backend)
-            with pytest.raises(ServerFailed):
+            with pytest.raises(TransientError):
                 await backend.generate(REQUEST)
             await backend.generate(REQUEST)
-            with pytest.raises(ServerFailed):
+            with pytest.raises(TransientError):
                 await backend.generate(REQUEST)
             assert server.stats().requests == 2, "it is not left out"
 
@@ -363,7 +354,7 @@ async def test_all_given_servers_away_is_the_networks_failure(tmp_path: Path) ->
         await started(backend)
         for _ in range(2):
             assert backend.ready, "an outage is the circuit's, which bounds it"
-            with pytest.raises(ConnectionFailed):
+            with pytest.raises(TransientError):
                 await backend.generate(REQUEST)
 
 

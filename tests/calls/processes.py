@@ -10,15 +10,15 @@ import textwrap
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from harness.calls.cache.reply_file import ReplyFile
+from harness.calls.reply_cache import ReplyCache
 
 PRELUDE = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
 from harness.errors import StoreFailed
 from harness.calls.calls import PaidCalls
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
+from harness.calls.reply_cache import Payment
+from harness.calls.reply_cache import ReplyCache
 from harness.records import Decoding, Message, Origin, Reply, Request
 
 path = Path(sys.argv[1])
@@ -73,6 +73,6 @@ def output(started: subprocess.Popen[bytes]) -> str:
     return said.decode()
 
 
-def spent(replies: ReplyFile, runs: Collection[str]) -> float:
+def spent(replies: ReplyCache, runs: Collection[str]) -> float:
     """What some runs have paid, by the book."""
     return math.fsum(usd for run in set(runs) for usd in replies.booked(run).values())

@@ -8,17 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.calls.budget import Budget, Budgeted, BudgetSpent, bounds
-from harness.calls.stopping import Stop, Stopping
-from harness.errors import (
-    BrokenOff,
-    ConfigError,
-    ConnectionLost,
-    MalformedReply,
-    RateLimited,
-    RequestRejected,
-    ServerFailed,
-    TimedOut,
-)
+from harness.calls.signals import Stop, Stopping
+from harness.errors import ConfigError, RequestRejected, TransientError
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 from tests.conftest import Scripted
 
@@ -87,12 +78,12 @@ async def test_what_the_provider_did_not_count_costs_the_most_it_can() -> None:
 @pytest.mark.parametrize(
     ("error", "spent"),
     [
-        (TimedOut("x"), 100),
-        (MalformedReply("x"), 100),
-        (ConnectionLost("x"), 100),
-        (BrokenOff("x"), 100),
-        (ServerFailed("x"), 0),
-        (RateLimited("x"), 0),
+        (TransientError("x", kind="timed_out"), 100),
+        (TransientError("x", kind="malformed"), 100),
+        (TransientError("x", kind="connection_lost"), 100),
+        (TransientError("x", kind="interrupted"), 100),
+        (TransientError("x"), 0),
+        (TransientError("x", kind="rate_limited"), 0),
         (RequestRejected("x"), 0),
         (RuntimeError("x"), 0),
     ],

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
 from harness.calls.calls import FreeCalls, PaidCalls, ReplyUnsaved
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.reply_cache import Payment, ReplyCache
+from harness.calls.signals import Stop, Stopping
 from harness.errors import RequestRejected
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.calls.processes import spent
@@ -22,16 +21,16 @@ def request(number: int = 1, sample: int = 0, instance: str = "a") -> Request:
 
 
 @pytest.fixture
-def replies(tmp_path: Path) -> Iterator[ReplyFile]:
-    with ReplyFile(tmp_path / "replies.sqlite") as file:
+def replies(tmp_path: Path) -> Iterator[ReplyCache]:
+    with ReplyCache(tmp_path / "replies.sqlite") as file:
         yield file
 
 
-def paid(backend: Scripted, replies: ReplyFile) -> PaidCalls:
+def paid(backend: Scripted, replies: ReplyCache) -> PaidCalls:
     return PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
 
 
-async def test_the_second_time_a_call_comes_from_the_cache(replies: ReplyFile) -> None:
+async def test_the_second_time_a_call_comes_from_the_cache(replies: ReplyCache) -> None:
     backend = Scripted()
     calls = paid(backend, replies)
     first, second = await calls(request()), await calls(request(instance="b"))
@@ -41,7 +40,7 @@ async def test_the_second_time_a_call_comes_from_the_cache(replies: ReplyFile) -
     assert len(backend.requests) == 1
 
 
-async def test_500_identical_calls_at_once_are_one(replies: ReplyFile) -> None:
+async def test_500_identical_calls_at_once_are_one(replies: ReplyCache) -> None:
     backend = Scripted(delay=0.01)
     calls = paid(backend, replies)
     found = await asyncio.gather(*(calls(request(instance=str(n))) for n in range(500)))
@@ -49,14 +48,14 @@ async def test_500_identical_calls_at_once_are_one(replies: ReplyFile) -> None:
     assert sum(not call.cached for call in found) == 1
 
 
-async def test_samples_are_calls_of_their_own(replies: ReplyFile) -> None:
+async def test_samples_are_calls_of_their_own(replies: ReplyCache) -> None:
     backend = Scripted()
     calls = paid(backend, replies)
     ids = {(await calls(request(sample=sample))).id for sample in range(5)}
     assert len(ids) == len(backend.requests) == 5
 
 
-async def test_an_error_reaches_all_who_wait_and_is_not_kept(replies: ReplyFile) -> None:
+async def test_an_error_reaches_all_who_wait_and_is_not_kept(replies: ReplyCache) -> None:
     backend = Scripted(lambda _: RequestRejected("no"), delay=0.01)
     calls = paid(backend, replies)
     found = await asyncio.gather(*(calls(request()) for _ in range(5)), return_exceptions=True)
@@ -65,7 +64,7 @@ async def test_an_error_reaches_all_who_wait_and_is_not_kept(replies: ReplyFile)
     assert (await calls(request())).reply.text == "2"
 
 
-async def test_an_empty_answer_is_not_kept(replies: ReplyFile) -> None:
+async def test_an_empty_answer_is_not_kept(replies: ReplyCache) -> None:
     backend = Scripted(lambda _: Reply("", "stop"))
     calls = paid(backend, replies)
     first, second = await calls(request()), await calls(request(instance="b"))
@@ -74,14 +73,14 @@ async def test_an_empty_answer_is_not_kept(replies: ReplyFile) -> None:
     assert len(backend.requests) == 2
 
 
-async def test_a_truncated_answer_is_kept_for_it_was_paid_for(replies: ReplyFile) -> None:
+async def test_a_truncated_answer_is_kept_for_it_was_paid_for(replies: ReplyCache) -> None:
     backend = Scripted(lambda _: Reply("1", "length"))
     calls = paid(backend, replies)
     await calls(request())
     assert (await calls(request())).cached
 
 
-async def test_when_the_one_that_pays_is_cancelled_another_takes_over(replies: ReplyFile) -> None:
+async def test_when_the_one_that_pays_is_cancelled_another_takes_over(replies: ReplyCache) -> None:
     backend = Scripted(delay=0.05)
     calls = paid(backend, replies)
     payer = asyncio.create_task(calls(request()))
@@ -93,7 +92,7 @@ async def test_when_the_one_that_pays_is_cancelled_another_takes_over(replies: R
     assert payer.cancelled()
 
 
-async def test_payer_and_waiter_cancelled_together_both_end(replies: ReplyFile) -> None:
+async def test_payer_and_waiter_cancelled_together_both_end(replies: ReplyCache) -> None:
     """As a task group cancels them: none takes over."""
     backend = Scripted(delay=0.05)
     calls = paid(backend, replies)
@@ -106,7 +105,7 @@ async def test_payer_and_waiter_cancelled_together_both_end(replies: ReplyFile) 
     assert len(backend.requests) == 1
 
 
-async def test_a_cancelled_waiter_leaves_the_call_to_the_one_that_pays(replies: ReplyFile) -> None:
+async def test_a_cancelled_waiter_leaves_the_call_to_the_one_that_pays(replies: ReplyCache) -> None:
     backend = Scripted(delay=0.03)
     calls = paid(backend, replies)
     payer = asyncio.create_task(calls(request()))
@@ -119,7 +118,7 @@ async def test_a_cancelled_waiter_leaves_the_call_to_the_one_that_pays(replies: 
 
 
 async def test_a_reply_that_cannot_be_kept_is_handed_over_with_the_error(
-    replies: ReplyFile,
+    replies: ReplyCache,
 ) -> None:
     with contextlib.closing(sqlite3.connect(replies.path)) as other, other:
         other.execute(
@@ -138,7 +137,7 @@ def priced(request: Request, reply: Reply) -> Payment:
 
 
 async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
-    replies: ReplyFile,
+    replies: ReplyCache,
 ) -> None:
     backend = Scripted(lambda request: "" if request.sample == 2 else "2")
     calls = PaidCalls(
@@ -150,7 +149,7 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
     assert spent(replies, ["run of m"]) == 0.5 * 4, "the empty answer was paid twice"
 
 
-async def test_a_price_that_cannot_be_told_loses_no_reply(replies: ReplyFile) -> None:
+async def test_a_price_that_cannot_be_told_loses_no_reply(replies: ReplyCache) -> None:
     def unpriced(request: Request, reply: Reply) -> Payment:
         raise LookupError("no such price")
 
@@ -163,10 +162,10 @@ async def test_a_price_that_cannot_be_told_loses_no_reply(replies: ReplyFile) ->
     assert (await paid(backend, replies)(request())).cached
 
 
-async def test_two_stacks_in_one_process_pay_once(replies: ReplyFile) -> None:
+async def test_two_stacks_in_one_process_pay_once(replies: ReplyCache) -> None:
     """As a model and a judge that are the same model."""
     backend = Scripted(delay=0.02)
-    with ReplyFile(replies.path) as again:
+    with ReplyCache(replies.path) as again:
         stacks = [paid(backend, file) for file in (replies, replies, again)]
         found = await asyncio.gather(
             *(calls(request(number)) for number in range(20) for calls in stacks)
@@ -175,7 +174,7 @@ async def test_two_stacks_in_one_process_pay_once(replies: ReplyFile) -> None:
     assert sum(not call.cached for call in found) == 20
 
 
-async def test_a_call_that_is_cancelled_while_it_is_kept_is_paid_once(replies: ReplyFile) -> None:
+async def test_a_call_that_is_cancelled_while_it_is_kept_is_paid_once(replies: ReplyCache) -> None:
     """The reply is on its way to the disk: who comes now must wait for it."""
     backend = Scripted()
     with contextlib.closing(sqlite3.connect(replies.path, isolation_level=None)) as other:
@@ -193,7 +192,7 @@ async def test_a_call_that_is_cancelled_while_it_is_kept_is_paid_once(replies: R
     assert len(backend.requests) == 1
 
 
-async def test_a_call_that_fails_is_free_for_others(replies: ReplyFile) -> None:
+async def test_a_call_that_fails_is_free_for_others(replies: ReplyCache) -> None:
     one, two = Scripted(lambda _: RequestRejected("no"), delay=0.05), Scripted()
     failing = asyncio.create_task(paid(one, replies)(request()))
     await asyncio.sleep(0.02)
@@ -202,7 +201,7 @@ async def test_a_call_that_fails_is_free_for_others(replies: ReplyFile) -> None:
         await failing
 
 
-async def test_who_stops_does_not_wait_for_another(replies: ReplyFile) -> None:
+async def test_who_stops_does_not_wait_for_another(replies: ReplyCache) -> None:
     stop, backend = Stop(), Scripted(delay=60)
     owner = asyncio.create_task(paid(backend, replies)(request()))
     await asyncio.sleep(0.01)
@@ -224,7 +223,7 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
     async def nap(seconds: float) -> None:
         await asyncio.sleep(0)
 
-    with ReplyFile(tmp_path / "replies.sqlite", notice=told.append) as replies:
+    with ReplyCache(tmp_path / "replies.sqlite", notice=told.append) as replies:
         backend.delay = 0.5
         owner = asyncio.create_task(paid(backend, replies)(request()))
         await asyncio.sleep(0.01)

@@ -8,20 +8,10 @@ from typing import Any
 import pytest
 
 from harness.calls.circuit import FAILURES_IN_A_ROW, REFUSALS_IN_A_ROW, Circuit
-from harness.calls.limits.lane import Lane
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.stopping import Stop, Stopping
-from harness.errors import (
-    AuthenticationFailed,
-    ConnectionFailed,
-    MalformedReply,
-    Overloaded,
-    ProviderDown,
-    RateLimited,
-    RequestRejected,
-    ServerFailed,
-    TimedOut,
-)
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop, Stopping
+from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
 
@@ -48,7 +38,7 @@ class World:
             attempts=attempts,
             outage_s=outage_s,
             sleep=self.sleep,
-            tell=self.said.append,
+            status=self.said.append,
             restored=self._restore,
             clock=lambda: self.now,
         )
@@ -72,19 +62,19 @@ class World:
 
 async def test_a_stray_failure_is_handed_on() -> None:
     world, number = World(), count()
-    world.backend.answer = lambda _: ServerFailed("x") if next(number) % 3 == 0 else "2"
+    world.backend.answer = lambda _: TransientError("x") if next(number) % 3 == 0 else "2"
     answers = await world.all(60)
-    assert sum(isinstance(answer, ServerFailed) for answer in answers) == 20
+    assert sum(isinstance(answer, TransientError) for answer in answers) == 20
     assert not world.said
 
 
-@pytest.mark.parametrize("error", [ServerFailed, TimedOut, ConnectionFailed, MalformedReply])
-async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(error: type) -> None:
+@pytest.mark.parametrize("kind", ["server_failed", "timed_out", "unreachable", "malformed"])
+async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(kind: FailureKind) -> None:
     world = World()
     await world.ask(REQUEST)
     world.backend.requests.clear()
     began = world.now
-    world.fails_until(began + 20, lambda: error("down"))
+    world.fails_until(began + 20, lambda: TransientError("down", kind=kind))
     answers = await world.all(50)
     failed = [answer for answer in answers if isinstance(answer, Exception)]
     assert len(failed) == MOST - 1  # handed on before the circuit opened
@@ -101,12 +91,12 @@ async def test_the_steps_between_two_tries_grow_and_stay_bounded() -> None:
     await world.ask(REQUEST)
     times: list[float] = []
 
-    def answer(_: Request) -> ServerFailed:
+    def answer(_: Request) -> TransientError:
         times.append(world.now)
-        return ServerFailed("down")
+        return TransientError("down")
 
     world.backend.answer = answer
-    assert isinstance((await world.all(MOST))[-1], ProviderDown)
+    assert isinstance((await world.all(MOST))[-1], FatalCallError)
     steps = [later - sooner for sooner, later in pairwise(times) if later > sooner]
     assert steps == sorted(steps)
     assert steps[0] == 0.5
@@ -116,19 +106,19 @@ async def test_the_steps_between_two_tries_grow_and_stay_bounded() -> None:
 async def test_a_provider_that_stays_down_ends_the_run() -> None:
     world = World(outage_s=60)
     await world.ask(REQUEST)
-    world.backend.answer = lambda _: ServerFailed("down")
+    world.backend.answer = lambda _: TransientError("down")
     answers = await world.all(MOST)
-    assert isinstance(answers[-1], ProviderDown)
+    assert isinstance(answers[-1], FatalCallError)
     assert "limits.outage_s" in answers[-1].remedy
     assert world.now <= 60
 
 
-@pytest.mark.parametrize("error", [ConnectionFailed, MalformedReply])
-async def test_one_that_was_never_reached_ends_it_soon(error: type) -> None:
+@pytest.mark.parametrize("kind", ["unreachable", "malformed"])
+async def test_one_that_was_never_reached_ends_it_soon(kind: FailureKind) -> None:
     world = World()
-    world.backend.answer = lambda _: error("refused", "Check the URL.")
+    world.backend.answer = lambda _: TransientError("refused", "Check the URL.", kind=kind)
     answers = await world.all(MOST)
-    down = next(answer for answer in answers if isinstance(answer, ProviderDown))
+    down = next(answer for answer in answers if isinstance(answer, FatalCallError))
     assert "refused" in down.message
     assert "Check the URL." in down.remedy
     assert world.now <= 3
@@ -136,14 +126,16 @@ async def test_one_that_was_never_reached_ends_it_soon(error: type) -> None:
 
 async def test_one_that_answers_with_failures_only_is_waited_for_from_the_start() -> None:
     world = World()
-    world.fails_until(20, lambda: ServerFailed("starting"))
+    world.fails_until(20, lambda: TransientError("starting"))
     assert (await world.all(MOST))[-1].text == "2"
 
 
 async def test_it_waits_as_long_as_the_provider_asks() -> None:
     world = World()
     await world.ask(REQUEST)
-    world.fails_until(33, lambda: RateLimited("slow down", retry_after=34.0))
+    world.fails_until(
+        33, lambda: TransientError("slow down", kind="rate_limited", retry_after=34.0)
+    )
     answers = await world.all(REFUSALS_IN_A_ROW)
     assert answers[-1].text == "2"
     assert world.now == 34.0
@@ -152,17 +144,21 @@ async def test_it_waits_as_long_as_the_provider_asks() -> None:
 async def test_it_does_not_wait_for_a_provider_that_asks_for_more_than_there_is_time() -> None:
     world = World(outage_s=100)
     await world.ask(REQUEST)
-    world.backend.answer = lambda _: RateLimited("daily limit", retry_after=600.0)
+    world.backend.answer = lambda _: TransientError(
+        "daily limit", kind="rate_limited", retry_after=600.0
+    )
     answers = await world.all(REFUSALS_IN_A_ROW)
-    assert isinstance(answers[-1], ProviderDown)
+    assert isinstance(answers[-1], FatalCallError)
     assert "asks to wait 600 s" in answers[-1].message
     assert world.now == 0
 
 
 async def test_a_refusal_now_and_then_is_no_outage() -> None:
     world, number = World(), count()
-    world.backend.answer = lambda _: RateLimited("x") if next(number) % 2 else "2"
-    assert sum(isinstance(answer, RateLimited) for answer in await world.all(60)) == 30
+    world.backend.answer = lambda _: (
+        TransientError("x", kind="rate_limited") if next(number) % 2 else "2"
+    )
+    assert sum(isinstance(answer, TransientError) for answer in await world.all(60)) == 30
     assert not world.said
 
 
@@ -179,14 +175,14 @@ async def test_an_open_circuit_closes_for_what_ends_the_run() -> None:
     await world.ask(REQUEST)
     tries = count()
     world.backend.answer = lambda _: (
-        ServerFailed("down") if next(tries) < MOST else AuthenticationFailed("no")
+        TransientError("down") if next(tries) < MOST else FatalCallError("no")
     )
     answers = await world.all(30)
-    assert any(isinstance(answer, AuthenticationFailed) for answer in answers)
+    assert any(isinstance(answer, FatalCallError) for answer in answers)
 
 
 async def test_stopping_ends_every_wait_at_once() -> None:
-    backend, stop = Scripted(lambda _: ServerFailed("down")), Stop()
+    backend, stop = Scripted(lambda _: TransientError("down")), Stop()
     ask = Circuit(backend.generate, attempts=99, outage_s=3600, sleep=stop.sleep)
     calls = [asyncio.create_task(ask(request(number))) for number in range(30)]
     await asyncio.sleep(0.05)
@@ -199,37 +195,41 @@ async def test_stopping_ends_every_wait_at_once() -> None:
 async def test_with_few_attempts_it_opens_before_a_call_is_given_up() -> None:
     world = World(attempts=6)
     await world.ask(REQUEST)
-    world.fails_until(20, lambda: ServerFailed("down"))
+    world.fails_until(20, lambda: TransientError("down"))
     failed = 0
     for number in range(5):
         try:
             await world.ask(request(number))
-        except ServerFailed:
+        except TransientError:
             failed += 1
     assert failed == 4
 
 
-@pytest.mark.parametrize("error", [ServerFailed, TimedOut, MalformedReply, RateLimited])
-async def test_a_call_that_alone_keeps_failing_is_given_up_and_ends_no_run(error: type) -> None:
+@pytest.mark.parametrize("kind", ["server_failed", "timed_out", "malformed", "rate_limited"])
+async def test_a_call_that_alone_keeps_failing_is_given_up_and_ends_no_run(
+    kind: FailureKind,
+) -> None:
     world = World(attempts=6)
-    world.backend.answer = lambda _: error("this one always fails")
+    world.backend.answer = lambda _: TransientError("this one always fails", kind=kind)
     for _ in range(20):
-        with pytest.raises(error):
+        with pytest.raises(TransientError):
             await world.ask(REQUEST)
     assert not world.said
 
 
-@pytest.mark.parametrize("error", [ConnectionFailed, Overloaded])
-async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(error: type) -> None:
+@pytest.mark.parametrize("kind", ["unreachable", "overloaded"])
+async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(kind: FailureKind) -> None:
     world = World(attempts=6)
     await world.ask(REQUEST)
     began = world.now
-    world.backend.answer = lambda _: error("down") if world.now < began + 9 else "2"
+    world.backend.answer = lambda _: (
+        TransientError("down", kind=kind) if world.now < began + 9 else "2"
+    )
     failed = 0
     for _ in range(6):
         try:
             await world.ask(REQUEST)
-        except error:
+        except TransientError:
             failed += 1
     assert failed == 4
     assert world.now >= began + 9
@@ -237,7 +237,9 @@ async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(error: type)
 
 async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None:
     backend, stop = Scripted(delay=0.001), Stop()
-    turns = Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({"requests": 30}))
+    turns = ConcurrencyLimiter(
+        backend, stop, most=4, timeout_s=10, limits=RateLimits({"requests": 30})
+    )
     ask = Circuit(
         turns,
         attempts=6,
@@ -247,7 +249,7 @@ async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None
         restored=turns.reopen,
     )
     tries = count()
-    backend.answer = lambda _: Overloaded("busy") if next(tries) < 6 else "2"
+    backend.answer = lambda _: TransientError("busy", kind="overloaded") if next(tries) < 6 else "2"
     calls = [asyncio.create_task(ask(request(number))) for number in range(40)]
     for _ in range(1000):
         if any(call.done() and not call.exception() for call in calls):

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.calls.key import call_key, messages_hash, provider_seed
-from harness.records import Decoding, Message, Origin, Request
+from harness.calls.key import call_key, provider_seed
+from harness.records import Decoding, Message, Origin, Request, messages_hash
 
 REQUEST = Request(
     "m", (Message("user", "Hi"),), Decoding(temperature=0.7), 0, Origin("a", 0, 1), seed=7

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.cache.reply_file import ReplyFile
 from harness.calls.calls import PaidCalls
+from harness.calls.reply_cache import ReplyCache
 from harness.records import Reply
 from tests.calls.processes import line, output, process, spent, tell
 from tests.calls.test_calls import request
@@ -27,7 +27,7 @@ ASKER = """
         return Reply(text, "stop")
 
     async def main():
-        with ReplyFile(path) as replies:
+        with ReplyCache(path) as replies:
             calls = PaidCalls(ask, backend="b", endpoint="", replies=replies)
             print("ready", flush=True)
             sys.stdin.readline()
@@ -50,7 +50,7 @@ ASKER = """
 WRITER = """
     async def main():
         first = int(sys.argv[2])
-        with ReplyFile(path) as replies:
+        with ReplyCache(path) as replies:
             async def put(number):
                 await replies.put(key(number), Reply(f"{number} " * 200, "stop"), "b", "m",
                                   Payment("run", 0.25))
@@ -112,14 +112,14 @@ async def test_who_is_killed_in_the_middle_of_a_call_holds_nobody_up(path: Path)
             await asyncio.sleep(60)
 
         async def main():
-            with ReplyFile(path) as replies:
+            with ReplyCache(path) as replies:
                 calls = PaidCalls(ask, backend="scripted", endpoint="", replies=replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
         asyncio.run(main())
     """
     backend = Scripted()
-    with ReplyFile(path) as replies, process(script, path) as owner:
+    with ReplyCache(path) as replies, process(script, path) as owner:
         assert line(owner) == "asked"
         calls = PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
         waiting = asyncio.create_task(calls(request()))
@@ -139,7 +139,7 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
             return Reply("theirs", "stop")
 
         async def main():
-            with ReplyFile(path) as replies:
+            with ReplyCache(path) as replies:
                 calls = PaidCalls(ask, backend="scripted", endpoint="", replies=replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
@@ -147,7 +147,7 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
         asyncio.run(main())
     """
     backend = Scripted()
-    with ReplyFile(path) as replies, process(script, path) as owner:
+    with ReplyCache(path) as replies, process(script, path) as owner:
         assert line(owner) == "asked"
         calls = PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
         call = await asyncio.wait_for(calls(request()), 30)
@@ -172,7 +172,7 @@ def test_every_put_that_returned_outlives_kill_9_of_many_writers(path: Path) -> 
                 said |= {int(number) for number in rest}
         with contextlib.closing(sqlite3.connect(path)) as file:
             assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    with ReplyFile(path) as replies, contextlib.closing(sqlite3.connect(path)) as file:
+    with ReplyCache(path) as replies, contextlib.closing(sqlite3.connect(path)) as file:
         assert len(said) >= 1800
         for number in said:
             assert replies.get(f"{number:032x}") == Reply(f"{number} " * 200, "stop")

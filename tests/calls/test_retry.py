@@ -1,15 +1,7 @@
 import pytest
 
 from harness.calls.retry import Retry
-from harness.errors import (
-    AuthenticationFailed,
-    CallError,
-    MalformedReply,
-    RateLimited,
-    RequestRejected,
-    ServerFailed,
-    TimedOut,
-)
+from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
 
@@ -27,15 +19,18 @@ def failing(*errors: Exception) -> Scripted:
     return Scripted(lambda _: left.pop(0) if left else "2")
 
 
-@pytest.mark.parametrize("kind", [RateLimited, ServerFailed, TimedOut, MalformedReply])
-async def test_transient_errors_are_tried_again(kind: type[CallError]) -> None:
-    backend, sleeps = failing(kind("a"), kind("b")), Sleeps()
+@pytest.mark.parametrize("kind", ["rate_limited", "server_failed", "timed_out", "malformed"])
+async def test_transient_errors_are_tried_again(kind: FailureKind) -> None:
+    backend, sleeps = (
+        failing(TransientError("a", kind=kind), TransientError("b", kind=kind)),
+        Sleeps(),
+    )
     reply = await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
     assert reply.text == "2"
     assert len(sleeps) == 2
 
 
-@pytest.mark.parametrize("error", [RequestRejected("no"), AuthenticationFailed("no"), ValueError()])
+@pytest.mark.parametrize("error", [RequestRejected("no"), FatalCallError("no"), ValueError()])
 async def test_nothing_else_is_tried_again(error: Exception) -> None:
     backend, sleeps = failing(error), Sleeps()
     with pytest.raises(type(error)):
@@ -45,21 +40,24 @@ async def test_nothing_else_is_tried_again(error: Exception) -> None:
 
 
 async def test_after_so_many_attempts_the_last_error_is_raised() -> None:
-    backend = failing(*(ServerFailed(str(n)) for n in range(9)))
-    with pytest.raises(ServerFailed, match="3"):
+    backend = failing(*(TransientError(str(n)) for n in range(9)))
+    with pytest.raises(TransientError, match="3"):
         await Retry(backend.generate, attempts=4, sleep=Sleeps())(REQUEST)
     assert len(backend.requests) == 4
 
 
 async def test_no_try_begins_after_the_total_time() -> None:
-    backend = failing(*(ServerFailed(str(n)) for n in range(9)))
-    with pytest.raises(ServerFailed):
+    backend = failing(*(TransientError(str(n)) for n in range(9)))
+    with pytest.raises(TransientError):
         await Retry(backend.generate, attempts=9, total_s=0, sleep=Sleeps())(REQUEST)
     assert len(backend.requests) == 1
 
 
 async def test_a_wait_is_at_least_what_the_provider_asks_for() -> None:
-    backend, sleeps = failing(RateLimited("slow down", retry_after=20.0)), Sleeps()
+    backend, sleeps = (
+        failing(TransientError("slow down", kind="rate_limited", retry_after=20.0)),
+        Sleeps(),
+    )
     await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
     assert 20.0 <= sleeps[0] <= 21.0
 
@@ -67,7 +65,7 @@ async def test_a_wait_is_at_least_what_the_provider_asks_for() -> None:
 async def test_waits_are_jittered_and_grow() -> None:
     firsts, lasts = [], []
     for _ in range(50):
-        backend, sleeps = failing(*[ServerFailed("x")] * 5), Sleeps()
+        backend, sleeps = failing(*[TransientError("x")] * 5), Sleeps()
         await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
         firsts.append(sleeps[0])
         lasts.append(sleeps[-1])

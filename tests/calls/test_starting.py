@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.calls.starting import Starting
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.circuit import Startup
+from harness.calls.signals import Stop, Stopping
 from harness.errors import FatalCallError
 from harness.records import Decoding, Message, Origin, Reply, Request
 
@@ -36,9 +36,9 @@ async def answer(request: Request) -> Reply:
     return Reply("yes", "stop")
 
 
-def around(backend: Slow, stop: Stop | None = None) -> tuple[Starting, list[str]]:
+def around(backend: Slow, stop: Stop | None = None) -> tuple[Startup, list[str]]:
     told: list[str] = []
-    return Starting(answer, backend, stop or Stop(), told.append), told
+    return Startup(answer, backend, stop or Stop(), told.append), told
 
 
 async def test_all_calls_share_one_start_and_the_user_hears_of_it() -> None:

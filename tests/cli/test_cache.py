@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.cache.payments import Payment
-from harness.calls.cache.reply_file import ReplyFile
+from harness.calls.reply_cache import Payment, ReplyCache
 from harness.cli.cache import _size, prune
 from harness.errors import UserError
 from harness.records import Reply
@@ -27,7 +26,7 @@ def key(number: int) -> str:
 
 
 async def fill(path: Path, *, shared_memory: bool | None = None) -> None:
-    with ReplyFile(path, shared_memory=shared_memory) as replies:
+    with ReplyCache(path, shared_memory=shared_memory) as replies:
         for number in range(30):
             model = "gpt-4" if number % 3 else "o3"
             backend = "anthropic" if number % 10 == 0 else "openai"
@@ -127,7 +126,7 @@ def test_a_slip_deletes_nothing(cache: Path, options: dict[str, Any], said: str)
 
 async def test_the_room_is_given_back_and_another_process_goes_on(path: Path) -> None:
     """This test is the other process: it writes and reads all the while."""
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         text = "x" * 20_000
         await asyncio.gather(
             *(replies.put(key(n), Reply(text, "stop"), "openai", "old") for n in range(1500))
@@ -162,18 +161,18 @@ def test_a_damaged_file_is_mended_by_the_next_run(path: Path) -> None:
         said = mistake(harness("cache", *verb))
         assert "Cannot read the cache" in said
         assert "The next 'harness run' repairs it" in said
-    with ReplyFile(path):
+    with ReplyCache(path):
         assert len(list(path.parent.glob("*.damaged-*"))) == 1
     assert harness("cache", "stats").returncode == 0
 
 
 async def test_what_was_paid_is_shown_and_never_pruned(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), Reply("x", "stop"), "openai", "m", Payment("one", 1.5))
         await replies.charge("empty", Payment("two", 0.25))
     assert "$1.75 by 2 runs on a budget" in words(harness("cache", "stats").stdout)
     assert harness("cache", "prune", "--all", "--yes").returncode == 0
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         assert spent(replies, ["one", "two"]) == 1.75
 
 
@@ -184,7 +183,7 @@ async def test_a_file_of_before_the_payments(cache: Path) -> None:
 
 
 async def test_hostile_names(path: Path) -> None:
-    with ReplyFile(path) as replies:
+    with ReplyCache(path) as replies:
         await replies.put(key(1), Reply("x", "stop"), "openai", "[red]\x1b[2J" + "x" * 200)
     for width in (60, 80):
         ended = harness("cache", "stats", env=os.environ | {"COLUMNS": f"{width}"})

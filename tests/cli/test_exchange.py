@@ -102,7 +102,7 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
         (("export", "q", "-o", "none/a.csv"), "there is no folder none"),
         (("export", "q", "-o", ".", "--format", "csv"), "is a folder"),
         (("export", "q", "-o", "q/attempts.jsonl", "--format", "csv"), "run's own file"),
-        (("export", "q", "-o", "/dev/full", "--format", "csv"), "is no file"),
+        (("export", "q", "-o", "/dev/full", "--format", "csv"), "not a regular file"),
         (("import", "none.eval"), "There is no file none.eval"),
         (("import", "q/manifest.json"), "neither an Inspect log nor lm-eval's samples"),
         (("import", "q/manifest.json", "--format", "inspct"), "Did you mean 'inspect'?"),

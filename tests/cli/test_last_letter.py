@@ -101,6 +101,6 @@ def test_data_that_are_not_there_and_forms_that_do_not_fit_are_told(
     assert "docs/last_letter.md" in mistake(
         harness(*one, "-o", "task.dataset=recorded", env=environment)
     )
-    assert "strict does not read the form 'json'" in mistake(
+    assert "strict cannot read the form 'json'" in mistake(
         harness(*one, "-o", "task.form=json", "-o", "task.parser=strict", env=environment)
     )

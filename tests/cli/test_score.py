@@ -188,7 +188,7 @@ def test_what_cannot_be_scored_or_written_leaves_the_old_scores(here: Path) -> N
 
     said = mistake(score(here, preexec_fn=small_files))
     assert "scores.jsonl" in said
-    assert "Make room" in said
+    assert "Free some space" in said
     changed_data(here, other=1)
     assert "none of the run's instances, such as 'n" in mistake(score(here))
     assert scores.read_bytes() == before

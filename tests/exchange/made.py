@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.exchange.attempt_rows import ExportedRun
 from harness.records import SCHEMA_VERSION, Attempt, Score, Usage, encodable
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.run_folder import RunFolder
 from harness.store.whole import read_places
 from tests.conftest import run_file
@@ -90,7 +90,7 @@ def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> Expo
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "attempts.jsonl"
     path.unlink(missing_ok=True)
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in found:
             writer.append(one)
     return ExportedRun(

@@ -18,7 +18,7 @@ from harness.exchange.attempt_rows import AttemptRows
 from harness.exchange.comma_separated import write_csv
 from harness.exchange.parquet import write_parquet
 from harness.records import Attempt, Score, Usage
-from harness.store.output_file import whole
+from harness.store.files import output_file
 from harness.store.whole import AttemptLine
 from tests.exchange.made import attempt, attempts, run
 
@@ -140,7 +140,7 @@ def test_what_is_there_stays_where_the_export_fails(tmp_path: Path) -> None:
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    with whole(tmp_path / "link") as temporary:
+    with output_file(tmp_path / "link") as temporary:
         temporary.write_text("after")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "after"
@@ -151,14 +151,14 @@ def test_what_is_no_export_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "attempts.jsonl").write_text("paid work")
     for name in ("pipe", "runs", "none/x", "runs/attempts.jsonl"):
-        with pytest.raises(ConfigError), whole(tmp_path / name):
+        with pytest.raises(ConfigError), output_file(tmp_path / name):
             raise AssertionError
     assert (tmp_path / "runs" / "attempts.jsonl").read_text() == "paid work"
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     def fill() -> None:
-        with whole(tmp_path / "x") as temporary:
+        with output_file(tmp_path / "x") as temporary:
             temporary.write_text("half")
             raise OSError(28, "No space left on device")
 

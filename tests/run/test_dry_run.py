@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from harness.calls.key import messages_hash
+from harness.records import messages_hash
 from harness.run.outlook import foresee
 from harness.run.plan import Plan
 from harness.store.ledger import Ledger

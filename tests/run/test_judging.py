@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from harness.calls.calls import FreeCalls
-from harness.calls.limits.lane import Lane
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.stopping import Stop
-from harness.errors import AuthenticationFailed, ConfigError, RequestRejected, Unparseable
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop
+from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.records import (
     Attempt,
     Decoding,
@@ -33,8 +33,8 @@ from harness.run.runner import Runner
 from harness.run.seats import SeatedJudge, SeatedPanel
 from harness.run.tally import Tally
 from harness.scoring.panel import Panel
-from harness.store.attempts import AttemptWriter, lines
 from harness.store.columns import NOT_JUDGED
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.judgements import (
     Judgement,
     JudgementWriter,
@@ -78,7 +78,7 @@ class YesOrNo:
 
 
 def calls(backend: Scripted, stop: Stop) -> FreeCalls:
-    lane = Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({}))
+    lane = ConcurrencyLimiter(backend, stop, most=4, timeout_s=10, limits=RateLimits({}))
     return FreeCalls(lane, backend="scripted", endpoint="", by_instance=False)
 
 
@@ -120,7 +120,7 @@ class Setting:
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally(0)
         ledger = Ledger(self.path)
-        with AttemptWriter(self.path) as writer, JudgementWriter(self.folder) as said:
+        with JsonLinesWriter(self.path) as writer, JudgementWriter(self.folder) as said:
             judging = Judging(
                 seats,
                 outcomes,
@@ -356,8 +356,8 @@ async def test_a_graded_truncated_answer_is_judged(tmp_path: Path) -> None:
 
 async def test_a_wrong_key_of_a_judge_stops_the_run_and_keeps_the_answers(tmp_path: Path) -> None:
     setting = Setting(tmp_path)
-    with pytest.raises(AuthenticationFailed):
-        await setting.run(one=Scripted(lambda _: AuthenticationFailed("401")))
+    with pytest.raises(FatalCallError):
+        await setting.run(one=Scripted(lambda _: FatalCallError("401")))
     kept = setting.attempts()
     assert kept
     assert setting.judgements() == []
@@ -393,7 +393,7 @@ async def test_a_superseded_answer_is_judged_anew(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1))
     await setting.run(Scripted(lambda _: "perhaps 0"), one=yes())
     assert setting.attempts()["sum/0", 0, 1].outcome == "unparseable"
-    with AttemptWriter(setting.path) as writer:  # as --retry unparseable does
+    with JsonLinesWriter(setting.path) as writer:  # as --retry unparseable does
         old = setting.attempts()["sum/0", 0, 1]
         writer.append(
             msgspec.structs.replace(

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.calls.calls import FreeCalls
-from harness.calls.limits.lane import Lane
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.stopping import Stop
-from harness.errors import AuthenticationFailed, RequestRejected
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop
+from harness.errors import FatalCallError, RequestRejected
 from harness.records import Attempt, Decoding, Instance, Reply, Request
 from harness.run.plan import Plan
 from harness.run.polish import Polisher, keeps
 from harness.run.runner import Runner
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.ledger import Ledger
 from harness.store.reader import read_columns
 from tests.conftest import Scripted, Sums, run_file
@@ -45,14 +45,14 @@ async def run(
     path = folder / "attempts.jsonl"
     stacks = [
         FreeCalls(
-            Lane(backend, stop, most=4, timeout_s=10, limits=RateLimits({})),
+            ConcurrencyLimiter(backend, stop, most=4, timeout_s=10, limits=RateLimits({})),
             backend=name,
             endpoint="",
             by_instance=False,
         )
         for name, backend in {"first": first, "second": second}.items()
     ]
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         await Runner(
             plan,
             stacks[0],
@@ -99,8 +99,8 @@ async def test_a_cut_off_empty_or_failed_rewriting_is_not_used(
 
 
 async def test_a_wrong_key_of_the_second_model_stops_the_run(tmp_path: Path) -> None:
-    with pytest.raises(AuthenticationFailed):
-        await run(tmp_path, Scripted(lambda _: AuthenticationFailed("401")))
+    with pytest.raises(FatalCallError):
+        await run(tmp_path, Scripted(lambda _: FatalCallError("401")))
 
 
 async def test_a_run_that_stops_before_the_polishing_keeps_the_reply(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from harness.errors import DataInvalid, DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
 from harness.run.rescore import GONE, Changes, Recorded, Rescored, line, rescored
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 from tests.conftest import Sums
 
@@ -51,7 +51,7 @@ def right(number: int, **given: Any) -> Attempt:
 
 
 def written(path: Path, *attempts: Attempt) -> Path:
-    with AttemptWriter(path / "attempts.jsonl") as writer:
+    with JsonLinesWriter(path / "attempts.jsonl") as writer:
         for one in attempts:
             writer.append(one)
     return path / "attempts.jsonl"

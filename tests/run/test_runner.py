@@ -5,21 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.calls.cache.reply_file import ReplyFile
 from harness.calls.calls import Calls, FreeCalls, PaidCalls, ReplyUnsaved
-from harness.calls.limits.lane import Lane
-from harness.calls.limits.rate_limits import RateLimits
-from harness.calls.stopping import Stop
-from harness.errors import (
-    AuthenticationFailed,
-    RequestRejected,
-    StoreFailed,
-)
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Stop
+from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Reply, Request
 from harness.run.plan import Plan
 from harness.run.runner import Runner
 from harness.run.tally import Tally
-from harness.store.attempts import AttemptWriter, lines
+from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.ledger import Ledger
 from tests.conftest import Scripted, Sums, run_file, sum_asked
 
@@ -34,10 +30,12 @@ class Setting:
         self.tally = Tally(0)
 
     async def run(self, backend: Scripted, workers: int = 4, calls: Calls | None = None) -> None:
-        slots = Lane(backend, self.stop, most=workers, timeout_s=10, limits=RateLimits({}))
+        slots = ConcurrencyLimiter(
+            backend, self.stop, most=workers, timeout_s=10, limits=RateLimits({})
+        )
         ledger = Ledger(self.path)
         self.tally = Tally(self.plan.count(ledger)[1])
-        with AttemptWriter(self.path) as writer:
+        with JsonLinesWriter(self.path) as writer:
             await Runner(
                 self.plan,
                 calls or FreeCalls(slots, backend="scripted", endpoint="", by_instance=False),
@@ -130,7 +128,7 @@ async def test_more_samples_and_rounds_are_added_to_what_is_there(tmp_path: Path
     assert second.messages[2].content.endswith("is wrong.")  # made anew from the recorded text
 
 
-@pytest.mark.parametrize("error", [AuthenticationFailed("401"), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [FatalCallError("401"), ZeroDivisionError()])
 async def test_other_errors_stop_the_run_when_the_calls_in_flight_are_written(
     tmp_path: Path, error: Exception
 ) -> None:
@@ -172,7 +170,7 @@ async def test_a_reply_that_cannot_be_cached_is_still_written(tmp_path: Path) ->
 
 async def test_instances_that_share_a_prompt_share_the_call(tmp_path: Path) -> None:
     setting, backend = Setting(tmp_path, Sums(9, shared=True), samples=2), Scripted(delay=0.01)
-    with ReplyFile(tmp_path / "replies.sqlite") as replies:
+    with ReplyCache(tmp_path / "replies.sqlite") as replies:
         calls = PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
         await setting.run(backend, workers=18, calls=calls)
     attempts = setting.attempts()

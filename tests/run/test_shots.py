@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from harness.calls.key import messages_hash
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError, ShotLeaks
-from harness.records import Instance, Message
+from harness.records import Instance, Message, messages_hash
 from harness.run.outlook import foresee
 from harness.run.plan import Plan
 from harness.run.shot_selection import Pool, Selection

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.attempts import AttemptWriter
 from harness.store.findings import LABEL, MOST_KINDS, OTHERS, Findings, read_findings
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.whole import read_places
 
 
@@ -36,7 +36,7 @@ def words(observed: Any, target: Any, passed: bool | None, **others: Any) -> dic
 
 
 def findings(path: Path, *attempts: Attempt, round_: int | None = None) -> Findings:
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     return read_findings(path, read_places(path), round_)

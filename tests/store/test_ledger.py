@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.ledger import Ledger
 
 Found = tuple[Outcome, bool | None]
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def ledger(path: Path, attempts: Iterable[Attempt]) -> Ledger:
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     return Ledger(path)
@@ -168,7 +168,7 @@ def test_the_recorded_rounds_come_in_order_and_whole(path: Path) -> None:
 
 def test_rounds_of_a_run_that_goes_on_are_read_from_the_file_as_it_is_now(path: Path) -> None:
     found = ledger(path, [attempt(1, FAIL, text="first")])
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         writer.append(attempt(1, FAIL, sample=1))
         assert [one.text for one in found.rounds("i", 0, before=2)] == ["first"]
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
-from harness.store.attempts import AttemptWriter
 from harness.store.columns import NOT_JUDGED, AttemptTable, CallTotals, name_digest
 from harness.store.gathering import MOST_SCORES
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import LARGEST, read_columns, read_instance
 
 NAMES = {name_digest(name): name for name in "abc"}
@@ -44,7 +44,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(path: Path, *attempts: Attempt) -> Path:
     path.unlink(missing_ok=True)
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     return path
@@ -312,7 +312,7 @@ def test_a_round_written_anew_ends_its_sample(tmp_path: Path) -> None:
     """As the ledger has it: what followed the earlier answer is owed again."""
     written = [("a", 0, 1), ("a", 0, 2), ("b", 0, 1), ("a", 0, 3), ("b", 0, 2), ("a", 0, 1)]
     path = tmp_path / "attempts.jsonl"
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for instance, sample, number in written:
             writer.append(
                 Attempt(1, instance, sample, number, {}, instance, {}, "ok", 0.0, 1.0, passed=True)

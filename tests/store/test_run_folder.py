@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed
-from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_base, write_whole
+from harness.store.files import write_whole
+from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_base
 
 
 def run(**changes: Any) -> RunFile:
@@ -321,7 +322,7 @@ def test_a_file_that_cannot_be_replaced_is_a_message(tmp_path: Path) -> None:
 REWRITE = """
 import sys
 from pathlib import Path
-from harness.store.run_folder import write_whole
+from harness.store.files import write_whole
 contents = [letter * 300_000 for letter in (b"a", b"b")]
 print("begun", flush=True)
 while True:

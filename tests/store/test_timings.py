@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.timings import read_latencies
 from harness.store.whole import read_places
 from tests.store.test_whole import attempt
@@ -22,7 +22,7 @@ def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:
         {"latency_s": 6.0},
     ]
     path = tmp_path / "attempts.jsonl"
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for number, fields in enumerate(told):
             writer.append(msgspec.structs.replace(attempt(f"{number}", 0, 1), **fields))
     assert sorted(read_latencies(path, read_places(path))) == [1.0, 5.0, 6.0, 6.0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_instance
 from harness.store.whole import AttemptLine, read_lines, read_places, read_whole
 
@@ -35,7 +35,7 @@ def attempt(instance: str, sample: int, round_: int, text: str = "") -> Attempt:
 
 def written(path: Path, *attempts: Attempt) -> Path:
     path.unlink(missing_ok=True)
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     return path

@@ -43,7 +43,7 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class Row(Struct, frozen=True, omit_defaults=True):
-    """A task in the form that `harness.tasks.wildifeval.items` reads.
+    """A task in the form that `harness.tasks.wildifeval.data` reads.
 
     task: the user's message, as it was written.
     asks, context: what it asks for without its constraints, and what it gives to work with.

@@ -33,7 +33,7 @@ from harness.report.html.table import table
 from harness.report.html.visible import all_visible, marked, visible
 from harness.report.reported_run import ReportedRun
 from harness.report.run_names import common_start
-from harness.store.replacing import replacing
+from harness.store.files import replacing
 
 _ASSETS = files("harness.report.html") / "assets"
 _STYLES = ("page.css", "attempts.css")

@@ -1,12 +1,11 @@
-"""COLLIE: constrained text generation, checked by rule (Yao et al. 2023, arXiv 2307.08689).
+"""COLLIE: constrained text generation, checked by rules (Yao et al. 2023, arXiv 2307.08689).
 
-An instance is a constraint; the prompt asks for a text that satisfies it, and the
-score is whether the answer does. Data sets: ``builtin`` (our own, offline), ``v1``
-(the published 2,080 instances, in the data folder), or a file of the user's own
-constraints, JSONL or YAML, one per item:
+An instance is a constraint. The prompt asks for a text that satisfies it, and the score says
+whether the answer does. Data sets: ``builtin`` (ours, offline), ``v1`` (the published 2,080
+instances, in the data folder), or a file of your own constraints, JSONL or YAML, one per item:
 
     id: haiku
-    level: paragraph            # or a structure whose name tells it, like para02
+    level: paragraph            # or a structure whose name implies it, such as para02
     constraint: {target_level: word, transformation: {op: count}, relation: "=="}
     targets: 17
     # optional: prompt, example (an answer that passes), structure, source
@@ -17,11 +16,13 @@ constraints, JSONL or YAML, one per item:
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import Verdict, check
 from harness.scoring.constraints.feedback import feedback
@@ -29,20 +30,34 @@ from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.measuring import fingerprints
 from harness.scoring.constraints.scores import score
-from harness.tasks.collie.effects import EFFECTS
 from harness.tasks.collie.items import BUILTIN, Item, read_items
-from harness.tasks.collie.words import Words
+from harness.tasks.collie.structures import EFFECTS
 
 V1 = "collie/instances.jsonl"
 
+LONG_WORDS = frozenset(
+    {
+        "supercalifragilisticexpialidocious",
+        "pneumonoultramicroscopicsilicovolcanoconiosis",
+        "antidisestablishmentarianism",
+        "pseudopseudohypoparathyroidism",
+        "extraterrestrializationism",
+        "acceleratrix",
+        "circumlocutrix",
+        "procrastinatrix",
+    }
+)
+"""Words the paper accepts in addition to its word list."""
+
 
 class CollieTask:
-    """The COLLIE benchmark, or constraints of one's own in its form.
+    """The COLLIE benchmark, or your own constraints in its form.
 
-    dataset: ``builtin``, ``v1``, or a path.
-    word_list: a file with a word per line, in the data folder or a path of its
-        own (Debian: ``/usr/share/dict/words``). Where it is given, an answer
-        that should be a word must also be one: the score ``word``.
+    Args:
+        dataset: ``builtin``, ``v1``, or a path.
+        word_list: a file with one word per line, in the data folder or a path (on Debian,
+            ``/usr/share/dict/words``). With it, an answer that should be a word is also looked up
+            in the list: the score ``word``.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
@@ -57,22 +72,20 @@ class CollieTask:
         )
         self._nltk_data = data.root / "nltk_data"
         self._word_list = data.file(word_list) if word_list else None
-        self._words = Words.read(self._word_list) if self._word_list else None
+        self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The instances in the order of the file.
+        """The instances in file order.
 
-        Raises: DataInvalid, naming file and item.
+        Raises:
+            DataInvalid: An item is malformed; the message names file and item.
         """
         for item in read_items(self.path):
-            yield Instance(
-                id=item.id,
-                data=item,
-                groups={"structure": item.structure, "source": item.source},
-            )
+            groups = {"structure": item.structure, "source": item.source}
+            yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The hashes of data and measures, and the splitter (loaded here, before any answer)."""
+        """Hashes of the data and measures, and the splitter (loaded here, before any answer)."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -88,12 +101,13 @@ class CollieTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The instruction, as recorded or as rendered.
+        """The instruction, as published or as rendered.
 
-        Shots go before it as in the published one-shot prompts: instruction and example,
-        each in lines of their own, then a blank line.
+        Shots precede it as in the published one-shot prompts: the instruction and the example, each
+        on its own lines, then a blank line.
 
-        Raises: ConfigError for a shot without an example.
+        Raises:
+            ConfigError: A shot has no example.
         """
         shown = []
         for shot in shots:
@@ -105,21 +119,22 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``constraints``, and for a word ``word`` where there is a word list."""
+        """``constraints``; and, for a word when there is a word list, ``word``."""
         scores = {"constraints": score(self._verdict(instance, text))}
         if self._words and instance.data.specification.level == "word":
-            scores["word"] = self._words.score(text)
+            valid = text.strip().strip(string.punctuation).lower() in self._words
+            scores["word"] = Score(valid, valid, "" if valid else "not in the word list")
         return scores
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """What was asked for and what was generated instead."""
+        """What was asked for, and what was generated instead."""
         said = feedback(instance.data.specification, self._verdict(instance, text))
         if "word" in scores and not scores["word"].passed:
             said += f"\n{text.strip()!r} is not in the word list."
         return said
 
     def must_keep(self, instance: Instance[Item]) -> tuple[str, ...]:
-        """Every target value: numbers, words and sentences."""
+        """All target values: numbers, words and sentences."""
         return tuple(_values(instance.data.specification.targets))
 
     def reference(self, instance: Instance[Item]) -> str | None:
@@ -133,6 +148,22 @@ class CollieTask:
 
     def _verdict(self, instance: Instance[Item], text: str) -> Verdict:
         return check(instance.data.specification, text, splitter(self._nltk_data))
+
+
+def read_words(path: Path) -> frozenset[str]:
+    """The words of a file with one per line, in lower case, and `LONG_WORDS`.
+
+    Raises:
+        DataInvalid: The file is not text, or has no words.
+    """
+    try:
+        words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
+    except UnicodeDecodeError:
+        raise DataInvalid(f"{path} is not a word list: it is not UTF-8 text.") from None
+    words.discard("")
+    if not words:
+        raise DataInvalid(f"{path} is not a word list: it has no words.")
+    return LONG_WORDS | words
 
 
 def _values(targets: Target) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""The 13 constraint structures of COLLIE-v1 (table 1 of arXiv 2307.08689).
+"""The 13 constraint structures of COLLIE-v1, and how the paper arranges them (arXiv 2307.08689).
 
-Published trees do not say what is to be generated; the structure's name does.
+The published constraints do not say what level of text to generate; the structure's name does.
 
 >>> level_of("sent03")
 'sentence'
@@ -8,6 +8,7 @@ Published trees do not say what is to be generated; the structure's name does.
 
 from __future__ import annotations
 
+from harness.ports import Effect
 from harness.scoring.constraints.grammar import Level
 
 LEVEL_OF_PREFIX: dict[str, Level] = {
@@ -32,9 +33,38 @@ STRUCTURES = {
     "para05": "exactly n sentences that end in given words",
     "pass01": "paragraphs that end in given sentences and have at least n of them",
 }
-"""Name -> what it asks."""
+"""Name -> what it asks (table 1)."""
+
+
+EFFECTS: tuple[Effect, ...] = (
+    Effect(
+        name="position_effect",
+        label="structure",
+        levels={
+            "arbitrary": ("word02", "sent02"),
+            "first": ("para01",),
+            "last": ("word03", "para05", "pass01"),
+        },
+        source="Yao et al. 2023, arXiv 2307.08689, section 5",
+    ),
+    Effect(
+        name="counting_level_effect",
+        label="structure",
+        levels={
+            "characters in a word": ("word01",),
+            "characters in a sentence": ("sent01",),
+            "words in a sentence, characters in each": ("sent03",),
+            "sentences in a paragraph, words in each": ("para03", "para04"),
+        },
+        source="Yao et al. 2023, arXiv 2307.08689, section 5",
+    ),
+)
+"""Section 5 asks where in a text a constraint applies, and which unit is counted in which.
+
+A structure that is about neither belongs to no level.
+"""
 
 
 def level_of(structure: str) -> Level | None:
-    """The level of text that a structure asks for, None for a name of another kind."""
+    """The level of text a structure asks for; None for a name not of COLLIE's."""
     return LEVEL_OF_PREFIX.get(structure[:4])

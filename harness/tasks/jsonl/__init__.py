@@ -36,10 +36,10 @@ from harness.records import Criterion, Instance, Message, Score, verdict
 from harness.scoring.parsers.extraction import extraction
 from harness.scoring.parsers.pattern import PatternTooSlow
 from harness.scoring.parsers.prompt_check import Shown, faults, garbled
+from harness.tasks._rows import rows
 from harness.tasks.jsonl.checks import Checks
 from harness.tasks.jsonl.items import Item, Reader
 from harness.tasks.jsonl.presets import PRESETS
-from harness.tasks.jsonl.rows import rows
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")

@@ -16,9 +16,9 @@ from msgspec import Struct
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.prompts.template import Template
 from harness.records import Instance, Message, encodable
+from harness.tasks._rows import Row, rows, text_id, unique
 from harness.tasks.jsonl.checks import Checks, RowChecks
 from harness.tasks.jsonl.presets import Preset
-from harness.tasks.jsonl.rows import Row, rows
 
 ROLES = ("system", "user", "assistant")
 
@@ -56,29 +56,25 @@ class Reader:
 
         Raises: DataInvalid, naming file, item and field.
         """
-        seen: set[str] = set()
+        return unique(self._placed(path))
+
+    def _placed(self, path: Path) -> Iterator[tuple[str, Instance[Item]]]:
         for number, (where, row) in enumerate(rows(path), start=1):
             try:
                 instance = self.instance(row, number)
             except (DataInvalid, ConfigError) as error:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
-            if instance.id in seen:
-                raise DataInvalid(f"{where}: the id {instance.id!r:.80} comes twice.")
-            seen.add(instance.id)
-            yield instance
+            yield where, instance
 
     def instance(self, row: Row, number: int) -> Instance[Item]:
         """The instance that a row is. Raises: DataInvalid."""
         if self._preset is not None:
             row = self._preset.adapt(row)
-        name = row.get("id", number)
-        if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
-            raise DataInvalid("'id' must be a text or a whole number.")
         cluster = row.get("cluster")
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
-            raise DataInvalid("'cluster' must be a text or a whole number.")
+            raise DataInvalid("'cluster' must be text or an integer.")
         return Instance(
-            encodable(str(name)),
+            encodable(text_id(row, number, "")),
             Item(row, self._messages(row), self._checks.of(row)),
             self._groups(row),
             None if cluster is None else str(cluster),

@@ -1,9 +1,9 @@
 """Last letters of four names: one structure as prompt, parser and generator.
 
-Of "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442), and of the answer to it, "Say What
-You Mean" by .txt, who found that its prompts asked for one structure and its parsers read another.
-Data sets: ``builtin`` (fresh questions, drawn by a seed, offline), ``recorded`` (the 150 questions
-that .txt recorded answers to, in the data folder), or a JSONL file of one's own (`questions`).
+From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442) and the reply to it, "Say What You
+Mean" by .txt, who found that the paper's prompts asked for one structure and its parsers read
+another. Data sets: ``builtin`` (new questions drawn with a seed, offline), ``recorded`` (the 150
+questions that .txt recorded answers to, in the data folder), or your own JSONL file (`questions`).
 
 >>> task = LastLetterTask(n=1, data=folder)  # doctest: +SKIP
 >>> [question] = task.instances()  # doctest: +SKIP
@@ -18,13 +18,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataMissing, Unparseable
+from harness.errors import ConfigError, Unparseable
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.tasks.last_letter.faults import example_faults, form_faults, length_faults
 from harness.tasks.last_letter.prompt import (
     PAPER_EXAMPLE,
     PAPER_FORM,
@@ -32,6 +32,9 @@ from harness.tasks.last_letter.prompt import (
     SHOTS,
     Example,
     content,
+    example_errors,
+    form_errors,
+    length_errors,
     own_shots,
     render,
     written,
@@ -48,25 +51,26 @@ from harness.tasks.last_letter.structure import (
 
 RECORDED = "last_letter/responses.jsonl"
 WORD = re.compile(r"[^\W\d]+")
-"""A reading, or a letter of one that is spelled out; a gap that it writes (``_``) is of it."""
+"""An answer, or one letter of a spelled-out answer; ``_`` in it counts as a letter."""
 MOST_QUESTIONS = 1_000_000
 MOST_EXAMPLES = len(SHOTS) - 1
-"""One is left over for where another's answer would be right."""
+"""One shot is spare, in case another's answer is also that of the question."""
 
 
 class LastLetterTask:
-    """Last letters of four names, concatenated: free text, or a form, or the form in JSON.
+    """Last letters of four names, concatenated: as free text, in a fixed form, or as JSON.
 
-    dataset: ``builtin``, ``recorded``, or a path.
-    form: of the answer that the prompt asks for: free (a line of text) or json (an object).
-    parser: how the answer is read: strict (one pattern), flexible (five), or json; null for
-        strict, or json where the form is that.
-    examples: how many worked examples of four names the prompt shows, or paper for the recorded
-        prompt, whose one example has two names.
-    labels: whether a question's right answer is what the data say (given) or its words do (true):
-        five of the recorded labels are wrong.
-    n: how many questions are drawn for ``builtin``.
-    seed: of the drawing.
+    Args:
+        dataset: ``builtin``, ``recorded``, or a path.
+        form: of the answer that the prompt asks for: free (a line of text) or json (an object).
+        parser: how the answer is read: strict (one pattern), flexible (five), or json; default:
+            strict for free text, json for JSON.
+        examples: how many worked examples of four names the prompt shows, or ``paper`` for the
+            recorded prompt, whose one example has two names.
+        labels: take the correct answers as the data ``given`` them, or compute the ``true`` ones
+            from the words: five of the recorded labels are wrong.
+        n: how many questions to draw for ``builtin``.
+        seed: of the drawing.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
@@ -90,7 +94,7 @@ class LastLetterTask:
         self._n, self._seed = n, seed
         if self.parser_name not in readers:
             raise ConfigError(
-                f"task.parser: {self.parser_name} does not read the form {form!r}.",
+                f"task.parser: {self.parser_name} cannot read the form {form!r}.",
                 f"Write {' or '.join(readers)}, or change task.form.",
             )
         if examples == "paper" and form != "free":
@@ -102,27 +106,38 @@ class LastLetterTask:
         if not 1 <= n <= MOST_QUESTIONS:
             raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
         self._parser = _parser(self.parser_name)
-        self._path = None if dataset == "builtin" else _found(dataset, data)
+        self._path = None
+        if dataset == "recorded":
+            self._path = data.file(
+                RECORDED,
+                remedy="It has no licence, so it is not fetched: docs/last_letter.md names its "
+                "source.",
+            )
+        elif dataset != "builtin":
+            self._path = data.file(dataset)
 
     def instances(self) -> Iterator[Instance[Question]]:
-        """The questions: drawn, or as the file has them. Raises: DataInvalid."""
+        """The questions, drawn or read.
+
+        Raises:
+            DataInvalid: The file is malformed.
+        """
         avoid = frozenset(shot.words for shot in SHOTS)
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
-        for found in (
-            read_questions(self._path) if self._path else fresh(self._n, self._seed, avoid)
-        ):
-            question = found
+        found = read_questions(self._path) if self._path else fresh(self._n, self._seed, avoid)
+        for question in found:
             if self.labels == "true":
-                question = Question(found.id, found.text, found.words, found.letters)
+                question = replace(question, label=question.letters)
             # The source comes first, so that --limit does not favour the few of five words.
             yield Instance(
                 question.id, question, {"source": source, "words": str(len(question.words))}
             )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Parser, form and data; ``content_sha256`` is of all that prompts say but the form.
+        """Parser, form and data; ``content_sha256`` covers all of the prompts except the form.
 
-        Runs that differ in it differ in more than the form: what is between them is confounded.
+        Runs with different content hashes differ in more than the form: comparing forms between
+        them is confounded.
         """
         return {
             "dataset": self.dataset,
@@ -138,9 +153,9 @@ class LastLetterTask:
     def messages(
         self, instance: Instance[Question], shots: Sequence[Instance[Question]]
     ) -> tuple[Message, ...]:
-        """One turn: what is to be done, the form, examples, the question.
+        """One turn: the task, the form, examples, the question.
 
-        shots: take the place of the task's own examples.
+        Shots replace the task's own examples.
         """
         question = instance.data
         examples = self._examples(question)
@@ -149,9 +164,10 @@ class LastLetterTask:
         return (Message("user", render(self._described(), examples, question.text)),)
 
     def score(self, instance: Instance[Question], text: str) -> Mapping[str, Score]:
-        """``correct``: whether the letters that the parser reads are the right ones.
+        """``correct``: whether the letters that the parser reads are correct.
 
-        Raises: Unparseable where it reads none.
+        Raises:
+            Unparseable: The parser reads none.
         """
         read = self._parser.read(text)
         right = read.letters == instance.data.label
@@ -160,20 +176,21 @@ class LastLetterTask:
         return {"correct": Score(right, right, reason, details)}
 
     def score_parsed(self, instance: Instance[Question], answer: str) -> Mapping[str, Score]:
-        """``correct``: whether a judge has read the right letters, in any case and spelled out.
+        """``correct``: whether a judge read the correct letters, in any case or spelled out.
 
-        Raises: Unparseable for what is neither a word nor letters.
+        Raises:
+            Unparseable: The answer is neither a word nor letters.
         """
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
-            raise Unparseable(f"{answer[:80]!r} is no answer of letters.")
+            raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
         read = "".join(words).lower()
         right = read == instance.data.label
         reason = "" if right else f"read {read!r}, which is wrong" if read else "read no answer"
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: Instance[Question], text: str, scores: Mapping[str, Score]) -> str:
-        """Whether the letters are right; never which they should be."""
+        """Whether the letters are correct; never what they should be."""
         score = scores["correct"]
         if score.passed:
             return "That is right."
@@ -183,14 +200,14 @@ class LastLetterTask:
         )
 
     def reference(self, instance: Instance[Question]) -> str | None:
-        """A right answer in the form, None where the form cannot hold it (five letters)."""
+        """A correct answer in the form; None if the form cannot hold it (five letters)."""
         text = written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
         return text
 
     def leaks(self, instance: Instance[Question], shot: Instance[Question]) -> bool:
-        """Whether the shot's letters are right here too."""
+        """Whether the shot's letters are also the answer here."""
         return instance.data.label == shot.data.label
 
     @property
@@ -199,7 +216,7 @@ class LastLetterTask:
         return self._constraint.kind
 
     def constraint(self, instance: Instance[Question]) -> DecodingConstraint:
-        """What decoding is held to, from the structure that describes and parses: of all alike."""
+        """The constraint on decoding, from the structure that also describes and parses answers."""
         return self._constraint
 
     @cached_property
@@ -207,14 +224,14 @@ class LastLetterTask:
         return DecodingConstraint(**self.form.constraint())
 
     def prompt_errors(self) -> list[str]:
-        """What of the prompt, the structure and the questions does not fit together."""
+        """Where the prompt, the structure and the questions do not match."""
         questions = [instance.data for instance in self.instances()]
         counts = Counter(len(question.words) for question in questions)
         usual = counts.most_common(1)[0][0]
         return [
-            *form_faults(self._described(), self.form, self._parser),
-            *example_faults(self._examples(questions[0]), usual, self.form, self._parser),
-            *length_faults(questions),
+            *form_errors(self._described(), self.form, self._parser),
+            *example_errors(self._examples(questions[0]), usual, self.form, self._parser),
+            *length_errors(questions),
         ]
 
     def _described(self) -> str:
@@ -238,18 +255,6 @@ class LastLetterTask:
 
 
 _parser = parser  # the constructor has a parameter of that name
-
-
-def _found(dataset: str, data: DataFolder) -> Path:
-    if dataset != "recorded":
-        return data.file(dataset)
-    try:
-        return data.file(RECORDED)
-    except DataMissing as error:
-        raise DataMissing(
-            error.message,
-            "It is not fetched, for it has no licence: docs/last_letter.md says where it is from.",
-        ) from None
 
 
 def _hash(text: str) -> str:

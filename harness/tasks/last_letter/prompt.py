@@ -1,19 +1,24 @@
-"""The prompt: what is to be done, the form of the answer, shots, the question.
+"""The prompt: the task, the form of the answer, examples, the question; and a check of all four.
 
-``matching``: the form is told by the structure that parses, and the shots are of the question's
-kind: four names. ``paper``: the recorded prompt, byte for byte, whose form and shot are neither.
-Prompts that differ in their form say all else alike: what they say is hashed apart from it
-(`content`), so that arms that differ in more are known.
+The form is described by the structure that parses the answer, and the examples have four names like
+the questions. The recorded prompt of the paper is reproduced byte for byte; its form and example
+match neither parser nor questions. Prompts that differ in form say everything else alike: that is
+hashed separately (`content`), so that runs that differ in more than the form can be recognised.
+
+Mismatches are found by running the parser over the form as the prompt describes it, filled in with
+a correct answer, and over the examples that the prompt shows.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from harness.errors import Unparseable
 from harness.tasks.last_letter.questions import Question, of_words, reasoning
-from harness.tasks.last_letter.structure import Form
+from harness.tasks.last_letter.structure import LETTERS, Form, Parser, TextForm
 
 TASK = """Follow the instruction to complete the task:
 String manipulation task:
@@ -25,7 +30,7 @@ Note: Ensure you've read the question thoroughly before beginning.
 
 Instruct : Provide your output in the following text format:
 """
-"""Of "Let Me Speak Freely?" (arXiv 2408.02442), as dottxt-ai/demos has recorded it."""
+"""From "Let Me Speak Freely?" (arXiv 2408.02442), as recorded in dottxt-ai/demos."""
 EXAMPLES = "\n\n\nHere are some examples:\n"
 
 PAPER_FORM = "Answer: <think step by step>. The final answer is <answer>"
@@ -47,14 +52,15 @@ SHOTS = (
     of_words("shot/6", "Oscar", "Mei", "Ludwig", "Clara"),
     of_words("shot/7", "Hannah", "Tariq", "Paul", "Eric"),
 )
-"""The task's own: as many names as a question has."""
+"""The task's own shots, with as many names as a question has."""
 
 
 class Example(NamedTuple):
     """A worked example as the prompt shows it.
 
-    words: of its question.
-    letters: its answer.
+    question, answer: as they are written.
+    words: the names in the question.
+    letters: the bare answer.
     """
 
     question: str
@@ -67,24 +73,92 @@ PAPER_EXAMPLE = Example(PAPER_SHOT_QUESTION, PAPER_SHOT_ANSWER, ("Elon", "Musk")
 
 
 def written(question: Question, form: Form) -> Example:
-    """A question with its answer in a form."""
+    """A question with its answer written in a form."""
     answer = form.write(reasoning(question.words), question.label)
     return Example(question.text, answer, question.words, question.label)
 
 
 def own_shots(n: int, question: Question) -> tuple[Question, ...]:
-    """The task's own shots for a question: none whose answer is right for it too."""
+    """The first n of the task's shots whose answer is not also that of the question."""
     return tuple(shot for shot in SHOTS if shot.label != question.label)[:n]
 
 
 def render(described: str, examples: Sequence[Example], question: str) -> str:
-    """The prompt."""
+    """The prompt.
+
+    Args:
+        described: The answer's form, in words.
+        examples: Shown before the question.
+        question: The question's text.
+    """
     shown = "".join(f"Question: {one.question}\n{one.answer}\n" for one in examples)
     before = EXAMPLES if examples else "\n\n\n"
     return f"{TASK}{described}{before}{shown}Question: {question}"
 
 
 def content(examples: Sequence[Question]) -> str:
-    """A hash of what prompts say besides their form."""
-    said = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+    """A hash of what the prompts say apart from the answer's form."""
+    parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+MOST_NAMED = 8
+"""How many ids a message names."""
+
+
+def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
+    """What is wrong with the form that a prompt describes.
+
+    Only a text form is checked: the description of a JSON object is not itself JSON.
+    """
+    if not isinstance(form, TextForm):
+        return []
+    steps = reasoning(SHOTS[0].words).removesuffix(".")
+    answer = SHOTS[0].label
+    filled = re.sub(r"<[^<>]*>", lambda _: steps, described, count=1)
+    filled = re.sub(r"<[^<>]*>", answer, filled)
+    found = []
+    if not _reads(parser, filled, answer):
+        found.append(f"The parser cannot read the prompt's form {described!r} filled in.")
+    if not form.holds(filled):
+        found.append(
+            f"The prompt's form {described!r} is not the one that constrained decoding writes, "
+            f"{form.described!r}."
+        )
+    return found
+
+
+def example_errors(
+    examples: Sequence[Example], words: int, form: Form, parser: Parser
+) -> list[str]:
+    """What is wrong with the examples of a prompt; ``words`` is how many a question has."""
+    found = []
+    for example in examples:
+        name = f"The prompt's example ({' '.join(example.words)})"
+        if len(example.words) != words:
+            found.append(f"{name} has {len(example.words)} words; the questions have {words}.")
+        if not _reads(parser, example.answer, example.letters):
+            found.append(f"{name} answers {example.letters!r}, which the parser does not read.")
+        if not form.holds(example.answer):
+            found.append(f"{name} is not what constrained decoding can write.")
+    return found
+
+
+def length_errors(questions: Sequence[Question]) -> list[str]:
+    """Which questions have more or fewer words than the letters that are read."""
+    others = [question for question in questions if len(question.words) != LETTERS]
+    if not others:
+        return []
+    named = ", ".join(question.id for question in others[:MOST_NAMED])
+    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    return [
+        f"{len(others)} of {len(questions)} questions do not have {LETTERS} words, and the parser "
+        f"reads {LETTERS} letters: {named}{more}."
+    ]
+
+
+def _reads(parser: Parser, text: str, letters: str) -> bool:
+    try:
+        return parser.read(text).letters == letters
+    except Unparseable:
+        return False

@@ -1,7 +1,7 @@
-"""Questions: names in quotes, and the letters that their last ones make.
+"""Questions: names in quotes, and the string their last letters make.
 
-Fresh ones are drawn from our own list of first names, so that none can have been in anybody's
-training data with its answer; the recorded ones, and a user's own, come from JSONL:
+Fresh questions are drawn from our own list of first names, so that they cannot have been in any
+training data with their answers. The recorded ones, and your own, come from JSONL:
 
     {"id": "1", "names": ["Ian", "Peter", "Bernard", "Steven"]}
     {"id": "2", "question": "Take the last letters of each words in \\"…\\" …", "answer": "nrdn"}
@@ -14,29 +14,31 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
-from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, nearest
+from harness.tasks._rows import Row, rows, text_id, unique
 from harness.tasks.last_letter.structure import LETTERS
 
 NAMES = Path(__file__).with_name("names.txt")
 
 READ = {"id", "idx", "names", "question", "answer"}
-RECORDED = {"response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"}
-"""Of a recorded answer, and not needed here; nor is its ``input_prompt``."""
+IGNORED = {"response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"} | {
+    "input_prompt"
+}
+"""Keys of a recorded answer that are not used here."""
 
 
 class Question(Struct, frozen=True):
     """A question.
 
     text: as it is asked.
-    label: the right answer as the data gives it, in lower case.
+    words: the names in it.
+    label: the correct answer according to the data, in lower case.
     """
 
     id: str
@@ -60,31 +62,34 @@ def last_letters(words: tuple[str, ...]) -> str:
 
 
 def asked(words: tuple[str, ...]) -> str:
-    """The question about these words, as in the paper (with its "each words")."""
+    """The question about these words, worded as in the paper (with its "each words")."""
     return f'Take the last letters of each words in "{" ".join(words)}" and concatenate them.'
 
 
 def reasoning(words: tuple[str, ...]) -> str:
-    """How the answer is come by, in the words of the paper's shot."""
+    """The steps to the answer, worded as in the paper's shot."""
     steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
 
 def of_words(name: str, *words: str) -> Question:
-    """A question about these words, with the right answer."""
+    """A question with this id about these words, and the correct answer."""
     return Question(name, asked(words), words, last_letters(words))
 
 
 @cache
 def first_names() -> tuple[str, ...]:
-    """Our own list: one word each, letters only."""
+    """Our own list of names: one word each, letters only."""
     return tuple(NAMES.read_text("utf-8").split())
 
 
 def fresh(n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()) -> Iterator[Question]:
-    """Questions of different names, no two alike; the first of more are the same.
+    """Draw questions with different names, no two alike; a larger n begins with the same ones.
 
-    avoid: words of questions that are not to be drawn (those of the shots).
+    Args:
+        n: How many.
+        seed: Of the drawing.
+        avoid: Words of questions that must not be drawn (those of the shots).
     """
     drawn = set(avoid)
     for number in range(n):
@@ -96,40 +101,30 @@ def fresh(n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()) ->
 
 
 def read_questions(path: Path) -> Iterator[Question]:
-    """The questions of a file.
+    """Read the questions of a file.
 
-    Raises: DataInvalid, naming file and item; DataMissing.
+    Raises:
+        DataInvalid: An item is malformed; the message names file and item.
+        DataMissing: The file cannot be read.
     """
-    seen: set[str] = set()
-    number = 0
-    for number, row in enumerate(read_jsonl(path), start=1):
-        found = _question(row, number, f"{path}, item {number}")
-        if found.id in seen:
-            raise DataInvalid(f"{path}, item {number}: the id {found.id!r:.80} comes twice.")
-        seen.add(found.id)
-        yield found
-    if not number:
-        raise DataInvalid(f"{path} holds no questions.", 'Write {"names": […]}, one to a line.')
+    return unique((where, _question(row, where)) for where, row in rows(path))
 
 
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
-def _question(row: Mapping[str, Any], number: int, where: str) -> Question:
+def _question(row: Row, where: str) -> Question:
     for key in row:
-        if key not in READ and key not in RECORDED and key != "input_prompt":
+        if key not in READ and key not in IGNORED:
             raise DataInvalid(f"{where}: unknown key {key!r:.60}.", nearest(key, READ))
-    name = row.get("id", row.get("idx", number))
-    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
-        raise DataInvalid(f"{where}: 'id' must be a text or a whole number.")
     text, words = row.get("question"), row.get("names")
     if text is not None and not isinstance(text, str):
-        raise DataInvalid(f"{where}: 'question' must be a text.")
+        raise DataInvalid(f"{where}: 'question' must be text.")
     if words is None:
         quoted = _QUOTED.search(text or "")
         if quoted is None:
             raise DataInvalid(
-                f"{where}: neither 'names' nor a 'question' with the words in double quotes."
+                f"{where}: needs 'names', or a 'question' with the words in double quotes."
             )
         words = quoted[1].split()
     if (
@@ -141,5 +136,6 @@ def _question(row: Mapping[str, Any], number: int, where: str) -> Question:
     listed = tuple(word.strip() for word in words)
     label = row.get("answer", last_letters(listed))
     if not isinstance(label, str) or not label:
-        raise DataInvalid(f"{where}: 'answer' must be a text.")
-    return Question(str(name), text or asked(listed), listed, label.lower())
+        raise DataInvalid(f"{where}: 'answer' must be text.")
+    name = text_id(row, row.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
+    return Question(name, text or asked(listed), listed, label.lower())

@@ -1,10 +1,10 @@
-"""The form of an answer, written down once: it describes, decodes, reads and writes answers.
+"""The form of an answer, written down once: it describes, constrains, parses and writes answers.
 
 A form is a chain of parts. From the same parts come the description in the prompt, the regular
-expression that constrains decoding, the shots and gold answers; and the parser is the
-expression's last part. So none of them can drift from the others, which is what went wrong in
-"Let Me Speak Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt put right
-(https://blog.dottxt.co/say-what-you-mean.html); the patterns are that document's.
+expression that constrains decoding, the shots and the reference answers; the parser is the last
+part of the expression. So none can drift from the others, which is what went wrong in "Let Me Speak
+Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
+(https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
 
 >>> FREE.pattern
 'Answer: T[\\\\w \\\\\\\\",\\\\\\\\.]{30,250}. The answer is ([A-Za-z]{4})'
@@ -28,7 +28,7 @@ from harness.scoring.parsers.extraction import RegexExtraction
 from harness.scoring.parsers.json_object import json_object
 
 LETTERS = 4
-"""Of an answer, and words of a question: the patterns read as many and no others."""
+"""Letters of an answer and words of a question: the patterns read exactly this many."""
 LONGEST_REASONING = 250
 """Characters."""
 
@@ -40,7 +40,7 @@ FLEXIBLE = (
     r'Concatenating them is "([A-Za-z]{4})"',
     r"answer is:? ([A-Za-z]'?[A-Za-z]'?[A-Za-z]'?[A-Za-z])",
 )
-"""What .txt's flexible parser takes, in this order where two match at the same place."""
+"""What .txt's flexible parser accepts; of two matches at one place the earlier pattern counts."""
 
 FormName = Literal["free", "json"]
 ParserName = Literal["strict", "flexible", "json"]
@@ -50,7 +50,7 @@ class Reading(NamedTuple):
     """What a parser has read.
 
     letters: in lower case, without separators.
-    pattern: which of the parser's patterns has read it, from 0.
+    pattern: index of the parser's pattern that matched.
     """
 
     letters: str
@@ -58,11 +58,11 @@ class Reading(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A stretch of an answer.
+    """A segment of an answer.
 
     regex: what it may be.
-    described: what the prompt says of it.
-    written: what it is in a right answer; {reasoning} and {answer} stand for these.
+    described: how the prompt describes it.
+    written: its text in a correct answer, with the placeholders {reasoning} and {answer}.
     """
 
     regex: str
@@ -71,7 +71,7 @@ class Part(NamedTuple):
 
 
 class TextForm:
-    """An answer in a line of text: the chain of its parts."""
+    """An answer as a line of text: a chain of parts."""
 
     name: FormName = "free"
 
@@ -80,12 +80,12 @@ class TextForm:
 
     @property
     def pattern(self) -> str:
-        """The regular expression of a whole answer."""
+        """The regular expression that matches a whole answer."""
         return "".join(part.regex for part in self.parts)
 
     @property
     def described(self) -> str:
-        """The form as the prompt tells it."""
+        """The form as the prompt describes it."""
         return "".join(part.described for part in self.parts)
 
     def write(self, reasoning: str, answer: str) -> str:
@@ -94,16 +94,16 @@ class TextForm:
         return written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
     def constraint(self) -> dict[str, Any]:
-        """What decoding is constrained by."""
+        """The fields of the constraint on decoding."""
         return {"regex": self.pattern}
 
     def holds(self, text: str) -> bool:
-        """Whether decoding under the constraint could write this text."""
+        """Whether constrained decoding could write this text."""
         return re.fullmatch(self.pattern, text) is not None
 
 
 class JsonForm:
-    """An answer as a JSON object, told by its schema (of `answer_model`)."""
+    """An answer as a JSON object with the schema of `answer_model`."""
 
     name: FormName = "json"
     described = (
@@ -122,11 +122,11 @@ class JsonForm:
         return found
 
     def constraint(self) -> dict[str, Any]:
-        """What decoding is constrained by."""
+        """The fields of the constraint on decoding."""
         return {"json_schema": self._schema}
 
     def holds(self, text: str) -> bool:
-        """Whether decoding under the constraint could write this text."""
+        """Whether constrained decoding could write this text."""
         try:
             return bool(JsonParser().read(text)) and text.strip().startswith("{")
         except Unparseable:
@@ -137,7 +137,7 @@ Form = TextForm | JsonForm
 
 FREE = TextForm(
     Part("Answer: ", "Answer: ", "Answer: "),
-    # The expression is .txt's, letter for letter; the reasoning begins with a T, as in the shots.
+    # .txt's expression, letter for letter; reasoning begins with a T, as in the shots.
     Part(r'T[\w \\",\\.]{30,250}', "<think step by step>", "{reasoning}"),
     Part(". The ", ". The ", ". The "),
     Part(STRICT, f"answer is <the {LETTERS} letters>", "answer is {answer}"),
@@ -148,7 +148,7 @@ PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
     "free": ("strict", "flexible"),
     "json": ("json",),
 }
-"""Form -> the parsers that read it, the first where none is named."""
+"""Form -> the parsers that read it; the first is the default."""
 
 
 class Parser(Protocol):
@@ -156,16 +156,20 @@ class Parser(Protocol):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What it reads by, for the fingerprint."""
+        """What it matches, for the fingerprint."""
         ...
 
     def read(self, text: str) -> Reading:
-        """The letters. Raises: `harness.errors.Unparseable`."""
+        """The letters.
+
+        Raises:
+            Unparseable: The text has no answer in the form.
+        """
         ...
 
 
 class RegexParser:
-    """Letters by patterns, the one with the leftmost match."""
+    """Reads letters with patterns; the leftmost match counts."""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self.patterns = patterns
@@ -183,7 +187,7 @@ class RegexParser:
 
 @cache
 def answer_model() -> Any:
-    """The pydantic model of a JSON answer: prompt, parser and constraint of the form ``json``."""
+    """The pydantic model of a JSON answer, from which prompt, parser and constraint are made."""
     from pydantic import BaseModel, ConfigDict, Field
 
     class LastLetters(BaseModel):
@@ -198,16 +202,12 @@ def answer_model() -> Any:
 
 
 class JsonParser:
-    """Letters in a JSON object that the model of `answer_model` takes."""
-
-    @cached_property
-    def _model(self) -> Any:
-        return answer_model()
+    """Reads letters from a JSON object that is valid under `answer_model`."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
         """The schema, for the fingerprint."""
-        return (json.dumps(self._model.model_json_schema(), sort_keys=True),)
+        return (json.dumps(answer_model().model_json_schema(), sort_keys=True),)
 
     def read(self, text: str) -> Reading:
         """The letters, in lower case."""
@@ -215,20 +215,20 @@ class JsonParser:
 
         found = json_object(text)
         try:
-            return Reading(str(self._model(**found).answer).lower())
+            return Reading(str(answer_model()(**found).answer).lower())
         except (ValidationError, TypeError) as error:
-            said = ""
+            problem = ""
             if isinstance(error, ValidationError):
                 first = error.errors()[0]
-                said = f" ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+                problem = f" ({'.'.join(map(str, first['loc']))}: {first['msg']})"
             raise Unparseable(
-                f"The answer does not have the form asked for{said:.200}.",
+                f"The answer does not have the form asked for{problem:.200}.",
                 f"Write {JSON.described}",
             ) from None
 
 
 def parser(name: ParserName) -> Parser:
-    """A parser by its name in the run file."""
+    """The parser with this name in the run file."""
     if name == "json":
         return JsonParser()
     return RegexParser((STRICT,) if name == "strict" else FLEXIBLE)

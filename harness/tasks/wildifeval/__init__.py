@@ -1,15 +1,14 @@
-"""WildIFEval: what users really ask of a text, constraint by constraint.
+"""WildIFEval: constraints that real users set, judged one by one.
 
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573): first
-messages of real conversations, each with the constraints that it asks to be met. Judges say
-whether an answer meets them, one question per constraint (the judge ``yes_no``):
+messages of real conversations, each with its constraints. Judges decide whether an answer meets
+them, one question per constraint (the judge ``yes_no``):
 
     task: {name: wildifeval, dataset: builtin}
     judges: [{name: yes_no, model: {backend: openai, name: gpt-4o}}]
 
 Constraints that a rule can decide (`harness.scoring.rules`) are checked by it as well. Without a
-judge no answer is judged, and none fails but with ``rules: decide``. docs/wildifeval.md has all of
-it.
+judge, no answer fails unless ``rules: decide`` is set. docs/wildifeval.md has the details.
 
 >>> task = WildIFEvalTask(data=folder)  # doctest: +SKIP
 >>> task.criteria(next(task.instances()))[0].text  # doctest: +SKIP
@@ -27,13 +26,20 @@ from typing import Any, Literal
 import msgspec
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
 from harness.tasks.wildifeval.categories import LABEL
-from harness.tasks.wildifeval.items import BUILTIN, Constraint, Item, read_items
-from harness.tasks.wildifeval.public import Joined, is_public, join
+from harness.tasks.wildifeval.data import (
+    BUILTIN,
+    Constraint,
+    Item,
+    Joined,
+    is_public,
+    join,
+    read_items,
+)
 
 FOLDER = "wildifeval"
 PAPER_EXAMPLES = f"{FOLDER}/paper_examples.jsonl"
@@ -41,13 +47,13 @@ PUBLIC = f"{FOLDER}/wild-if-eval"
 CHATS = f"{FOLDER}/lmsys-chat-1m"
 CATEGORIES = f"{FOLDER}/constraint_categories.csv"
 DOMAINS = f"{FOLDER}/domains.csv"
-"""Where the public files are looked for, below the data folder."""
+"""Places of the public files below the data folder."""
 
 RULES = "rules"
-"""The score over the constraints that a rule decides, and the label of which rule."""
+"""The score over the constraints that a rule decides, and its key in the fingerprint."""
 
 NAMED = 5
-"""Of missing conversations, how many a message names; the fingerprint has a hash of all."""
+"""How many missing conversations a message names; the fingerprint has a hash of all."""
 
 TABLE = PaperTable(
     rows="",
@@ -58,24 +64,25 @@ TABLE = PaperTable(
     ),
     source="Lior et al. 2025 (arXiv 2503.06573), figures 5, 6 and 10",
 )
-"""Strict is the pass rate, in which an answer that is refused or empty has failed."""
+"""Strict is the pass rate, in which a refused or empty answer has failed."""
 
 
 class WildIFEvalTask:
     """Constraints of real users, judged one by one (Lior et al. 2025).
 
-    dataset: ``builtin`` (ours), ``paper_examples`` (20 of the paper), ``public`` (joined to your
-        own copy of LMSYS-Chat-1M), or a path: JSONL, or files of the public form.
-    chats: the copy of the chats, a file or a folder; by default looked for in the data folder.
-    categories: a CSV file of constraints and their categories, for the public form.
-    domains: a CSV file of tasks and their domains, for the public form.
-    missing_chats: whether conversations that the copy lacks are refused (refuse) or left out and
-        counted in the manifest (leave_out).
-    rules: what becomes of constraints that a rule can decide: nothing (off); a score that stands
-        beside the verdict (beside); a score that is part of the verdict (decide).
+    Args:
+        dataset: ``builtin`` (ours), ``paper_examples`` (20 of the paper), ``public`` (joined to
+            your own copy of LMSYS-Chat-1M), or a path: JSONL, or files of the public form.
+        chats: your copy of the chats, a file or a folder; default: its place in the data folder.
+        categories: for the public form, a CSV file of constraints and their categories.
+        domains: for the public form, a CSV file of tasks and their domains.
+        missing_chats: if your copy lacks conversations, ``refuse`` to run, or ``leave_out`` their
+            tasks and count them in the manifest.
+        rules: what to do with constraints that a rule can decide: nothing (``off``), a score
+            ``beside`` the verdict, or a score that is part of the verdict (``decide``).
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"  # the paper judges what 1,000 tokens hold
+    on_truncated: Literal["fail", "grade"] = "grade"  # the paper judges what fits in 1,000 tokens
     table = TABLE
 
     def __init__(
@@ -93,26 +100,36 @@ class WildIFEvalTask:
         self._missing_chats = missing_chats
         self._rules = rules
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
-        self.path = _place(names.get(dataset, dataset), data)
+        published = f"Put it below {data.root / FOLDER}: docs/wildifeval.md names its source."
+        self.path = data.place(
+            names.get(dataset, dataset),
+            remedy=published if dataset in ("paper_examples", "public") else "",
+        )
         self._chats: Path | None = None
         self._categories = self._domains = None
         if is_public(self.path):
-            self._chats = _chats(chats, data)
+            self._chats = data.place(
+                chats or CHATS,
+                remedy="It holds the texts of the data set: request LMSYS-Chat-1M at its source "
+                "and name your copy with task.chats (docs/wildifeval.md).",
+            )
             self._categories = _optional(categories, CATEGORIES, data)
             self._domains = _optional(domains, DOMAINS, data)
             return
         for name, given in {"chats": chats, "categories": categories, "domains": domains}.items():
             if given is not None:
                 raise ConfigError(
-                    f"task.{name} is for data of the public form, and {self.path.name} has the "
-                    "tasks' texts already.",
-                    "Leave it out.",
+                    f"task.{name} is for data of the public form; {self.path.name} already has "
+                    "the tasks' texts.",
+                    "Remove it.",
                 )
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The tasks in the order of the file.
+        """The tasks in file order.
 
-        Raises: DataInvalid; DataMissing.
+        Raises:
+            DataInvalid: A file is malformed, or conversations are missing.
+            DataMissing: A file cannot be read.
         """
         for item in self._joined.items if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
@@ -123,14 +140,14 @@ class WildIFEvalTask:
     def fingerprint(self) -> Mapping[str, str]:
         """The data's hash and the version of the rules.
 
-        Of joined data the hash is that of the joined tasks, and what is missing there is told.
+        For joined data, the hash is of the joined tasks, and missing conversations are counted.
         """
         rules = {} if self._rules == "off" else {RULES: rules_version()}
         if self._chats is None:
             return {"dataset": self.dataset, "dataset_sha256": sha256(self.path), **rules}
         missing = self._joined.missing
-        told = hashlib.sha256(msgspec.json.encode(self._joined.items)).hexdigest()
-        found = {"dataset": self.dataset, "dataset_sha256": told, **rules}
+        digest = hashlib.sha256(msgspec.json.encode(self._joined.items)).hexdigest()
+        found = {"dataset": self.dataset, "dataset_sha256": digest, **rules}
         if missing:
             found["missing_chats"] = _counted(missing)
             found["missing_chats_sha256"] = hashlib.sha256(
@@ -141,17 +158,17 @@ class WildIFEvalTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The user's message as it was written: the paper's models are asked zero-shot."""
+        """The user's message as written: the paper's models are prompted zero-shot."""
         if shots:
             raise ConfigError(
-                "The task 'wildifeval' has no right answers to show.", "Leave task.shots out."
+                "The task 'wildifeval' has no reference answers to show.", "Remove task.shots."
             )
         return (Message("user", instance.data.task),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``rules``: the share that is met of the constraints that a rule decides.
+        """``rules``: of the constraints that a rule decides, the share that is met.
 
-        Nothing where there are none of these: the verdict is the judges' alone.
+        Empty if there are none: the verdict is then the judges' alone.
         """
         if self._rules == "off":
             return {}
@@ -172,17 +189,17 @@ class WildIFEvalTask:
         }
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """That something is not met; which, the judges say, and rules where they decide."""
+        """That something is not met; judges add which, and so do rules that decide."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """None: nobody has written one."""
+        """None: the data set has no reference answers."""
         return None
 
     def instruction(self, instance: Instance[Item]) -> str:
-        """What a judge is told that was asked for."""
+        """The user's instruction, for a judge."""
         return instance.data.task
 
     def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
@@ -210,7 +227,7 @@ class WildIFEvalTask:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """A rule's verdict in the form that `harness.store.findings` reads; None without a rule."""
+    """A rule's verdict in the form that `harness.store.findings` reads; None if no rule fits."""
     rule = recognise(constraint.text)
     if rule is None:
         return None
@@ -226,36 +243,13 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """How many, and the first of them."""
+    """The number of ids, and the first of them."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
 
-def _place(name: str, data: DataFolder) -> Path:
-    try:
-        return data.place(name)
-    except DataMissing as error:
-        remedy = (
-            None
-            if name not in (PAPER_EXAMPLES, PUBLIC)
-            else (f"Put it below {data.root / FOLDER}: docs/wildifeval.md says where from.")
-        )
-        raise DataMissing(error.message, remedy or error.remedy) from None
-
-
-def _chats(name: str | None, data: DataFolder) -> Path:
-    try:
-        return data.place(name or CHATS)
-    except DataMissing as error:
-        raise DataMissing(
-            f"The data set has no texts of its own, and the chats are not there: {error.message}",
-            "Ask for LMSYS-Chat-1M at its source and name your copy with task.chats "
-            "(docs/wildifeval.md).",
-        ) from None
-
-
 def _optional(name: str | None, usual: str, data: DataFolder) -> Path | None:
-    """The file that is named; else that of the data folder, where it is there."""
+    """The named file; else the usual one in the data folder, if it exists."""
     if name is not None:
         return data.file(name)
     path = data.root / usual

@@ -1,7 +1,7 @@
-"""The eight kinds of constraints of WildIFEval, and how the published files write them.
+"""The eight constraint categories of WildIFEval, and how the published files write them.
 
-Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573), section 3.1;
-in the order in which the paper's classifier numbers them (appendix A).
+Lior et al. 2025 (arXiv 2503.06573), section 3.1, in the order of the paper's classifier
+(appendix A).
 
 >>> named("include/avoid")
 'Include / Avoid'
@@ -15,10 +15,10 @@ import re
 from collections.abc import Mapping
 
 LABEL = "category"
-"""The label of a criterion that the category is a group of."""
+"""The label under which a criterion's category is recorded."""
 
 OTHER = "Other"
-"""What the classifier finds in none of the eight. The paper leaves it out of its figures."""
+"""What the classifier puts in none of the eight. The paper's figures exclude it."""
 
 CATEGORIES: Mapping[str, str] = {
     "Style and Tone": "how it is written: register, formality, mood, whose style",
@@ -30,13 +30,13 @@ CATEGORIES: Mapping[str, str] = {
     "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
     "Editing": "what becomes of a given text, and what of it must stay",
 }
-"""Category to what its constraints are about, in our words."""
+"""Category -> what its constraints are about, in our words (also part of a builder's prompt)."""
 
 
 def named(category: str) -> str:
-    """A category as the paper writes it; one of another taxonomy as it is.
+    """A category as the paper writes it; one of another taxonomy unchanged.
 
-    The authors' file has a title of its own after ``Other:``, for each such constraint.
+    The authors' file adds a separate title after ``Other:`` for each such constraint.
     """
     text = category.strip()
     known = _KNOWN.get(_letters(text))

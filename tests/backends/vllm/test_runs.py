@@ -12,7 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from harness.calls.cache.reply_file import ReplyFile
+from harness.calls.reply_cache import ReplyCache
 from tests.backends.vllm.conftest import Bench
 
 pytestmark = pytest.mark.timeout(900)
@@ -207,5 +207,5 @@ def test_an_adapter_is_applied(done: Bench) -> None:
 def kept_replies(bench: Bench, variant: str) -> list[Any]:
     """The cached replies of a variant's attempts."""
     calls = [attempt["call_id"] for attempt in bench.attempts(variant)]
-    with ReplyFile(Path(bench.env["HARNESS_CACHE_DIR"]) / "replies.sqlite") as replies:
+    with ReplyCache(Path(bench.env["HARNESS_CACHE_DIR"]) / "replies.sqlite") as replies:
         return [msgspec.to_builtins(replies.get(call)) for call in calls]

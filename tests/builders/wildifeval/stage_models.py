@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.stage_model import StageModel
 from harness.calls.calls import FreeCalls
-from harness.calls.stopping import Stop
+from harness.calls.signals import Stop
 from harness.config.curation import StageName
 from harness.config.prices import Price
 from harness.records import Reply, Request, Usage

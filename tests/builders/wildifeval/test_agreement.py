@@ -6,7 +6,7 @@ import pytest
 from harness.builders.wildifeval.agreement import yes_probabilities
 from harness.builders.wildifeval.questions import Question
 from harness.config.curation import FilterSection
-from harness.errors import ConfigError, HarnessError, PromptRefused, ServerFailed
+from harness.errors import ConfigError, HarnessError, PromptRefused, TransientError
 from harness.records import Reply, TokenLogprob
 from tests.builders.wildifeval.stage_models import FEATURES, Model, asking
 
@@ -108,7 +108,7 @@ async def test_refusals_and_failures_of_the_first_do_not_stop_it(tmp_path: Path)
     def answer(text: str) -> str | Exception:
         number = int(text[:-1])
         if number == 3:
-            return ServerFailed("broken")
+            return TransientError("broken")
         return PromptRefused("no") if number < 20 else "yes"
 
     model = Model(answer)

@@ -4,14 +4,14 @@ import pytest
 
 from harness.builders.wildifeval.journal import Asked, read_asked, read_costs
 from harness.builders.wildifeval.questions import Question
-from harness.calls.stopping import Stop, Stopping
+from harness.calls.signals import Stop, Stopping
 from harness.errors import (
-    AuthenticationFailed,
     ConfigError,
     DataInvalid,
+    FatalCallError,
     HarnessError,
     PromptRefused,
-    ServerFailed,
+    TransientError,
 )
 from harness.records import Decoding, Reply
 from tests.builders.wildifeval.stage_models import Model, asking
@@ -84,7 +84,7 @@ async def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
 async def test_failed_calls_end_the_stage_once_it_is_through_and_are_made_again(
     tmp_path: Path,
 ) -> None:
-    failing = Model(lambda text: ServerFailed("broken") if "3?" in text else "fine")
+    failing = Model(lambda text: TransientError("broken") if "3?" in text else "fine")
     with pytest.raises(HarnessError, match=r"2 of 20 calls of the stage 'filter' failed.*broken"):
         await asking(tmp_path, failing).ask("filter", QUESTIONS, DECODING, said)
     assert len(failing.requests) == 20
@@ -110,8 +110,8 @@ async def test_what_is_refused_empty_or_cut_off_is_said_and_not_asked_again(
 
 
 async def test_what_fails_for_all_ends_at_once(tmp_path: Path) -> None:
-    model = Model(lambda _: AuthenticationFailed("no key"))
-    with pytest.raises(AuthenticationFailed):
+    model = Model(lambda _: FatalCallError("no key"))
+    with pytest.raises(FatalCallError):
         await asking(tmp_path, model).ask("filter", QUESTIONS, DECODING, said)
     assert len(model.requests) <= 4
 

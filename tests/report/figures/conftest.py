@@ -13,7 +13,7 @@ from harness.analysis.summary import summarise
 from harness.ports import Effect
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.report.reported_run import ReportedRun
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 from harness.store.whole import read_places
 
@@ -64,7 +64,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         **others: Any,
     ) -> ReportedRun:
         path = tmp_path_factory.mktemp("run") / "attempts.jsonl"
-        with AttemptWriter(path) as writer:
+        with JsonLinesWriter(path) as writer:
             for one in attempts:
                 writer.append(one)
         found = summarise(*read_columns(path), run=name, task="t", measure=measure)

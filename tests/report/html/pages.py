@@ -15,7 +15,7 @@ from harness.records import Attempt, Score, Usage
 from harness.report.figure import Figure
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
-from harness.store.attempts import AttemptWriter
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.reader import read_columns
 from harness.store.whole import read_places
 
@@ -69,7 +69,7 @@ def reported_run(
     """A run of these attempts, in a file of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "attempts.jsonl"
-    with AttemptWriter(path) as writer:
+    with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     found, calls = read_columns(path)

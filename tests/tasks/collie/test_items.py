@@ -61,15 +61,15 @@ def test_jsonl_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([ITEM, ITEM], "item 2: the id 'haiku' comes twice"),
+        ([ITEM, ITEM], "item 2: the id 'haiku' occurs twice"),
         ([ITEM | {"promt": "x"}], "item 1: unknown key 'promt'. Did you mean 'prompt'?"),
         ([{"level": "word"}], "'id' is missing"),
-        ([ITEM | {"id": 5}], "'id' must be a text, not int"),
+        ([ITEM | {"id": 5}], "'id' must be text, not int"),
         ([ITEM | {"level": None}], "'level' is missing"),
         ([ITEM | {"targets": "x"}], "item 1: the target of '==' must be a number"),
-        ([ITEM | {"example": ["x"]}], "'example' must be a text"),
+        ([ITEM | {"example": ["x"]}], "'example' must be text"),
         ([5], "must be a mapping"),
-        ({"id": "x"}, "must be a list of constraints"),
+        ({"id": "x"}, "must be a list of items"),
     ],
 )
 def test_what_is_malformed_is_refused_with_its_place(

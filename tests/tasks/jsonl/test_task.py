@@ -132,7 +132,7 @@ def test_a_row_that_cannot_be_asked_is_refused(
 
 
 def test_an_id_that_comes_twice_is_refused(made: Made) -> None:
-    with pytest.raises(DataInvalid, match="item 2: the id '2' comes twice"):
+    with pytest.raises(DataInvalid, match="item 2: the id '2' occurs twice"):
         list(made({**ROW, "id": 2}, ROW, **CHECKED).instances())
 
 

@@ -80,15 +80,15 @@ def test_ones_own_questions_are_read(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ({"nmaes": ["A"]}, "unknown key 'nmaes'. Did you mean 'names'"),
-        ({}, "neither 'names' nor a 'question'"),
-        ({"question": "no quotes"}, "neither 'names' nor"),
-        ({"question": 1}, "'question' must be a text"),
+        ({}, "needs 'names', or a 'question'"),
+        ({"question": "no quotes"}, "needs 'names', or"),
+        ({"question": 1}, "'question' must be text"),
         ({"question": '" "'}, "must be a list of words"),
         ({"names": "Ann Bob"}, "must be a list of words"),
         ({"names": []}, "must be a list of words"),
         ({"names": ["Ann Bob"]}, "must be a list of words"),
         ({"names": [1]}, "must be a list of words"),
-        ({"names": ["A"], "answer": 1}, "'answer' must be a text"),
+        ({"names": ["A"], "answer": 1}, "'answer' must be text"),
         ({"names": ["A"], "id": True}, "'id' must be"),
         ({"names": ["A"], "id": ""}, "'id' must be"),
     ],
@@ -99,7 +99,7 @@ def test_a_malformed_question_is_named(row: Any, message: str, tmp_path: Path) -
 
 
 def test_ids_that_come_twice_and_empty_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataInvalid, match="'1' comes twice"):
+    with pytest.raises(DataInvalid, match="'1' occurs twice"):
         list(read_questions(written(tmp_path, {"names": ["A"]}, {"id": 1, "names": ["B"]})))
-    with pytest.raises(DataInvalid, match="holds no questions"):
+    with pytest.raises(DataInvalid, match="holds no items"):
         list(read_questions(written(tmp_path)))

@@ -7,12 +7,11 @@ import pytest
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import DataInvalid, Unparseable
 from harness.tasks.last_letter import RECORDED, LastLetterTask
-from harness.tasks.last_letter.recorded import (
+from scripts.last_letter_recorded import (
     Findings,
     Recorded,
     findings,
     read_recorded,
-    report,
 )
 
 
@@ -60,7 +59,7 @@ def test_where_the_parsers_disagree(found: Findings) -> None:
 
 
 def test_the_report_tells_all_of_it(found: Findings) -> None:
-    said = report(found)
+    said = str(found)
     assert " 53/150" in said
     assert " 91/150" in said
     assert " 86/150" in said
@@ -104,7 +103,7 @@ def test_a_row_that_is_unlike_what_was_recorded_is_told() -> None:
     )
     found = findings([row])
     assert found.unlike == [3]
-    assert "unlike: [3]" in report(found)
+    assert "unlike: [3]" in str(found)
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:

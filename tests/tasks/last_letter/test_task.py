@@ -110,7 +110,7 @@ def test_shots_of_the_run_file_take_the_place_of_the_tasks_own() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"form": "json", "parser": "strict"}, "strict does not read the form 'json'"),
+        ({"form": "json", "parser": "strict"}, "strict cannot read the form 'json'"),
         ({"form": "free", "parser": "json"}, "Write strict or flexible"),
         ({"form": "json", "examples": "paper"}, "asks for free text"),
         ({"examples": 99}, f"0 to {MOST_EXAMPLES}, or paper"),
@@ -160,11 +160,11 @@ def test_a_prompt_of_one_structure_has_no_fault(options: Mapping[str, Any]) -> N
     assert check_prompt(task(**options)) == []
 
 
-def test_the_faults_of_the_papers_prompt_are_found() -> None:
+def test_the_errors_of_the_papers_prompt_are_found() -> None:
     said = "\n".join(check_prompt(task(examples="paper")))
-    assert "(Elon Musk) has 2 words, the questions have 4." in said
+    assert "(Elon Musk) has 2 words; the questions have 4." in said
     assert "answers 'nk', which the parser does not read." in said
-    assert "The final answer is <answer>' is not what decoding under the constraint writes" in said
+    assert "The final answer is <answer>' is not the one that constrained decoding writes" in said
 
 
 def test_a_score_is_of_the_text_alone() -> None:

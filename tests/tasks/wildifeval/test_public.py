@@ -11,8 +11,7 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid, DataMissing
 from harness.tasks.wildifeval import CATEGORIES, CHATS, DOMAINS, PUBLIC, WildIFEvalTask
-from harness.tasks.wildifeval.items import Constraint
-from harness.tasks.wildifeval.public import is_public, join
+from harness.tasks.wildifeval.data import Constraint, is_public, join
 
 WANTED = {"c1": ["Use a list.", "Be brief."], "c2": ["Act as a pirate."], "c3": ["Rhyme."]}
 SAID = {"c0": "Not wanted.", "c1": 'List "birds",\nbriefly.', "c2": "Be a pirate.", "c3": "Rhyme!"}
@@ -112,7 +111,7 @@ def test_a_missing_chat_is_refused_and_named_or_counted(tmp_path: Path) -> None:
 
 def test_the_chats_are_asked_for_where_they_are_not_there(tmp_path: Path) -> None:
     wanted = str(write(tmp_path / "test.jsonl", decompositions()))
-    with pytest.raises(DataMissing, match="has no texts of its own") as raised:
+    with pytest.raises(DataMissing, match="request LMSYS-Chat-1M at its source") as raised:
         WildIFEvalTask(wanted, data=DataFolder(tmp_path))
     assert "LMSYS-Chat-1M" in str(raised.value.remedy)
     (tmp_path / "empty").mkdir()
@@ -124,9 +123,9 @@ def test_the_chats_are_asked_for_where_they_are_not_there(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("rows", "said", "message"),
     [
-        ([*decompositions(), decompositions()[0]], chats(), "'c1' is there twice"),
+        ([*decompositions(), decompositions()[0]], chats(), "'c1' occurs twice"),
         ([{"conversation_id": "c1", "decomposition": []}], chats(), "must be a list of constr"),
-        ([{"decomposition": ["a"]}], chats(), "must have a conversation_id"),
+        ([{"decomposition": ["a"]}], chats(), "has no conversation_id"),
         (decompositions(), [{"conversation_id": "c1", "conversation": []}], "the first message"),
         (decompositions(), [{"conversation_id": "c1", "conversation": [{}]}], "the first message"),
     ],
@@ -144,7 +143,7 @@ def test_a_file_that_is_no_parquet_and_a_table_that_is_none(tmp_path: Path) -> N
     wanted = write(tmp_path / "test.jsonl", decompositions())
     broken = tmp_path / "chats.parquet"
     broken.write_text("PAR1")
-    with pytest.raises(DataInvalid, match="not the Parquet file it should be"):
+    with pytest.raises(DataInvalid, match="not the expected Parquet file"):
         join(wanted, broken)
     table = tmp_path / "categories.csv"
     table.write_text("text,kind\n")
@@ -157,4 +156,5 @@ def test_which_form_a_file_is_of(tmp_path: Path) -> None:
     assert is_public(write(tmp_path / "test.jsonl", decompositions()))
     assert is_public(tmp_path)
     assert not is_public(write(tmp_path / "own.jsonl", [{"task": "t", "constraints": ["a"]}]))
-    assert not is_public(write(tmp_path / "none.jsonl", []))
+    with pytest.raises(DataInvalid, match="holds no items"):
+        is_public(write(tmp_path / "none.jsonl", []))

@@ -14,7 +14,7 @@ from harness.records import Criterion, verdict
 from harness.scoring.rules import rules_version
 from harness.tasks.wildifeval import WildIFEvalTask, plugin
 from harness.tasks.wildifeval.categories import CATEGORIES, OTHER, named
-from harness.tasks.wildifeval.items import BUILTIN, Constraint, read_items
+from harness.tasks.wildifeval.data import BUILTIN, Constraint, read_items
 
 NOWHERE = DataFolder(Path("nowhere"))
 
@@ -54,7 +54,7 @@ def test_no_answer_is_known_to_be_right() -> None:
     instance = next(task.instances())
     assert task.reference(instance) is None
     assert "again" in task.feedback(instance, "anything", {})
-    with pytest.raises(ConfigError, match="no right answers to show"):
+    with pytest.raises(ConfigError, match="no reference answers to show"):
         task.messages(instance, [instance])
 
 
@@ -170,16 +170,16 @@ def test_rows_in_every_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"constraints": ["a"]}, "task must be a text"),
-        ({"task": " ", "constraints": ["a"]}, "task must be a text"),
+        ({"constraints": ["a"]}, "task must be text"),
+        ({"task": " ", "constraints": ["a"]}, "task must be text"),
         ({"task": "t"}, "constraints must be"),
         ({"task": "t", "constraints": []}, "constraints must be"),
-        ({"task": "t", "constraints": [""]}, "constraint 1 must be a text"),
+        ({"task": "t", "constraints": [""]}, "constraint 1 must be text"),
         ({"task": "t", "constraints": {"a": 3}}, "the category of constraint 1"),
-        ({"task": "t", "constraints": [7]}, "constraint 1 must be a text"),
+        ({"task": "t", "constraints": [7]}, "constraint 1 must be text"),
         (
             {"task": "t", "constraints": {"a": "Length"}, "total_num_constraints": 2},
-            "1 constraints, where it says 2",
+            "1 constraints, but 'total_num_constraints' is 2",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_malformed_row_is_named(row: dict[str, Any], message: str, tmp_path: P
 
 def test_an_id_is_there_once_and_an_empty_file_is_none(tmp_path: Path) -> None:
     row = {"id": "a", "task": "t", "constraints": ["a"]}
-    with pytest.raises(DataInvalid, match="that of an earlier item"):
+    with pytest.raises(DataInvalid, match="occurs twice"):
         list(read_items(written(tmp_path / "twice.jsonl", row, row)))
     with pytest.raises(DataInvalid, match="holds no items"):
         list(read_items(written(tmp_path / "none.jsonl")))

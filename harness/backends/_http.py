@@ -1,0 +1,233 @@
+"""What a backend needs to speak HTTP: a client whose failures are our errors, and a base class.
+
+A backend for another provider is a class of some twenty lines:
+
+    class MyBackend(HttpBackend):
+        path = "/generate"
+
+        def __init__(self, base_url: str, *, concurrency: int, timeout_s: float) -> None:
+            client = HttpClient(base_url, concurrency=concurrency, timeout_s=timeout_s)
+            super().__init__(client, frozenset({"temperature", "max_tokens"}))
+
+        def body(self, request):
+            return {"prompt": request.messages[-1].content}
+
+        def reply(self, content, request):
+            return Reply(json.loads(content)["text"], "stop")
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from harness.backends._failures import Asked, from_exception, from_status
+from harness.backends._rate_limit_headers import OnAllowances, allowances
+from harness.errors import CallError, ConfigError, TransientError
+from harness.records import Reply, Request
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient, Headers, Response
+
+HEADERS_EVERY_S = 0.1
+"""Seconds between two readings of the rate limits in good answers: headers are slow to read."""
+
+UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
+"""What reading a hostile body may raise."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class HttpClient:
+    """A client of one server.
+
+    Args:
+        url: The server's base URL.
+        key: Sent as a bearer token; empty to send none. Never shown in an error.
+        key_variable: The environment variable of the key, for error messages.
+        headers: Sent with every request.
+        concurrency: Connections to hold.
+        timeout_s: Seconds for connecting and reading.
+        on_allowances: Called with what the provider says about its rate limits.
+        clock: Seconds since the epoch.
+
+    Raises:
+        ConfigError: The URL is not valid, or holds a password.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str = "",
+        key_variable: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        concurrency: int = 20,
+        timeout_s: float = 600,
+        on_allowances: OnAllowances | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.url = _checked(url)
+        self.headers = dict(headers or {})
+        self.timeout_s = timeout_s
+        self.concurrency = concurrency
+        self._asked = Asked(self.url, "", key_variable, key)
+        self._on_allowances = on_allowances
+        self._clock = clock
+        self._read_at = float("-inf")
+
+    @cached_property
+    def http(self) -> AsyncClient:
+        """The client that sends; made when it is first needed."""
+        from httpx2 import AsyncClient
+
+        return AsyncClient(**self.options())
+
+    def options(self) -> dict[str, Any]:
+        """Connection limits, timeouts and proxies, as httpx2's clients take them."""
+        from httpx2 import Limits, Timeout
+
+        most = self.concurrency
+        return {
+            "limits": Limits(max_connections=most, max_keepalive_connections=most),
+            "timeout": Timeout(self.timeout_s, connect=min(self.timeout_s / 2, 10.0)),
+            "mounts": past_proxies(self.url),
+        }
+
+    async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
+        """Send a JSON body; the body of the successful answer.
+
+        Args:
+            path: Below the base URL.
+            body: The request.
+            model: What error messages call the model.
+
+        Raises:
+            CallError: Anything that went wrong.
+        """
+        try:
+            response = await self.send(path, _encode(body))
+        except Exception as error:
+            refused = getattr(error, "response", None)
+            if refused is not None and refused.status_code == 429:
+                self._read_headers(refused.headers)
+            found = from_exception(error, replace(self._asked, model=model))
+            if found is None:
+                raise
+            raise found from None
+        if not response.is_success:
+            if response.status_code == 429:
+                self._read_headers(response.headers)
+            asked = replace(self._asked, model=model)
+            raise from_status(response.status_code, response.headers, response.content, asked)
+        if self._on_allowances and abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
+            self._read_headers(response.headers)
+        return response.content
+
+    async def send(self, path: str, content: bytes) -> Response:
+        """The answer to a JSON body; raises the exceptions of its transport."""
+        headers = {"content-type": "application/json", **self.headers}
+        if self._asked.key:
+            headers = {"authorization": f"Bearer {self._asked.key}", **headers}
+        return await self.http.post(f"{self.url}{path}", content=content, headers=headers)
+
+    def _read_headers(self, headers: Headers) -> None:
+        self._read_at = self._clock()
+        if self._on_allowances and (found := allowances(headers, self._read_at)):
+            self._on_allowances(found)
+
+    def malformed(self, content: bytes, error: Exception) -> CallError:
+        """The error for a body that is not what the protocol promises; shows its beginning."""
+        begin = content.decode(errors="replace")
+        if self._asked.key:
+            begin = begin.replace(self._asked.key, "***")
+        return TransientError(
+            f"The answer of {self.url} is malformed ({error}): {begin[:200]!r}", kind="malformed"
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections, if any were made."""
+        if "http" in self.__dict__:
+            await self.http.aclose()
+
+
+class HttpBackend:
+    """A backend that answers a request with one POST; a subclass has `path`, `body` and `reply`.
+
+    Args:
+        client: The client of its server.
+        features: What the backend takes (`harness.ports.Backend`).
+    """
+
+    cacheable = True
+    path = ""
+
+    def __init__(self, client: HttpClient, features: frozenset[str]) -> None:
+        self.client = client
+        self.endpoint = client.url
+        self.features = features
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """The JSON body of a request."""
+        raise NotImplementedError
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """The answer in a body.
+
+        Raises:
+            CallError: The body says that there is no answer.
+            ValueError: It is not a valid answer; so for any of `UNREADABLE`.
+        """
+        raise NotImplementedError
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            CallError: Anything that went wrong.
+        """
+        content = await self.client.post(self.path, self.body(request), request.model)
+        try:
+            return self.reply(content, request)
+        except UNREADABLE as error:
+            raise self.client.malformed(content, error) from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
+
+
+def past_proxies(url: str) -> dict[str, None]:
+    """Mounts for an HTTP client that reach this machine directly, and not through a proxy."""
+    host = urlsplit(url).hostname or ""
+    try:
+        here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        here = False
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if here else {}
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # an invalid IPv6 address or port
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"model.base_url: {url!r} is not a valid URL.",
+            "Write it like http://localhost:8000/v1.",
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ConfigError(
+            f"model.base_url: the URL of {parts.hostname} holds more than a host and a path.",
+            "Secrets do not belong in run files: name a variable in model.api_key_env.",
+        )
+    return url.rstrip("/")

@@ -1,0 +1,300 @@
+"""How many calls a model has in flight: the lowest part of the call stack.
+
+Each provider, URL and model has a limiter, so that a judge never starves behind the model it
+judges. A call enters, first come first served, when the rate limits and the number of calls in
+flight allow. Retries and pauses happen above, so a call that backs off holds no slot.
+
+The number adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a
+slow start as in TCP (RFC 5681): it doubles with each round of answers until the provider first
+pushes back. As in DCTCP (RFC 8257), the decrease follows the share of calls that were pushed
+back, so that a few stray ones do not halve the rate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from harness.calls.rate_limits import RateLimits, Reservation
+from harness.calls.signals import CircuitOpen, Stop, Stopping
+from harness.errors import CallError, FailureKind, PromptRefused, TransientError
+from harness.ports import Backend
+from harness.records import Reply, Request, Usage, encodable
+
+START = 16
+"""Calls in flight to begin with."""
+UNREFUSED_S = 1.0
+"""Seconds after which a call that was not refused has been accepted."""
+TOLERATED = 0.2
+"""Share of pushed-back calls that counts as noise: a refused call costs nothing."""
+FEWEST = 10
+"""Answers to judge by."""
+
+PUSHED_BACK: frozenset[FailureKind] = frozenset(
+    {"rate_limited", "overloaded", "timed_out", "interrupted"}
+)
+"""Failures that say that the provider has too much to do."""
+NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"})
+"""Failures of calls that the provider never let in, or never saw: they used no tokens."""
+
+
+class AdaptiveLimit:
+    """The number of calls that may be in flight.
+
+    Args:
+        most: Upper bound, set by the user.
+        start: Calls to begin with; higher for a server that queues what it cannot take yet.
+    """
+
+    def __init__(self, most: int, start: int = START) -> None:
+        self._most = most
+        self._start = start
+        self.restart()
+
+    def restart(self) -> None:
+        """Start again from a few calls."""
+        self._limit = float(min(self._start, self._most))
+        self._doubling = True
+        self._lowered_at = float("-inf")
+        self._begin_round()
+
+    @property
+    def now(self) -> int:
+        """Calls that may be in flight now."""
+        return int(self._limit)
+
+    def answered(self, sent: float, now: float, *, full: bool) -> None:
+        """Count a call that was answered, in whatever way.
+
+        Args:
+            sent: When it was sent, in seconds.
+            now: The time now, on the same clock.
+            full: Whether all of the limit was in use. If not, the answer proves nothing about a
+                higher limit.
+        """
+        if full and self._limit < self._most:
+            more = 1.0 if self._doubling else 1.0 / self._limit
+            self._limit = min(self._limit + more, self._most)
+        self._count(sent, now, pushed_back=False)
+
+    def unrefused(self) -> None:
+        """Raise the limit because all of it is in use and nothing was refused for a while.
+
+        Refusals come at once, but answers may take a minute: waiting for them would hold a slow
+        model's run to a few calls for many minutes.
+        """
+        if self._doubling and not self._pushed_back:
+            self._limit = min(1.5 * self._limit, self._most)
+
+    def pushed_back(self, sent: float, now: float) -> None:
+        """Count a call that was refused because of load, or was not answered in time."""
+        self._count(sent, now, pushed_back=True)
+
+    def _count(self, sent: float, now: float, *, pushed_back: bool) -> None:
+        if sent < self._lowered_at:
+            return  # sent under the old limit, says nothing about the new one
+        self._seen += 1
+        self._pushed_back += pushed_back
+        if self._seen < self._round:
+            return
+        share = self._pushed_back / self._seen
+        if share > TOLERATED:
+            self._limit = max(1.0, self._limit * (1 - share / 2))
+            self._doubling = False
+            self._lowered_at = now
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        self._seen = self._pushed_back = 0
+        self._round = max(FEWEST, int(self._limit))
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """A call that waits for its turn, and then what it has reserved."""
+
+    request: Request
+    turn: asyncio.Future[None] | None = None
+    let_in: bool = False
+    reserved: Reservation | None = None
+
+
+class ConcurrencyLimiter:
+    """Asks the backend, with as many calls at once and per minute as it takes.
+
+    Args:
+        backend: The backend to ask.
+        stop: Ends the wait of calls that have not begun.
+        most: Upper bound on calls in flight.
+        timeout_s: Seconds until a call is given up, even if part of its answer has arrived.
+        limits: The model's rate limits.
+        start: Calls in flight to begin with.
+        clock: Seconds, for latencies and the adaptive limit.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        stop: Stop,
+        *,
+        most: int,
+        timeout_s: float,
+        limits: RateLimits,
+        start: int = START,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._backend = backend
+        self._stop = stop
+        self._timeout_s = timeout_s
+        self._limits = limits
+        self._clock = clock
+        self._most = most
+        self._limit = AdaptiveLimit(most, start)
+        self._in_flight = 0
+        self._probing: Request | None = None
+        self._waiting: deque[_Ticket] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        stop.on_stop(self._dismiss)
+        limits.add_listener(self)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that the provider has not answered yet."""
+        return self._in_flight
+
+    @property
+    def limit(self) -> int:
+        """Calls that may be in flight now."""
+        return self._limit.now
+
+    def close(self, probing: Request) -> None:
+        """Send all waiting calls back because the provider is down; let only `probing` in."""
+        self._probing = probing
+        self._dismiss(CircuitOpen)
+
+    def reopen(self) -> None:
+        """The provider is back: start again with a few calls."""
+        self._probing = None
+        self._limit.restart()
+
+    async def __call__(self, request: Request) -> Reply:
+        """Ask the backend when it is this call's turn.
+
+        Returns:
+            The reply, with its latency.
+
+        Raises:
+            CallError: As raised by the backend, or because the call timed out.
+            Stopping: The run stopped before the call began.
+            CircuitOpen: The provider was found to be down before the call began.
+        """
+        ticket = await self._enter(request)
+        sent = self._clock()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                reply = await self._backend.generate(request)
+        except TimeoutError:
+            self._limit.pushed_back(sent, self._clock())
+            self._limits.settle(ticket.reserved, request, None)
+            raise TransientError(
+                f"No complete answer within {self._timeout_s:g} s.",
+                "Raise limits.timeout_s if the model is slow.",
+                kind="timed_out",
+            ) from None
+        except PromptRefused as error:  # an answer, and always the same one: cached like any
+            self._limit.answered(sent, self._clock(), full=False)
+            self._limits.settle(ticket.reserved, request, None)
+            return Reply(
+                encodable(error.message), "content_filter", Usage(), latency_s=self._clock() - sent
+            )
+        except CallError as error:
+            kind = error.kind if isinstance(error, TransientError) else None
+            if kind in PUSHED_BACK:
+                self._limit.pushed_back(sent, self._clock())
+            else:
+                self._limit.answered(sent, self._clock(), full=False)
+            self._limits.settle(ticket.reserved, request, None, refused=kind in NOT_WORKED_ON)
+            raise
+        except BaseException:
+            self._limits.settle(ticket.reserved, request, None)
+            raise
+        else:
+            now = self._clock()
+            self._limit.answered(sent, now, full=self._in_flight >= self._limit.now)
+            self._limits.settle(ticket.reserved, request, reply.usage)
+            return replace(
+                reply,
+                text=encodable(reply.text),
+                reasoning=reply.reasoning and encodable(reply.reasoning),
+                latency_s=now - sent,
+            )
+        finally:
+            self._in_flight -= 1
+            self.serve()
+
+    async def _enter(self, request: Request) -> _Ticket:
+        """Wait for a call's turn; on return it counts as in flight."""
+        if self._stop.requested:
+            raise Stopping
+        if self._probing is not None and request is not self._probing:
+            raise CircuitOpen
+        ticket = _Ticket(request)
+        self._waiting.append(ticket)
+        self.serve()
+        if self._waiting and self._waiting[-1] is ticket:
+            ticket.turn = asyncio.get_running_loop().create_future()
+            try:
+                await ticket.turn
+                if self._stop.requested:
+                    raise Stopping
+            except (asyncio.CancelledError, Stopping):
+                if ticket.let_in:  # and let in at the same moment
+                    self._limits.settle(ticket.reserved, request, None, refused=True)
+                    self._in_flight -= 1
+                    self.serve()
+                raise
+        return ticket
+
+    def serve(self) -> None:
+        """Let in the calls that may go now; if the rest must wait for time to pass, set a timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting = self._waiting
+        while waiting and self._in_flight < self._limit.now:
+            ticket = waiting[0]
+            if ticket.turn is not None and ticket.turn.done():  # cancelled
+                waiting.popleft()
+                continue
+            wait = self._limits.wait(ticket.request)
+            if wait > 0:
+                self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
+                return
+            waiting.popleft()
+            self._in_flight += 1
+            ticket.let_in = True
+            ticket.reserved = self._limits.take(ticket.request)
+            if ticket.turn is not None:
+                ticket.turn.set_result(None)
+        if waiting and self._patience is None and self._limit.now < self._most:
+            self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
+
+    def _unrefused(self) -> None:
+        self._patience = None
+        if self._waiting and self._in_flight >= self._limit.now:
+            self._limit.unrefused()
+            self.serve()
+
+    def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
+        """Send back all calls that wait."""
+        while self._waiting:
+            turn = self._waiting.popleft().turn
+            if turn is not None and not turn.done():
+                turn.set_exception(why())
+        self.serve()

@@ -1,0 +1,230 @@
+"""The database of paid replies: its tables, how it is opened, what its errors mean.
+
+Opened with a write-ahead log (WAL), or in the safe mode without one where the
+file system cannot carry it. Refuses files of other programs and of newer
+versions of this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import StoreFailed
+
+NETWORK_FILE_SYSTEMS = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs"),
+    *("lustre", "nfs", "nfs4", "ocfs2", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs"),
+}
+"""SQLite's WAL needs memory shared by all processes, which these cannot give
+(https://www.sqlite.org/wal.html, section 1)."""
+
+LOCKED_S = 15.0
+"""Seconds to wait for another process that holds the file, where nothing is paid for yet."""
+
+FORMAT = 1
+"""The file's ``user_version``. Files from before it was counted have 0 and the same replies."""
+
+ReplyRow = tuple[bytes, bytes, str, str, float]
+"""key, reply, backend, model, created."""
+
+PaymentRow = tuple[str, bytes, float, float]
+"""run, key, usd, created."""
+
+COLUMNS = {
+    "replies": ["key", "reply", "backend", "model", "created"],
+    "payments": ["run", "key", "usd", "created"],
+}
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS replies (
+    key BLOB PRIMARY KEY, reply BLOB NOT NULL, backend TEXT NOT NULL, model TEXT NOT NULL,
+    created REAL NOT NULL
+)
+"""
+
+INSERT_REPLIES = """
+INSERT INTO replies (key, reply, backend, model, created) VALUES {rows}
+ON CONFLICT (key) DO NOTHING
+"""
+
+PAYMENTS_SCHEMA = """
+CREATE TABLE IF NOT EXISTS payments (
+    run TEXT NOT NULL, key BLOB NOT NULL, usd REAL NOT NULL, created REAL NOT NULL,
+    PRIMARY KEY (run, key)
+) WITHOUT ROWID
+"""
+
+INSERT_PAYMENTS = """
+INSERT INTO payments (run, key, usd, created) VALUES {rows}
+ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
+"""
+"""A key that is paid for again (its reply was pruned, or was empty) has cost both times."""
+
+PAYMENTS_OF_RUN = "SELECT key, usd FROM payments WHERE run = ?"
+
+NO_WAL = {
+    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
+    *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY),
+}
+"""Failures that the memory shared for the WAL may be the cause of."""
+
+Identity = tuple[int, int]
+
+
+def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The type of the file system that holds a path, empty where it cannot be told."""
+    try:
+        entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    target = path.resolve()
+    found = ("", "")
+    for entry in entries:
+        point = entry[1].replace("\\040", " ")
+        if target.is_relative_to(point) and len(point) >= len(found[0]):
+            found = (point, entry[2])
+    return found[1]
+
+
+class Opened(NamedTuple):
+    """A connection, and which file it is of: another one may take its path."""
+
+    file: sqlite3.Connection
+    journal_mode: str
+    identity: Identity | None
+
+
+def code(error: BaseException) -> int | None:
+    """SQLite's primary result code of an error, None where it has none."""
+    extended = getattr(error, "sqlite_errorcode", None)
+    return None if extended is None else extended & 0xFF
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether another connection holds the file."""
+    return code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the file's content is not what SQLite has written."""
+    return code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def identity(path: str | Path) -> Identity | None:
+    """Which file a path leads to, None where that cannot be told."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (a third of the time, and on the way of every call)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str], None]) -> Opened:
+    """A connection to the database, which is made where it is not there.
+
+    wal: False for the safe mode. Where the WAL cannot be had, it is the safe mode too.
+    busy_s: seconds that SQLite itself waits for another one's lock, once it is open.
+
+    Raises: sqlite3.Error; StoreFailed for a file that is not ours.
+    """
+    why = ""
+    if wal:
+        try:
+            opened = _open(path, wal=True, busy_s=busy_s)
+            if opened.journal_mode == "wal":
+                return opened
+            why = f"it stays in mode {opened.journal_mode}"
+            opened.file.close()
+        except sqlite3.OperationalError as error:
+            if code(error) not in NO_WAL:
+                raise
+            why = str(error)
+    opened = _open(path, wal=False, busy_s=busy_s)
+    if wal:
+        notice(no_wal(path, why))
+    return opened
+
+
+def no_wal(path: Path, why: str) -> str:
+    """What to tell the user of the safe mode, where it was not to be foreseen."""
+    return (
+        f"SQLite's write-ahead log does not work for the cache {path} ({why}): "
+        "the slower safe mode is used."
+    )
+
+
+def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
+    # Never "deferred": a batch is to take the lock before its first row.
+    file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
+    try:
+        if not wal:  # a log that is still there is read without shared memory
+            file.execute("PRAGMA locking_mode=EXCLUSIVE")
+        made = _refuse_foreign(file, path)
+        mode = "WAL" if wal else "DELETE"
+        journal_mode: str = file.execute(f"PRAGMA journal_mode={mode}").fetchone()[0]
+        # WAL survives the death of the process with NORMAL; the safe mode needs FULL.
+        level = "NORMAL" if journal_mode == "wal" else "FULL"
+        file.execute(f"PRAGMA synchronous={level}")
+        if not wal:
+            file.execute("PRAGMA locking_mode=NORMAL")
+            file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # gives the lock back
+        if not made:
+            make_tables(file)
+        file.execute(f"PRAGMA busy_timeout={int(1000 * busy_s)}")
+        return Opened(file, journal_mode, identity(path))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file has all that this version needs.
+
+    Raises: StoreFailed where it is another's.
+    """
+    version = file.execute("PRAGMA user_version").fetchone()[0]
+    tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+    if version > FORMAT and "replies" in tables:
+        raise StoreFailed(
+            f"The cache {path} was written by a newer harness (format {version}, here {FORMAT}).",
+            "Update the harness, or set HARNESS_CACHE_DIR to another folder.",
+        )
+    for table, columns in COLUMNS.items():
+        found = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+        if found and found != columns:
+            raise _foreign(path, f"its table {table!r} has other columns ({', '.join(found)})")
+    if tables and "replies" not in tables:
+        raise _foreign(path, f"it is a database of something else ({', '.join(sorted(tables))})")
+    return version == FORMAT and tables >= COLUMNS.keys()
+
+
+def _foreign(path: Path, why: str) -> StoreFailed:
+    return StoreFailed(
+        f"{path} is no cache of this harness: {why}.",
+        "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
+    )
+
+
+def make_tables(file: sqlite3.Connection) -> None:
+    """Make what is not there yet, whole or not at all."""
+    file.execute("BEGIN IMMEDIATE")
+    try:
+        file.execute(SCHEMA)
+        file.execute(PAYMENTS_SCHEMA)
+        file.execute(f"PRAGMA user_version={FORMAT}")
+        file.execute("COMMIT")
+    except BaseException:
+        roll_back(file)
+        raise
+
+
+def roll_back(file: sqlite3.Connection) -> None:
+    """End a failed transaction; SQLite may have ended it itself."""
+    with contextlib.suppress(sqlite3.Error):
+        if file.in_transaction:
+            file.execute("ROLLBACK")

@@ -1,0 +1,88 @@
+"""What passes between a run and its calls besides requests and replies: stop, and status.
+
+A run that stops takes no new work and finishes what is in flight. While it runs, the parts of
+the call stack report why they wait and what they have met.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+Report = Callable[[str], None]
+"""Takes a status text; an empty text clears it."""
+
+
+class Stopping(Exception):
+    """The run is stopping: this call is not made, and its attempt is still owed."""
+
+
+class CircuitOpen(Exception):
+    """The provider is down: a call that was waiting is sent back up, to be made again later."""
+
+
+class Stop:
+    """Tells the scheduler and the call stack of a run to stop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def requested(self) -> bool:
+        """Whether the run is stopping."""
+        return self._event.is_set()
+
+    def request(self) -> None:
+        """Stop the run."""
+        if not self.requested:
+            self._event.set()
+            for callback in self._callbacks:
+                callback()
+
+    def on_stop(self, callback: Callable[[], None]) -> None:
+        """Call a function when the run stops."""
+        self._callbacks.append(callback)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep; when the run stops, raise `Stopping` at once."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return
+        raise Stopping
+
+
+class Notices:
+    """The current status of each part of the call stack; thread-safe.
+
+    Attributes:
+        listen: Called with each new text; None to call nobody.
+    """
+
+    def __init__(self) -> None:
+        self.listen: Report | None = None
+        self._now: dict[str, str] = {}
+
+    def status(self, source: str) -> Report:
+        """A function that sets the status of one source; its latest text counts.
+
+        Args:
+            source: Shown before the text, so that several models can be told apart.
+        """
+
+        def report(text: str) -> None:
+            if not text:
+                self._now.pop(source, None)
+                return
+            self._now[source] = f"{source}: {text}" if source else text
+            if self.listen is not None:
+                self.listen(self._now[source])
+
+        return report
+
+    @property
+    def now(self) -> list[str]:
+        """The current texts, one for each source that has one."""
+        return list(self._now.values())

@@ -1,0 +1,104 @@
+"""Files that are written whole or not at all: a crash leaves the old content or the new.
+
+>>> with replacing(Path("report.html")) as temporary:  # doctest: +SKIP
+...     temporary.write_text("…")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import ConfigError, StoreFailed
+
+REMEDY = "Free some space or fix the permissions, then try again."
+OUTPUT_REMEDY = "Free some space or fix the permissions, or name another file."
+RUN_REMEDY = "Free some space or fix the permissions, or set HARNESS_RUNS_DIR to another folder."
+
+RUN_FILES = frozenset(
+    {
+        *("attempts.jsonl", "config.yaml", "manifest.json", "metrics.json"),
+        *("scores.jsonl", "judgements.jsonl", "judges.json", ".lock"),
+    }
+)
+"""Names of the files in a run's folder, which exports and reports never overwrite."""
+
+
+@contextlib.contextmanager
+def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
+    """Yield a temporary file that replaces a file once the block ends without an error.
+
+    Args:
+        path: of the file to replace; of a link, its target is replaced.
+        remedy: what to do if it cannot be written.
+
+    Raises:
+        StoreFailed: The file system failed, in the block or afterwards.
+    """
+    temporary = path
+    try:
+        target = path.resolve() if path.is_symlink() else path
+        temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}")
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())  # before the old content goes, not after
+        temporary.replace(target)
+    except BrokenPipeError:  # from printing in the block, not from the file
+        raise
+    except OSError as error:
+        raise StoreFailed(f"Cannot write {path}: {error.strerror or error}.", remedy) from None
+    finally:
+        if temporary != path:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace the content of a run's file.
+
+    Raises:
+        StoreFailed: It cannot be written.
+    """
+    with replacing(path, RUN_REMEDY) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextlib.contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary file that replaces the file which a user named for an export.
+
+    Raises:
+        ConfigError: The path names a folder, or a file of a run.
+        StoreFailed: The file cannot be written.
+    """
+    check_output(path)
+    with replacing(path, OUTPUT_REMEDY) as temporary:
+        yield temporary
+
+
+def check_output(path: Path) -> None:
+    """Check that an export or report may be written to a path.
+
+    Raises:
+        ConfigError: The path names a folder, or a file of a run.
+        StoreFailed: The folder cannot be read.
+    """
+    try:
+        _check(path.resolve() if path.is_symlink() else path)
+    except OSError as error:
+        raise StoreFailed(f"Cannot write {path}: {error.strerror}.", OUTPUT_REMEDY) from None
+
+
+def _check(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError(f"-o {path} is a folder.", "Name a file in it.")
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"-o {path} exists and is not a regular file.", "Name another file.")
+    if not path.parent.is_dir():
+        raise ConfigError(f"-o {path}: there is no folder {path.parent}.", "Create it first.")
+    if path.name in RUN_FILES and (path.exists() or (path.parent / "config.yaml").exists()):
+        raise ConfigError(
+            f"-o {path} is a run's own file and is never overwritten.", "Name another file."
+        )

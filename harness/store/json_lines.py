@@ -1,0 +1,225 @@
+"""JSON lines: appending whole lines, and reading the complete ones.
+
+A line is written by one system call at the end of the file. A crash or a full disk may leave a
+torn last line: readers ignore it and the next writer cuts it off, so that what it recorded is
+done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from harness.errors import DataInvalid, StoreFailed
+from harness.records import SCHEMA_VERSION, encodable
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding a damaged line raises."""
+
+
+class Versioned(Protocol):
+    """The shape of a line: a struct with some of its fields and its schema version."""
+
+    @property
+    def v(self) -> int:
+        """The schema version of the line."""
+        ...
+
+
+L = TypeVar("L", bound=Versioned)
+S = TypeVar("S")
+
+
+class LineKind(NamedTuple):
+    """What the lines of a file are, for error messages.
+
+    Attributes:
+        name: with its article, such as "an attempt".
+        remedy: what to do about a damaged line.
+    """
+
+    name: str
+    remedy: str
+
+    def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
+        """The error for a damaged line, by its number from 1."""
+        # The decoder's message may quote the line, which may be long.
+        return DataInvalid(
+            f"{path}, line {number}: not {self.name} ({str(error)[:160]}).", self.remedy
+        )
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield each complete line with its byte offset; nothing if the file does not exist."""
+    if not path.exists():
+        return
+    offset = 0
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            yield offset, line
+            offset += len(line)
+
+
+def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, int, L]]:
+    """Decode every complete line of a file.
+
+    Args:
+        path: of the file, which need not exist.
+        shape: what to read of each line; other fields are ignored.
+        kind: what the lines are.
+
+    Yields:
+        The line's number from 1, its byte offset, and its content.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: The file cannot be read.
+    """
+    decode = msgspec.json.Decoder(shape).decode
+    with reading(path):
+        for number, (offset, text) in enumerate(lines(path), start=1):
+            try:
+                line = decode(text)
+            except UNREADABLE as error:
+                # Another version may well differ in shape: name the version, not the difference.
+                _check_version(path, number, _version(text))
+                raise kind.invalid(path, number, error) from None
+            if line.v != SCHEMA_VERSION:
+                _check_version(path, number, line.v)
+            yield number, offset, line
+
+
+def decoded_at(
+    path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
+) -> Iterator[S]:
+    """Decode the lines that begin at some byte offsets, in the order of the offsets.
+
+    Raises:
+        DataInvalid: A line is damaged.
+        StoreFailed: The file cannot be read.
+    """
+    with reading(path), path.open("rb") as file:  # mapped, all that was read counts as memory
+        for offset in offsets:
+            file.seek(offset)
+            try:
+                line = decode(file.readline())
+            except UNREADABLE as error:
+                number = 1 + sum(start < offset for start, _ in lines(path))
+                raise kind.invalid(path, number, error) from None
+            yield line
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise StoreFailed where the block cannot read a file of a run."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreFailed(
+            f"Cannot read {path}: {error.strerror}.", "Fix its permissions, then try again."
+        ) from None
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+def _version(text: bytes) -> int:
+    try:
+        return msgspec.json.decode(text, type=_Version).v
+    except UNREADABLE:
+        return SCHEMA_VERSION
+
+
+def _check_version(path: Path, number: int, version: int) -> None:
+    if version != SCHEMA_VERSION:
+        raise DataInvalid(
+            f"{path}, line {number}: schema version {version}, but this harness reads and writes "
+            f"version {SCHEMA_VERSION}.",
+            "Use the version of the harness that wrote the run, or start a new run with --fresh.",
+        )
+
+
+def encode(record: object, *, order: Literal["deterministic"] | None = None) -> bytes:
+    """Encode a record as JSON in one line.
+
+    Lone surrogates, which UTF-8 cannot hold, become replacement characters.
+    """
+    try:
+        return msgspec.json.encode(record, order=order)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
+        return msgspec.json.encode(json.loads(encodable(text)), order=order)
+
+
+class JsonLinesWriter:
+    """Appends records to a file, a line each. A file has one writer (the run's lock ensures it).
+
+    Opening it cuts off a torn last line.
+
+    Raises:
+        StoreFailed: The file cannot be opened, or a line cannot be written whole; the file then
+            ends with the last line that was.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._cut_torn_line()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _cut_torn_line(self) -> None:
+        end = os.fstat(self._file).st_size
+        block = 1 << 16
+        position = end
+        while position > 0:
+            start = max(0, position - block)
+            newline = os.pread(self._file, position - start, start).rfind(b"\n")
+            if newline >= 0:
+                position = start + newline + 1
+                break
+            position = start
+        if position != end:
+            os.ftruncate(self._file, position)
+
+    def append(self, record: msgspec.Struct) -> None:
+        """Write one line; once this returns, the line survives the death of the process."""
+        line = encode(record) + b"\n"
+        start = os.fstat(self._file).st_size
+        try:
+            written = os.write(self._file, line)
+            while written < len(line):  # a full disk writes a part; the next call says why
+                written += os.write(self._file, line[written:])
+        except OSError as error:
+            with contextlib.suppress(OSError):  # otherwise the next writer cuts it off
+                os.ftruncate(self._file, start)
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> StoreFailed:
+        return StoreFailed(
+            f"Cannot write {self.path}: {error.strerror}.",
+            "Free some space or fix the permissions, then run again: "
+            "every finished attempt is safe.",
+        )
+
+    def close(self) -> None:
+        """Close the file; closing it twice is harmless."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> JsonLinesWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

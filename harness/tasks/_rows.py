@@ -1,0 +1,184 @@
+"""Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
+
+The files come from others: anything malformed, empty or out of proportion is refused with the
+file and the item named, before any call is made.
+
+>>> [row["id"] for _, row in rows(Path("mine.jsonl"))]  # doctest: +SKIP
+['1', '2']
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import yaml
+
+from harness.datasets.folder import read_jsonl
+from harness.errors import DataInvalid, DataMissing
+
+MOST_VALUES = 1_000_000
+"""The most values a row may hold: a few lines of YAML aliases can name billions."""
+MAX_DEPTH = 100
+TABLES = {".csv": ",", ".tsv": "\t"}
+
+Row = dict[str, Any]
+
+
+class Identified(Protocol):
+    """Anything with an id."""
+
+    @property
+    def id(self) -> str:
+        """Unique within its file."""
+        ...
+
+
+T = TypeVar("T", bound=Identified)
+
+
+def rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Read the rows of a file.
+
+    Yields:
+        For each row, its place as a message names it (``FILE, item 3``), and the row.
+
+    Raises:
+        DataInvalid: The content is malformed, or there are no rows.
+        DataMissing: The file cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix in (".yaml", ".yml", ".json"):
+        found = _listed(path)
+    elif suffix in TABLES:
+        found = _table(path, TABLES[suffix])
+    else:
+        found = read_jsonl(path)
+    number = 0
+    for number, row in enumerate(found, start=1):
+        where = f"{path}, item {number}"
+        _refuse_excess(row, where)
+        yield where, row
+    if not number:
+        raise DataInvalid(f"{path} holds no items.", "Write one JSON object per line.")
+
+
+def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
+    """Pass items through, each given with its place, and refuse an id that occurs twice.
+
+    Raises:
+        DataInvalid: Two items have the same id.
+    """
+    seen: set[str] = set()
+    for where, item in found:
+        if item.id in seen:
+            raise DataInvalid(
+                f"{where}: the id {item.id!r:.80} occurs twice.", "Give every item its own id."
+            )
+        seen.add(item.id)
+        yield item
+
+
+def text_id(row: Row, default: int | str, where: str) -> str:
+    """The ``id`` of a row as text.
+
+    Raises:
+        DataInvalid: It is neither text nor an integer.
+    """
+    name = row.get("id", default)
+    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+        raise DataInvalid(f"{where}'id' must be text or an integer.")
+    return str(name)
+
+
+def _listed(path: Path) -> Iterator[Row]:
+    for number, row in enumerate(_parsed(path), start=1):
+        if not isinstance(row, dict) or not all(isinstance(key, str) for key in row):
+            raise DataInvalid(f"{path}, item {number}: must be a mapping of names to values.")
+        yield row
+
+
+def _parsed(path: Path) -> list[Any]:
+    """The list in a file; BIG-bench's ``{"examples": […]}`` counts as one."""
+    content = _text(path)
+    try:
+        if path.suffix.lower() == ".json":
+            tree = msgspec.json.decode(content)
+        else:
+            tree = yaml.load(content, _loader())  # noqa: S506 (a SafeLoader)
+    except (msgspec.MsgspecError, yaml.YAMLError, RecursionError, ValueError) as error:
+        kind = "JSON" if path.suffix.lower() == ".json" else "YAML"
+        raise DataInvalid(f"{path}: not {kind} ({' '.join(str(error).split()):.300}).") from None
+    if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
+        tree = tree["examples"]
+    if not isinstance(tree, list):
+        raise DataInvalid(f"{path}: must be a list of items.", "Begin each item with '- '.")
+    return tree
+
+
+@cache
+def _loader() -> Any:
+    """A YAML loader that keeps yes, no, on, off and dates as text: they may be answers."""
+    plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = {  # noqa: RUF012 (a table of PyYAML's)
+            first: [(tag, regexp) for tag, regexp in found if tag not in plain]
+            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), [*"tTfF"]
+    )
+    return Loader
+
+
+def _table(path: Path, delimiter: str) -> Iterator[Row]:
+    reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=delimiter, strict=True)
+    try:
+        names = next(reader, [])
+        if len(set(names)) < len(names) or not all(names):
+            raise DataInvalid(f"{path}, line 1: every column needs a name, and only one column it.")
+        for values in reader:
+            if not values:
+                continue
+            if len(values) != len(names):
+                raise DataInvalid(
+                    f"{path}, line {reader.line_num}: {len(values)} values for {len(names)} "
+                    "columns."
+                )
+            yield dict(zip(names, values, strict=True))
+    except csv.Error as error:
+        raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")  # spreadsheets write a mark before the first name
+    except UnicodeDecodeError as error:
+        raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
+    except OSError as error:
+        raise DataMissing(
+            f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
+        ) from None
+
+
+def _refuse_excess(row: Row, where: str) -> None:
+    count = 0
+    pending: list[tuple[object, int]] = [(row, 1)]
+    while pending:
+        value, depth = pending.pop()
+        count += 1
+        if depth > MAX_DEPTH:
+            raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
+        if count > MOST_VALUES:
+            raise DataInvalid(f"{where} has more than {MOST_VALUES:,} values.")
+        if isinstance(value, dict):
+            pending += ((part, depth + 1) for part in value.values())
+        elif isinstance(value, list):
+            pending += ((part, depth + 1) for part in value)

@@ -1,0 +1,253 @@
+"""Reads WildIFEval's tasks with their constraints, in either of two forms.
+
+Rows of plain JSONL, as the examples in the paper's appendix are written; ``constraints`` may also
+be a list, of texts or of ``{"text": …, "category": …}``:
+
+    {"id": "poem", "task": "Write me a poem …", "domain": "Creative Writing",
+     "constraints": {"The poem should be 16 lines long.": "Length"}}
+
+Or the public data set, joined to your own copy of the chats. What is public are conversation ids
+and the constraints of each user's first message (``conversation_id``, ``decomposition``: a list of
+texts). The messages themselves are in LMSYS-Chat-1M, which everybody has to request at its source
+and nobody may pass on. The two are joined by id, as the authors do: the task is the first turn of
+the conversation. Categories and domains are CSV files of the authors' repository
+(``constraint,categories,Other``; ``task,domain``), joined by text. The other files may be Parquet
+or JSONL (also ``.gz``), or a folder of such files. Conversations that are not among the chats are
+reported, never skipped silently.
+
+>>> [item.id for item in read_items(BUILTIN)][:1]
+['puppet']
+>>> join(Path("wild-if-eval"), Path("lmsys-chat-1m")).missing  # doctest: +SKIP
+()
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from harness.datasets.folder import read_jsonl
+from harness.errors import DataInvalid, DataMissing
+from harness.tasks._rows import Row, rows, unique
+from harness.tasks.wildifeval.categories import named
+
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
+
+
+class Constraint(Struct, frozen=True):
+    """One thing that a response must satisfy; the category is empty if unknown."""
+
+    text: str
+    category: str = ""
+
+
+class Item(Struct, frozen=True):
+    """A user's instruction and its constraints; the domain is empty if unknown."""
+
+    id: str
+    task: str
+    constraints: tuple[Constraint, ...]
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The tasks that both files have, in the order of the decompositions.
+
+    missing: ids of conversations that are not among the chats.
+    """
+
+    items: tuple[Item, ...]
+    missing: tuple[str, ...]
+
+
+def read_items(path: Path) -> Iterator[Item]:
+    """Read the tasks of a file in order; one without an id is named by its number.
+
+    Raises:
+        DataInvalid: An item is malformed; the message names file and item.
+        DataMissing: The file cannot be read.
+    """
+    return unique((where, _item(row, where)) for where, row in rows(path))
+
+
+def _item(row: Row, where: str) -> Item:
+    item = Item(
+        id=str(row.get("id") or where.rpartition(" ")[2]),
+        task=_text(row.get("task"), f"{where}: task"),
+        constraints=_constraints(row.get("constraints"), where),
+        domain=str(row.get("domain") or ""),
+    )
+    announced = row.get("total_num_constraints")
+    if announced is not None and announced != len(item.constraints):
+        raise DataInvalid(
+            f"{where}: {len(item.constraints)} constraints, but 'total_num_constraints' is "
+            f"{announced!r}.",
+            "A mapping keeps one of two equal constraints: write them as a list.",
+        )
+    return item
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise DataInvalid(f"{where} must be text.")
+    return value
+
+
+def _constraints(value: Any, where: str) -> tuple[Constraint, ...]:
+    if isinstance(value, dict):
+        value = [{"text": text, "category": category} for text, category in value.items()]
+    if not isinstance(value, list) or not value:
+        raise DataInvalid(
+            f"{where}: constraints must be a mapping of texts to categories, or a list.",
+            "Give each task at least one constraint.",
+        )
+    found = []
+    for place, one in enumerate(value, start=1):
+        row = one if isinstance(one, dict) else {"text": one}
+        category = row.get("category") or ""
+        if not isinstance(category, str):
+            raise DataInvalid(f"{where}: the category of constraint {place} must be text.")
+        text = _text(row.get("text"), f"{where}: constraint {place}")
+        found.append(Constraint(text.strip(), named(category)))
+    return tuple(found)
+
+
+def is_public(path: Path) -> bool:
+    """Whether a data set has the public form, as opposed to rows with the task's text.
+
+    Raises:
+        DataInvalid: The file is malformed.
+        DataMissing: The file cannot be read.
+    """
+    if path.is_dir() or path.suffix == ".parquet":
+        return True
+    return "decomposition" in next(rows(path), ("", {}))[1]
+
+
+def join(
+    decompositions: Path,
+    chats: Path,
+    categories: Path | None = None,
+    domains: Path | None = None,
+) -> Joined:
+    """Join the public data set to the chats.
+
+    Args:
+        decompositions: A file, or a folder of files.
+        chats: A file, or a folder of files.
+        categories: A CSV file; constraints that it does not name have no category.
+        domains: A CSV file; tasks that it does not name have no domain.
+
+    Raises:
+        DataInvalid: A file is malformed.
+        DataMissing: A file cannot be read.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for where, name, found in _columns(decompositions, "decomposition"):
+        if name in wanted:
+            raise DataInvalid(f"{where}: the conversation {name!r} occurs twice.")
+        if not isinstance(found, list) or not found:
+            raise DataInvalid(f"{where}: the decomposition must be a list of constraints.")
+        wanted[name] = tuple(_text(one, f"{where}: a constraint").strip() for one in found)
+    tasks: dict[str, str] = {}
+    for where, name, found in _columns(chats, "conversation", wanted):
+        tasks.setdefault(name, _first_message(found, where))
+    category_of = _table(categories, "constraint", "categories")
+    domain_of = _table(domains, "task", "domain")
+    items = tuple(
+        Item(
+            name,
+            tasks[name],
+            tuple(Constraint(text, named(category_of.get(text, ""))) for text in constraints),
+            domain_of.get(tasks[name].strip(), ""),
+        )
+        for name, constraints in wanted.items()
+        if name in tasks
+    )
+    return Joined(items, tuple(name for name in wanted if name not in tasks))
+
+
+def _first_message(conversation: Any, where: str) -> str:
+    """The task, as in the authors' ``leave_only_first_request``."""
+    first = conversation[0] if isinstance(conversation, list) and conversation else None
+    content = first.get("content") if isinstance(first, dict) else None
+    return _text(content, f"{where}: the first message of the conversation")
+
+
+def _columns(
+    place: Path, column: str, only: Collection[str] | None = None
+) -> Iterator[tuple[str, str, Any]]:
+    """The place, the conversation id and one column of each row; ``only`` limits the ids."""
+    for path in _files(place):
+        if path.suffix == ".parquet":
+            found = _parquet(path, column, only)
+        else:
+            found = ((row.get("conversation_id"), row.get(column)) for row in read_jsonl(path))
+        for number, (name, value) in enumerate(found, start=1):
+            where = f"{path}, item {number}"
+            if not isinstance(name, str) or not name:
+                raise DataInvalid(f"{where}: it has no conversation_id.")
+            if only is None or name in only:
+                yield where, name, value
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    every = sorted(path for path in place.rglob("*") if path.is_file())
+    for ending in ENDINGS:  # of one form only: a folder may hold the same rows in two
+        found = [path for path in every if path.name.endswith(ending)]
+        if found:
+            return found
+    raise DataMissing(
+        f"The folder {place} holds no file that ends with {', '.join(ENDINGS)}.",
+        "Put the downloaded files there, or name them.",
+    )
+
+
+def _parquet(path: Path, column: str, only: Iterable[str] | None) -> Iterator[tuple[Any, Any]]:
+    import duckdb  # heavy, and needed for Parquet alone
+
+    if not path.is_file():
+        raise DataMissing(f"There is no file {path}.", "Check the path.")
+    connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "500MB"})
+    with connection:
+        try:
+            # Of a million conversations only the wanted ones leave the file.
+            if only is None:
+                query = f"SELECT conversation_id, {column} FROM read_parquet(?)"  # noqa: S608
+                found = connection.execute(query, [str(path)])
+            else:
+                query = (
+                    f"SELECT conversation_id, {column}[1:1] FROM read_parquet(?) "  # noqa: S608
+                    "WHERE conversation_id IN (SELECT unnest(?::VARCHAR[]))"
+                )
+                found = connection.execute(query, [str(path), list(only)])
+            while fetched := found.fetchmany(1_000):
+                yield from fetched
+        except duckdb.Error as error:
+            problem = " ".join(str(error).split())
+            raise DataInvalid(f"{path}: not the expected Parquet file ({problem:.160}).") from None
+
+
+def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
+    """Two columns of a CSV file; empty without a file."""
+    if path is None:
+        return {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file, strict=True)
+            if not {key, value} <= set(reader.fieldnames or ()):
+                raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
+            return {(row[key] or "").strip(): (row[value] or "").strip() for row in reader}
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataInvalid(f"{path}: not CSV ({error}).") from None
+    except OSError as error:
+        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None

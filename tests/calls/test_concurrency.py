@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop, Stopping
+from harness.errors import PromptRefused, TransientError
+from harness.records import Decoding, Message, Origin, Request
+from tests.conftest import Scripted
+
+REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
+
+
+def lane(
+    backend: Scripted,
+    most: int = 1,
+    *,
+    stop: Stop | None = None,
+    timeout_s: float = 10,
+    limits: RateLimits | None = None,
+) -> ConcurrencyLimiter:
+    return ConcurrencyLimiter(
+        backend,
+        stop or Stop(),
+        most=most,
+        timeout_s=timeout_s,
+        limits=limits or RateLimits({}),
+    )
+
+
+async def test_no_more_calls_than_allowed_are_in_flight() -> None:
+    backend = Scripted(delay=0.005)
+    ask = lane(backend, 7)
+    await asyncio.gather(*(ask(REQUEST) for _ in range(50)))
+    assert backend.most_in_flight == 7
+    assert ask.in_flight == 0
+
+
+async def test_the_users_most_is_reached() -> None:
+    backend = Scripted(delay=0.005)
+    ask = lane(backend, 60)
+    await asyncio.gather(*(ask(REQUEST) for _ in range(600)))
+    assert backend.most_in_flight == 60 == ask.limit
+
+
+async def test_it_is_reached_though_no_call_is_answered_yet() -> None:
+    backend = Scripted(delay=60)
+    ask = lane(backend, 20)
+    calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
+    for _ in range(1000):
+        if backend.in_flight == 20:
+            break
+        await asyncio.sleep(0.02)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert backend.most_in_flight == 20
+
+
+async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
+    backend = Scripted(lambda _: TransientError("slow down", kind="rate_limited"), delay=0.001)
+    ask = lane(backend, 64)
+    await asyncio.gather(*(ask(REQUEST) for _ in range(200)), return_exceptions=True)
+    assert ask.limit < 8
+    backend.answer = lambda _: "2"
+    await asyncio.gather(*(ask(REQUEST) for _ in range(400)))
+    assert ask.limit > 8
+    ask.reopen()
+    assert ask.limit == 16
+
+
+async def test_the_latency_is_the_backends_own() -> None:
+    ask = lane(Scripted(delay=0.03))
+    replies = await asyncio.gather(*(ask(REQUEST) for _ in range(3)))
+    assert all(reply.latency_s >= 0.03 for reply in replies)
+    clock = iter([1.0, 4.5])
+    ask = ConcurrencyLimiter(
+        Scripted(),
+        Stop(),
+        most=1,
+        timeout_s=10,
+        limits=RateLimits({}),
+        clock=lambda: next(clock),
+    )
+    assert (await ask(REQUEST)).latency_s == 3.5
+
+
+async def test_a_call_that_takes_too_long_is_given_up_and_its_place_is_free() -> None:
+    backend = Scripted(delay=60)
+    ask = lane(backend, timeout_s=0.01)
+    with pytest.raises(TransientError, match=r"limits\.timeout_s"):
+        await ask(REQUEST)
+    backend.delay = 0
+    assert (await ask(REQUEST)).text == "2"
+
+
+@pytest.mark.parametrize("error", [TransientError("x"), RuntimeError("x")])
+async def test_a_failed_call_leaves_its_place_free(error: Exception) -> None:
+    backend = Scripted(lambda _: error)
+    ask = lane(backend, limits=RateLimits({"requests": 100}))
+    with pytest.raises(type(error)):
+        await ask(REQUEST)
+    backend.answer = lambda _: "2"
+    assert (await ask(REQUEST)).text == "2"
+
+
+async def test_a_prompt_that_the_filter_refuses_has_that_for_an_answer() -> None:
+    reply = await lane(Scripted(lambda _: PromptRefused("against our policy")))(REQUEST)
+    assert (reply.text, reply.finish_reason) == ("against our policy", "content_filter")
+
+
+async def test_no_call_begins_when_the_run_stops() -> None:
+    backend, stop = Scripted(delay=0.02), Stop()
+    ask = lane(backend, stop=stop)
+    first, second = asyncio.create_task(ask(REQUEST)), asyncio.create_task(ask(REQUEST))
+    await asyncio.sleep(0.005)
+    stop.request()
+    with pytest.raises(Stopping):
+        await second  # at once: the first one is still on its way
+    assert backend.in_flight == 1
+    assert (await first).text == "2"
+    with pytest.raises(Stopping):
+        await ask(REQUEST)
+    assert len(backend.requests) == 1
+
+
+async def test_nobody_waits_for_a_rate_limit_when_the_run_stops() -> None:
+    stop = Stop()
+    ask = lane(Scripted(), 10, stop=stop, limits=RateLimits({"requests": 1}))
+    await ask(REQUEST)
+    waiting = asyncio.create_task(ask(REQUEST))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    stop.request()
+    async with asyncio.timeout(5):
+        with pytest.raises(Stopping):
+            await waiting
+
+
+async def test_lanes_that_share_their_limits_hear_of_each_other() -> None:
+    rates = RateLimits({"output_tokens": 1000})
+    slow, quick = Scripted(delay=0.05), Scripted()
+    first, second = lane(slow, limits=rates), lane(quick, limits=rates)
+    large = Request("m", REQUEST.messages, Decoding(max_tokens=990), 0, REQUEST.origin)
+    async with asyncio.timeout(5):  # and not after the minute that the first one seemed to take
+        await asyncio.gather(first(large), second(large))
+
+
+async def test_the_first_come_is_the_first_served() -> None:
+    backend = Scripted(delay=0.001)
+    ask = lane(backend)
+    order: list[int] = []
+
+    async def call(number: int) -> None:
+        await ask(REQUEST)
+        order.append(number)
+
+    await asyncio.gather(*(call(number) for number in range(20)))
+    assert order == list(range(20))
+
+
+async def test_a_place_is_not_lost_to_calls_that_are_cancelled() -> None:
+    backend = Scripted(delay=0.01)
+    ask = lane(backend, 2)
+    tasks = [asyncio.create_task(ask(REQUEST)) for _ in range(10)]
+    await asyncio.sleep(0.015)  # some answered, some on their way, some waiting
+    for task in tasks[::2]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert ask.in_flight == 0
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(ask(REQUEST) for _ in range(4)))
+
+
+async def test_a_sleep_ends_when_the_run_stops() -> None:
+    stop = Stop()
+    await stop.sleep(0)
+    sleeping = asyncio.create_task(stop.sleep(3600))
+    await asyncio.sleep(0)
+    stop.request()
+    with pytest.raises(Stopping):
+        await sleeping
+    with pytest.raises(Stopping):
+        await stop.sleep(0)

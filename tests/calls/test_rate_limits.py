@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import random
+
+from harness.calls.rate_limits import LEARNED, RateLimits, TokenEstimate
+from harness.records import Allowance, Decoding, Message, Origin, Request, Usage
+
+
+def request(characters: int = 400, max_tokens: int | None = 1000) -> Request:
+    messages = (Message("user", "x" * characters),)
+    return Request("m", messages, Decoding(max_tokens=max_tokens), 0, Origin("a", 0, 1))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def limits(**stated: int) -> tuple[RateLimits, Clock]:
+    clock = Clock()
+    return RateLimits(stated, clock=clock), clock  # type: ignore[arg-type]
+
+
+def use(rates: RateLimits, clock: Clock, asked: Request, usage: Usage | None) -> None:
+    reserved = rates.take(asked)
+    clock.now += 0.05
+    rates.settle(reserved, asked, usage)
+
+
+def test_nothing_is_limited_where_nobody_says_so() -> None:
+    rates, _ = limits()
+    assert rates.wait(request()) == 0
+    assert rates.take(request()) is None
+    rates.settle(None, request(), None)
+
+
+def test_the_first_calls_reserve_a_bound_and_later_ones_what_was_used() -> None:
+    rates, clock = limits(tokens=100_000)
+    for _ in range(2):  # 1,220 tokens each at the most: more than a burst of 8,333
+        use(rates, clock, request(), None)
+    assert rates.wait(request(max_tokens=60_000)) == 0
+    rates.take(request(max_tokens=100_000))
+    assert rates.wait(request()) > 0
+    rates, clock = limits(tokens=100_000)
+    for _ in range(LEARNED):
+        clock.now += 1
+        use(rates, clock, request(), Usage(100, 50))
+    asked = request()
+    reserved = rates.take(asked)
+    assert reserved is not None
+    assert 145 <= reserved.amounts["tokens"] <= 155
+
+
+def test_together_the_guesses_hold_what_calls_of_uneven_length_use() -> None:
+    draw, estimate = random.Random(0), TokenEstimate()
+
+    def usage(size: int) -> Usage:
+        return Usage(round(size * draw.uniform(0.2, 0.3)), round(draw.expovariate(1 / 100)))
+
+    for _ in range(300):
+        estimate.learn(request(400), usage(400))
+    exceeded = 0
+    for _ in range(300):
+        sizes = [draw.randrange(100, 800) for _ in range(40)]
+        used = [usage(size) for size in sizes]
+        guessed = [estimate.of(request(size)) for size in sizes]
+        read, written = estimate.margins(len(sizes))
+        exceeded += sum(u.input_tokens for u in used) > sum(g[0] for g in guessed) + read
+        exceeded += sum(u.output_tokens for u in used) > sum(g[1] for g in guessed) + written
+    assert exceeded <= 3
+
+
+def test_a_refused_call_has_used_a_request_and_no_token() -> None:
+    rates, clock = limits(requests=1, tokens=1000)
+    asked = request(max_tokens=100)
+    reserved = rates.take(asked)
+    rates.settle(reserved, asked, None, refused=True)
+    assert rates.wait(asked) > 0  # for the requests
+    clock.now = 61
+    reserved = rates.take(asked)
+    rates.settle(reserved, asked, None)  # nobody knows: the reservation stands
+    rates.state({"requests": 100, "tokens": 1000})
+    clock.now = 100
+    assert rates.wait(request(max_tokens=900)) > 0
+
+
+def test_a_limit_that_the_provider_tells_is_kept() -> None:
+    rates, _ = limits()
+    rates.observe([Allowance("requests", limit=60, remaining=59, reset_s=1.0)])
+    for _ in range(6):  # five seconds' worth, and the one that is due
+        assert rates.wait(request()) == 0
+        rates.take(request())
+    assert rates.wait(request()) > 0
+
+
+def test_the_lower_of_two_figures_counts() -> None:
+    for stated, told in ((60, 6000), (6000, 60)):
+        rates, _ = limits(requests=stated)
+        rates.observe([Allowance("requests", limit=told, remaining=told - 1)])
+        for _ in range(6):
+            rates.take(request())
+        assert rates.wait(request()) > 0
+
+
+def test_what_others_use_of_the_account_is_left_to_them() -> None:
+    rates, clock = limits()
+    rates.observe([Allowance("requests", limit=600, remaining=0, reset_s=20.0)])
+    assert rates.wait(request()) == 20.0
+    clock.now = 20.0
+    assert rates.wait(request()) == 0
+
+
+def test_our_own_use_is_not_counted_twice() -> None:
+    rates, clock = limits()
+    rates.observe([Allowance("requests", limit=600, remaining=600)])
+    for number in range(1, 301):
+        reserved = rates.take(request())
+        clock.now += 0.12
+        rates.settle(reserved, request(), Usage(10, 10))
+        rates.observe([Allowance("requests", limit=600, remaining=600 - number)])
+    assert rates.wait(request()) == 0
+
+
+def test_what_says_nothing_changes_nothing() -> None:
+    rates, _ = limits()
+    rates.observe([Allowance("requests"), Allowance("tokens", limit=0, remaining=0)])
+    assert rates.wait(request()) == 0
+
+
+def test_the_users_figure_outlives_what_the_provider_tells_and_the_other_way_round() -> None:
+    rates, _ = limits(requests=60)
+    rates.observe([Allowance("requests", limit=5000, remaining=4999)])
+    rates.state({})  # another run of the process states nothing
+    for _ in range(100):
+        rates.take(request())
+    assert rates.wait(request()) == 0
+    rates.state({"requests": 60})
+    assert rates.wait(request()) > 0
+
+
+def test_a_limit_that_is_raised_lets_nobody_wait_for_the_old_one() -> None:
+    rates, clock = limits(tokens=1000)
+    asked = request(max_tokens=8000)
+    reserved = rates.take(asked)
+    rates.state({"tokens": 100_000})
+    assert rates.wait(request(max_tokens=100)) < 1
+    clock.now = 1
+    rates.settle(reserved, asked, Usage(100, 20))
+    assert rates.wait(request(max_tokens=100)) == 0
+
+
+def test_a_most_above_the_limit_holds_up_the_first_call_only() -> None:
+    rates, clock = limits(output_tokens=8000)
+    asked = request(max_tokens=8192)
+    use(rates, clock, asked, Usage(100, 20))
+    for _ in range(30):
+        assert rates.wait(asked) == 0
+        use(rates, clock, asked, Usage(100, 20))
+
+
+def test_a_reset_that_is_now_holds_nothing() -> None:
+    rates, _ = limits()
+    rates.observe([Allowance("requests", limit=600, remaining=0, reset_s=0.0)])
+    assert rates.wait(request()) == 0

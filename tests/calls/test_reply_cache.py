@@ -1,0 +1,148 @@
+import asyncio
+import contextlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from harness.calls.database import file_system
+from harness.calls.reply_cache import ReplyCache
+from harness.errors import StoreFailed
+from harness.records import Reply, Usage
+
+REPLY = Reply("Grüße\n\0", "stop", Usage(1, 2, 3, 4), "m", 0.5)
+
+
+def key(number: int) -> str:
+    return f"{number:032x}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "replies.sqlite"
+
+
+async def test_what_was_put_is_got_again_by_a_later_process(path: Path) -> None:
+    with ReplyCache(path) as replies:
+        assert replies.get(key(1)) is None
+        await replies.put(key(1), REPLY, "openai", "m")
+        assert replies.get(key(1)) == REPLY
+    with ReplyCache(path) as replies:
+        assert replies.get(key(1)) == REPLY
+
+
+async def test_the_first_reply_of_a_key_stays(path: Path) -> None:
+    with ReplyCache(path) as replies:
+        await replies.put(key(1), REPLY, "openai", "m")
+        await replies.put(key(1), Reply("other", "stop"), "openai", "m")
+        assert replies.get(key(1)) == REPLY
+
+
+async def test_many_puts_at_once_are_all_there(path: Path) -> None:
+    with ReplyCache(path) as replies:
+        await asyncio.gather(
+            *(replies.put(key(n), Reply(str(n), "stop"), "b", "m") for n in range(500))
+        )
+        texts = [reply.text for n in range(500) if (reply := replies.get(key(n)))]
+        assert texts == [str(n) for n in range(500)]
+
+
+async def test_two_open_files_share_their_replies(path: Path) -> None:
+    with ReplyCache(path) as one, ReplyCache(path) as two:
+        await one.put(key(1), REPLY, "b", "m")
+        await two.put(key(2), REPLY, "b", "m")
+        assert one.get(key(2)) == two.get(key(1)) == REPLY
+
+
+def test_a_put_that_returned_survives_kill_9(path: Path) -> None:
+    script = """
+        import asyncio, os, signal, sys
+        from pathlib import Path
+        from harness.calls.reply_cache import ReplyCache
+        from harness.records import Reply
+
+        async def main() -> None:
+            replies = ReplyCache(Path(sys.argv[1]))
+            await asyncio.gather(
+                *(replies.put(f"{n:032x}", Reply(str(n), "stop"), "b", "m") for n in range(100))
+            )
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        asyncio.run(main())
+    """
+    died = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(path)], check=False)
+    assert died.returncode == -signal.SIGKILL
+    with ReplyCache(path) as replies:
+        assert all(replies.get(key(n)) for n in range(100))
+
+
+async def test_safe_mode_needs_no_shared_memory(path: Path) -> None:
+    with ReplyCache(path, shared_memory=False) as replies:
+        assert replies.journal_mode == "delete"
+        await replies.put(key(1), REPLY, "b", "m")
+        assert not list(path.parent.glob("*-shm"))
+    with ReplyCache(path, shared_memory=True) as replies:
+        assert replies.journal_mode == "wal"
+        assert replies.get(key(1)) == REPLY
+
+
+def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "me here").mkdir(parents=True)
+    mounts = tmp_path / "mounts"
+    spaced = str(home / "me here").replace(" ", "\\040")
+    mounts.write_text(
+        f"/dev/a / ext4 rw 0 0\nserver:/x {home} nfs4 rw 0 0\nd {spaced} tmpfs rw 0 0\n"
+    )
+    assert file_system(tmp_path, mounts) == "ext4"
+    assert file_system(home / "you", mounts) == "nfs4"
+    assert file_system(home / "me here" / "x", mounts) == "tmpfs"
+    assert file_system(home, tmp_path / "none") == ""
+
+
+async def test_a_write_that_fails_is_an_error_and_earlier_replies_stay(path: Path) -> None:
+    with ReplyCache(path) as replies:
+        await replies.put(key(1), REPLY, "b", "m")
+        with contextlib.closing(sqlite3.connect(path)) as other, other:
+            other.execute("DROP TABLE replies")
+        with pytest.raises(StoreFailed, match="Cannot write the cache"):
+            await replies.put(key(2), REPLY, "b", "m")
+
+
+def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE stands for the full disk: writing past it fails in the same way."""
+    script = """
+        import asyncio, resource, signal, sys
+        from pathlib import Path
+        from harness.errors import StoreFailed
+        from harness.calls.reply_cache import ReplyCache
+        from harness.records import Reply
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+
+        async def main() -> None:
+            with ReplyCache(Path(sys.argv[1])) as replies:
+                for n in range(1000):
+                    await replies.put(f"{n:032x}", Reply("x" * 5000, "stop"), "b", "m")
+
+        try:
+            asyncio.run(main())
+        except StoreFailed as error:
+            print(error)
+    """
+    path = tmp_path / "replies.sqlite"
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Cannot write the cache" in ended.stdout
+    assert "Make room" in ended.stdout
+    with ReplyCache(path) as replies:
+        assert replies.get(key(0)) == Reply("x" * 5000, "stop")

@@ -1,0 +1,96 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import DataInvalid, DataMissing
+from harness.tasks._rows import rows
+
+ROWS = [{"id": "1", "question": "a, b?", "target": "x"}, {"id": "2", "question": "ü", "target": ""}]
+LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS)
+
+FORMS = {
+    "a.jsonl": LINES.encode(),
+    "a.jsonl.gz": gzip.compress(LINES.encode()),
+    "a.txt": LINES.encode(),
+    "a.json": json.dumps(ROWS).encode(),
+    "b.json": json.dumps({"canary": "…", "examples": ROWS}).encode(),
+    "a.yaml": "- {id: '1', question: 'a, b?', target: x}\n"
+    "- {id: '2', question: ü, target: ''}".encode(),
+    "a.csv": "\ufeffid,question,target\r\n1,\"a, b?\",x\r\n\r\n2,ü,\r\n".encode(),
+    "a.TSV": "id\tquestion\ttarget\n1\ta, b?\tx\n2\tü\t\n".encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_all_forms_hold_the_same_rows(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(FORMS[name])
+    assert [row for _, row in rows(path)] == ROWS
+    assert [where for where, _ in rows(path)] == [f"{path}, item 1", f"{path}, item 2"]
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
+    f"{name}: &{name} [{','.join(['*' + before] * 9)}]"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", "", "holds no items"),
+        ("a.jsonl", "\n\n", "holds no items"),
+        ("a.jsonl", "[1]", "line 1: not a JSON object"),
+        ("a.jsonl", '{"a": 1}\n{"a"', "line 2: not a JSON object"),
+        ("a.jsonl", '{"a":' * 9999, "line 1: not a JSON object"),
+        ("a.jsonl", '{"a":' + "[" * 200 + "]" * 200 + "}", "nested more than"),
+        ("a.json", "{}", "must be a list"),
+        ("a.json", "[", "not JSON"),
+        ("a.json", "[]", "holds no items"),
+        ("a.json", "[1]", "item 1: must be a mapping"),
+        ("a.yaml", "a: 1", "must be a list"),
+        ("a.yaml", "- a\n", "item 1: must be a mapping"),
+        ("a.yaml", "- {1: a}", "item 1: must be a mapping of names"),
+        ("a.yaml", "- [", "not YAML"),
+        ("a.yaml", "- !!python/object:os.system {}", "not YAML"),
+        ("a.yaml", "", "must be a list"),
+        ("a.yaml", "- x: &x [*x]", "nested more than"),
+        ("a.yaml", "-\n  " + BOMB.replace("\n", "\n  "), "more than 1,000,000 values"),
+        ("a.csv", "", "holds no items"),
+        ("a.csv", "a,b\n", "holds no items"),
+        ("a.csv", "a,a\n1,2", "line 1: every column needs a name"),
+        ("a.csv", "a,\n1,2", "line 1: every column needs a name"),
+        ("a.csv", "a,b\n1", "line 2: 1 values for 2 columns"),
+        ("a.csv", 'a,b\n"1"x,2', "line 2: "),
+    ],
+)
+def test_what_is_malformed_is_refused_with_its_place(
+    name: str, content: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(DataInvalid, match=message) as refused:
+        list(rows(path))
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.yaml", "a.jsonl", "a.json"])
+def test_a_binary_or_missing_file_is_an_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with pytest.raises(DataMissing):
+        list(rows(path))
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataInvalid):
+        list(rows(path))
+
+
+def test_in_yaml_yes_no_and_dates_are_answers(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("- {on: a, target: [yes, No, off, y, true, false, null, 1, 2024-02-29]}")
+    ((_, row),) = rows(path)
+    assert row == {
+        "on": "a",
+        "target": ["yes", "No", "off", "y", True, False, None, 1, "2024-02-29"],
+    }
