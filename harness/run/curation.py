@@ -214,7 +214,7 @@ class StageCalls:
         listener: StageListener | None = None,
     ) -> None:
         self._models: dict[str, Model] = {str(name): model for name, model in models.items()}
-        self._session = session
+        self.session = session
         self._seed = seed
         self._listener = listener
         self._facts: dict[str, _StageFacts] = {}
@@ -233,7 +233,7 @@ class StageCalls:
         look: Look | None = None,
     ) -> list[list[T]]:
         """As `harness.builders.wildifeval.asking.Asking.ask`."""
-        session, model = self._session, self._models[stage]
+        session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
         facts = self._facts.setdefault(stage, _StageFacts())

@@ -95,6 +95,6 @@ def _refuse_unreadable(
         remedy = f"Let it vote: filter.votes={VOTES}."
     raise ConfigError(
         f"The stage {stage!r} was stopped, for its first {len(replies)} replies are of no use: "
-        f"{'; '.join(seen)}. They are kept.",
+        f"{'; '.join(seen)}.",
         remedy,
     )

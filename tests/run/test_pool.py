@@ -1,8 +1,11 @@
+import asyncio
+
 import pytest
 from msgspec import structs
 
+from harness.calls.signals import Stop, Stopping
 from harness.records import Attempt, Outcome, Usage
-from harness.run.tally import Tally
+from harness.run.pool import Tally, work_off
 
 
 def attempt(
@@ -56,3 +59,41 @@ def test_one_unknown_cost_makes_the_cost_unknown() -> None:
     tally = Tally(owed=1)
     tally.record(attempt(cost=None))
     assert not tally.cost_known
+
+
+async def items(*numbers: int) -> list[int]:
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        await asyncio.sleep(0.001 * number)
+        if number == 3:
+            raise ZeroDivisionError
+        if number == 2:
+            raise KeyError
+        done.append(number)
+
+    await work_off(iter(numbers), work, workers=2, stop=Stop())
+    return done
+
+
+async def test_every_item_is_done_once_by_a_few_workers() -> None:
+    assert sorted(await items(1, 4, 5, 0)) == [0, 1, 4, 5]
+
+
+async def test_the_first_error_ends_the_pool_and_is_raised() -> None:
+    done: list[int] = []
+    with pytest.raises(KeyError):
+        done += await items(3, 2, 9, 9)
+    assert not done
+
+
+async def test_stopping_leaves_the_item_undone_and_is_no_error() -> None:
+    stop, taken = Stop(), []
+
+    async def work(number: int) -> None:
+        taken.append(number)
+        stop.request()
+        raise Stopping
+
+    await work_off(iter(range(9)), work, workers=1, stop=stop)
+    assert taken == [0]
