@@ -28,8 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.comparison import ALPHA, compare
-from harness.analysis.pairing import Pairs
+from harness.analysis.comparison import ALPHA, Pairs, compare
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]

@@ -21,7 +21,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.analysis.summary import summarise
+from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
@@ -108,7 +108,7 @@ def write(folder: Path) -> None:
     attempts, calls = read_columns(path)
     run = ReportedRun(
         name="bench",
-        metrics=summarise(attempts, calls, run="bench", task="none"),
+        metrics=summarise(attempts, calls, RunFacts(run="bench", task="none")),
         marks=(),
         path=path,
         places=read_places(path),

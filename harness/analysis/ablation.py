@@ -1,11 +1,12 @@
-"""What each variant of a run file gains over a baseline: the rows of an ablation.
+"""The variants of a run file compared with a baseline: the rows of an ablation.
 
-The unit that is averaged and paired over is a group of a label (a task of
-Natural Instructions, a structure of COLLIE): each weighs the same, as in Mishra
-et al. 2022 (arXiv 2104.08773). A variant that lacks groups of the baseline's is
-compared on those that both have. What is not known is null, never 0.
+The unit that is averaged and paired over is a group of a label (a task of Natural Instructions,
+a structure of COLLIE); each has the same weight, as in Mishra et al. 2022 (arXiv 2104.08773). A
+variant that lacks some of the baseline's groups is compared on those that both have. Unknown
+values are null, never 0.
 
->>> ablate(variants, Question(over="task", score="rouge_l")).rows[1].difference  # doctest: +SKIP
+>>> ablate(variants, AblationOptions(over="task", score="rouge_l")).rows[1].difference
+... # doctest: +SKIP
 0.0593
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from math import fsum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.analysis.comparable import (
     CONFOUNDED,
@@ -23,18 +25,36 @@ from harness.analysis.comparable import (
     differing,
     refuse_incomparable,
 )
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paired import holm, paired
-from harness.analysis.question import PASS_RATE, Question, the_baseline, the_label, the_score
-from harness.errors import ConfigError
+from harness.errors import ConfigError, RunConflict, nearest
+
+
+class AblationOptions(Struct, frozen=True, kw_only=True):
+    """What is compared; empty for the default.
+
+    baseline: the variant that the others are compared with; by default the first.
+    over: the label whose groups are averaged and paired; by default the first one that all runs
+        have.
+    score: by default the task's primary metric.
+    by: a coarser label, for gains by its groups.
+    member: group of `over` to its group of `by`.
+    """
+
+    baseline: str = ""
+    over: str = ""
+    score: str = ""
+    by: str = ""
+    member: Mapping[str, str] = {}
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A mean against the baseline's, over the groups that both have.
+    """A mean compared with the baseline's, over the groups that both have.
 
-    n: those groups; of: the baseline's.
-    mean: of them, unweighted; null without a group.
-    percent: (mean - baseline's) / baseline's * 100; null without a group, and
-        where the baseline's mean is 0.
+    n: number of these groups; of: number of the baseline's groups.
+    mean: their unweighted mean; null without a group.
+    percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
+        baseline's mean is 0.
     """
 
     n: int
@@ -43,18 +63,18 @@ class Gain(Struct, frozen=True, kw_only=True):
     percent: float | None
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class AblationRow(Struct, frozen=True, kw_only=True):
     """One variant.
 
-    marks: why it may not be what it seems (INCOMPLETE, SIMULATED, …).
-    n_groups: groups that it has the score of.
+    marks: warnings about the run (INCOMPLETE, SIMULATED, …).
+    n_groups: groups with a value of the score.
     mean: the unweighted mean over them.
-    same_groups: they are the baseline's; else `mean` is not comparable with it.
-    gain, difference, ci95, p_value: over the groups that both have
-        (`harness.analysis.paired`); the baseline's own are null.
+    same_groups: whether they are the baseline's; if not, `mean` is not comparable with it.
+    gain, difference, ci95, p_value: over the groups that both have (`harness.analysis.paired`);
+        null for the baseline itself.
     p_holm: p_value adjusted for all rows of the table.
-    n_better: groups of these in which the variant has more.
-    by: group of the label that gains are asked by, to the gain there.
+    n_better: groups of these in which the variant's value is larger.
+    by: the gain in each group of the coarser label.
     """
 
     variant: str
@@ -73,9 +93,10 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """The rows, in the order of the variants, and what must be said of them all.
+    """An ablation's rows, in the order of the variants.
 
-    model: the baseline's; where others have another, the notes say so.
+    model: the baseline's; the notes report others.
+    notes: sentences on what the variants differ in.
     """
 
     task: str
@@ -85,27 +106,27 @@ class Ablation(Struct, frozen=True, kw_only=True):
     score: str
     by: str = ""
     n_groups: int
-    rows: list[Row]
+    rows: list[AblationRow]
     notes: list[str]
 
 
-def ablate(variants: Sequence[Variant], asked: Question) -> Ablation:
+def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     """Compare variants with their baseline.
 
-    Raises: ConfigError; RunConflict where they cannot be compared.
+    Raises: ConfigError; RunConflict if they cannot be compared.
     """
     begun = [variant for variant in variants if variant.begun]
-    baseline = the_baseline(variants, asked.baseline)
-    over = the_label(begun, asked.over)
+    baseline = _baseline(variants, options.baseline)
+    over = _label(begun, options.over)
     refuse_incomparable(baseline, begun, over)
-    score = the_score(begun, asked.score)
+    score = _score(begun, options.score)
     base = group_values(baseline, over, score)
     if not base:
         raise ConfigError(
             f"The run {baseline.metrics.run!r} has no {score} in any {over}.",
             "Name another --baseline, or another --score.",
         )
-    rows = [_row(variant, baseline, over, score, asked) for variant in variants]
+    rows = [_row(variant, baseline, over, score, options.member) for variant in variants]
     adjusted = holm([row.p_value for row in rows])
     return Ablation(
         task=baseline.metrics.task,
@@ -113,11 +134,60 @@ def ablate(variants: Sequence[Variant], asked: Question) -> Ablation:
         baseline=baseline.name,
         over=over,
         score=score,
-        by=asked.by,
+        by=options.by,
         n_groups=len(base),
-        rows=[_adjusted(row, p) for row, p in zip(rows, adjusted, strict=True)],
+        rows=[replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)],
         notes=list(differing(baseline, begun)),
     )
+
+
+def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
+    found = {variant.name: variant for variant in variants}
+    name = wanted or variants[0].name
+    if name not in found:
+        raise ConfigError(f"There is no variant {name!r} to compare with.", nearest(name, found))
+    if not found[name].begun:
+        raise ConfigError(
+            f"The run {found[name].metrics.run!r} has no attempts to compare with.",
+            "Run its run file again, or name another --baseline.",
+        )
+    return found[name]
+
+
+def _label(variants: Sequence[Variant], wanted: str) -> str:
+    """The requested label, or the first one that all runs have."""
+    labels = dict.fromkeys(label for variant in variants for label in variant.metrics.groups)
+    lacking = {
+        label: [v.metrics.run for v in variants if label not in v.metrics.groups]
+        for label in labels
+    }
+    whole = [label for label in labels if not lacking[label]]
+    if wanted in whole or (whole and not wanted):
+        return wanted or whole[0]
+    if lacking.get(wanted):
+        message = f"The run {lacking[wanted][0]!r} has no groups of {wanted!r}."
+    elif wanted:
+        message = f"The runs have no groups of {wanted!r}."
+    else:
+        message = "The runs have no label in common to average over."
+    raise ConfigError(message, nearest(wanted, whole) or "Run variants of one task.")
+
+
+def _score(variants: Sequence[Variant], wanted: str) -> str:
+    """The requested score, or the task's primary metric."""
+    metrics = [variant.metrics for variant in variants]
+    valid = dict.fromkeys([PASS_RATE, *(name for found in metrics for name in found.scores)])
+    if not wanted:
+        measures = dict.fromkeys(found.measure or PASS_RATE for found in metrics)
+        if len(measures) > 1:
+            raise RunConflict(
+                f"The runs are measured by different scores: {', '.join(measures)}.",
+                "Name one with --score.",
+            )
+        return next(iter(measures))
+    if wanted not in valid:
+        raise ConfigError(f"The runs have no score {wanted!r}.", nearest(wanted, valid))
+    return wanted
 
 
 def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
@@ -134,7 +204,7 @@ def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
 
 
 def several(label: str) -> str:
-    """The groups of a label, as one speaks of them.
+    """The plural of a label.
 
     >>> several("category")
     'categories'
@@ -143,7 +213,7 @@ def several(label: str) -> str:
 
 
 def counted(n: int, label: str) -> str:
-    """So many groups of a label.
+    """A number of groups of a label.
 
     >>> counted(1, "task")
     '1 task'
@@ -152,7 +222,7 @@ def counted(n: int, label: str) -> str:
 
 
 def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
-    """Of values over those of a baseline, on the groups that both have."""
+    """The gain of some values over a baseline's, on the groups that both have."""
     common = [name for name in base if name in values]
     before = fsum(base[name] for name in common)
     after = fsum(values[name] for name in common)
@@ -161,13 +231,22 @@ def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
     return Gain(n=len(common), of=len(base), mean=mean, percent=percent)
 
 
-def _row(variant: Variant, baseline: Variant, over: str, score: str, asked: Question) -> Row:
+def _row(
+    variant: Variant, baseline: Variant, over: str, score: str, member: Mapping[str, str]
+) -> AblationRow:
     values, base = group_values(variant, over, score), group_values(baseline, over, score)
-    common = [name for name in base if name in values]
     is_baseline = variant.name == baseline.name
-    pairs = [] if is_baseline else common
+    pairs = [] if is_baseline else [name for name in base if name in values]
     found = paired([values[name] for name in pairs], [base[name] for name in pairs])
-    return Row(
+
+    def gain_within(coarse: str) -> Gain:
+        ours, theirs = (
+            {name: value for name, value in of.items() if member.get(name) == coarse}
+            for of in (values, base)
+        )
+        return gain(ours, theirs)
+
+    return AblationRow(
         variant=variant.name,
         is_baseline=is_baseline,
         marks=[
@@ -183,23 +262,12 @@ def _row(variant: Variant, baseline: Variant, over: str, score: str, asked: Ques
         ci95=found.interval(),
         p_value=found.p_value,
         n_better=found.n_more,
-        by=_gains_by(values, base, asked.member),
+        by={coarse: gain_within(coarse) for coarse in sorted(set(member.values()))},
     )
 
 
-def _gains_by(
-    values: Mapping[str, float], base: Mapping[str, float], member: Mapping[str, str]
-) -> dict[str, Gain]:
-    def within(all_: Mapping[str, float], coarse: str) -> dict[str, float]:
-        return {name: value for name, value in all_.items() if member.get(name) == coarse}
-
-    return {
-        coarse: gain(within(values, coarse), within(base, coarse))
-        for coarse in sorted(set(member.values()))
-    }
-
-
 def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[str]:
+    """Why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     doubts = []
     more = len(groups.keys() - others.keys()) if others else 0
@@ -222,8 +290,3 @@ def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[
     if missing:
         doubts.append(f"{missing:,} samples without {score}")
     return doubts
-
-
-def _adjusted(row: Row, p_holm: float | None) -> Row:
-    row_with = {name: getattr(row, name) for name in row.__struct_fields__}
-    return Row(**(row_with | {"p_holm": p_holm}))

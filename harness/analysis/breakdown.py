@@ -1,9 +1,8 @@
-"""Rates and means by the groups of one label, or of two together.
+"""Rates, means and macro-F1 by the groups of one label, or of two together.
 
-Owns which of a sample's rounds is looked at, one row for each sample: a given
-round, its last one (`AttemptTable.last_rounds`), or all of the first k. What
-has no verdict is counted and left out, as in `harness.analysis.summary`, whose
-figures these are wherever both have them.
+Each takes one row per sample: a given round, the last round (`AttemptTable.last_rounds`) or all
+of the first k. Samples without a verdict or value are counted and left out. Where
+`harness.analysis.summary` has the same figures, they are equal.
 
 >>> first = of_round(attempts)  # doctest: +SKIP
 >>> rates(first, "structure", "source")["word01", "wiki"].mean  # doctest: +SKIP
@@ -12,122 +11,164 @@ figures these are wherever both have them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_mean, rate_interval
+from harness.analysis.clustered import SampleStatistic, clustered_mean
+from harness.analysis.comparison import values_of
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.summary import are_fractions
+from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, Ints, rows_by
 
 Key = tuple[str, ...]
 """A group of each label that was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A rate or a mean over the samples of a group, as `harness.analysis.metrics.Rate` has it.
-
-    mean: None where no sample has a value.
-    stderr: clustered; None over fewer than two clusters.
-    ci95: Wilson's (1927) for verdicts of which each is its own cluster, else
-        `Estimate.ci95`; of a score that leaves 0 to 1, `Estimate.ci95_unbounded`.
-    n: samples with a value.
-    n_clusters: statistical units they come from.
-    without: samples without one.
-    """
-
-    mean: float | None
-    stderr: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    n_clusters: int
-    without: int
-
-
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """The samples as they were in a round; those that had none are left out."""
+    """The samples as of a round; samples without that round are left out."""
     return attempts.take(attempts.round == number)
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     """The samples, each passed if it passed in any of its first k rounds.
 
-    One that stopped on its pass stays passed. One that has not passed is failed even
-    where later rounds are missing or not judged; without a verdict in any of them it
-    is not judged (`harness.analysis.metrics.Rounds.any_of_first_k`).
+    A sample that stopped when it passed stays passed. A sample that has not passed is failed
+    even if later rounds are missing or not judged; without a verdict in any of them it is not
+    judged (`harness.analysis.metrics.Rounds.any_of_first_k`).
     """
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts
-    # A pass is more than a failure, which is more than no verdict.
+    # As numbers, a pass is larger than a failure, which is larger than no verdict.
     reached = np.where(attempts.round <= k, attempts.passed, np.int8(NOT_JUDGED))
     passed = np.maximum.reduceat(reached, starts).astype(np.int8)
     return replace(attempts.take(starts), passed=passed)
 
 
-def rates(samples: AttemptTable, *labels: str) -> dict[Key, Part]:
-    """The pass rate of each group, sorted; of all samples under ``()`` where no label is given.
+def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
+    """The pass rate of each group, sorted; without labels, of all samples under ``()``.
 
-    samples: one row for each.
-    labels: a sample belongs where its instance has a group of each.
+    Args:
+        samples: One row for each sample.
+        labels: A sample is in a group if its instance has a group of each label.
     """
+    found = {}
+    for key, rows in _groups(samples, labels):
+        judged = rows.judged
+        estimate = clustered_mean(rows.passed[judged], rows.cluster[judged])
+        found[key] = estimate.over_samples(estimate.rate_ci95, len(rows))
+    return found
 
-    def part(rows: AttemptTable) -> Part:
-        judged = rows.take(rows.judged)
-        estimate = _mean(judged.passed, judged.cluster)
-        return _part(estimate, rate_interval(estimate, int(judged.passed.sum())), len(rows))
 
-    return _by(samples, labels, part)
-
-
-def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Part]:
-    """The mean of a score in each group, as `rates`; empty where the samples have no such score."""
+def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
+    """The mean of a score in each group, as in `rates`; empty if the samples lack the score."""
     if score not in samples.scores:
         return {}
-    known = samples.scores[score][samples.measured(score)]
-    # Of all samples, not of a group's: the intervals of a picture shall be of one kind.
-    fractions = bool(np.all((known >= 0) & (known <= 1)))
-
-    def part(rows: AttemptTable) -> Part:
+    # Of all samples, not of a group's: the intervals in a figure should be of one kind.
+    fractions = are_fractions(samples, score)
+    found = {}
+    for key, rows in _groups(samples, labels):
         measured = rows.measured(score)
-        estimate = _mean(rows.scores[score][measured], rows.cluster[measured])
-        return _part(estimate, estimate.ci95 if fractions else estimate.ci95_unbounded, len(rows))
-
-    return _by(samples, labels, part)
-
-
-def parts(samples: AttemptTable, *labels: str) -> Iterator[tuple[Key, AttemptTable]]:
-    """The rows of each group, sorted, for what is neither a rate nor a mean; as `rates`."""
-    yield from _groups(samples, labels)
+        estimate = clustered_mean(rows.scores[score][measured], rows.cluster[measured])
+        ci95 = estimate.ci95 if fractions else estimate.ci95_unbounded
+        found[key] = estimate.over_samples(ci95, len(rows))
+    return found
 
 
-def _part(estimate: Estimate, ci95: tuple[float, float] | None, samples: int) -> Part:
-    return Part(
-        estimate.mean, estimate.stderr, ci95, estimate.n, estimate.n_clusters, samples - estimate.n
-    )
+def value_of(table: AttemptTable, score: str, round_: int | None = None) -> SampleStatistic:
+    """The mean of a score over each sample's last round.
+
+    Args:
+        table: A run's attempts.
+        score: Name of a score, or `PASS_RATE`.
+        round_: Use each sample's last round up to this one; None for its last round.
+    """
+    last, known, values = values_of(table, score, round_)
+    estimate = clustered_mean(values, last.cluster[known])
+    ci95 = estimate.rate_ci95 if is_verdict(table, score) else estimate.ci95_unbounded
+    return estimate.over_samples(ci95, len(last))
 
 
-def _mean(values: NDArray[np.generic], clusters: Ints) -> Estimate:
-    # Numbered anew: a small group's units may be any of a million.
-    return clustered_mean(values, np.unique(clusters, return_inverse=True)[1])
+def is_verdict(table: AttemptTable, score: str) -> bool:
+    """Whether a score is the pass rate, or true or false."""
+    return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
-def _by(
-    samples: AttemptTable, labels: tuple[str, ...], part: Callable[[AttemptTable], Part]
-) -> dict[Key, Part]:
-    return {key: part(rows) for key, rows in _groups(samples, labels)}
+def macro_f1(
+    samples: AttemptTable, score: str, label: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """The macro-averaged F1 of two classes in each group, as in `rates`.
+
+    The mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz and
+    Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
+    averaged precision and recall.
+
+    An instance's class is its group under a label. The answer names that class if it is right,
+    and the other one if it is wrong. An answer without a verdict (refused, empty, unreadable)
+    names neither: a miss of its class, and no false alarm of the other. Failed calls are left
+    out. If one of the classes never occurs in a group, the value is None: the other class's F1
+    alone is a different statistic.
+
+    Args:
+        samples: One row for each sample.
+        score: The score that is true where the answer is right about its class; samples may
+            lack it.
+        label: The label whose two groups are the classes.
+        labels: As in `rates`.
+
+    Raises: ConfigError where there are more than two classes.
+    """
+    groupings = samples.instances.groupings
+    classes = sorted({groups[label] for groups in groupings if label in groups})
+    if len(classes) > 2:
+        raise ConfigError(
+            f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1.",
+            "Name a label with two groups, or another figure (--score).",
+        )
+    code = {name: number for number, name in enumerate(classes)}
+    codes = np.array([code.get(g.get(label, ""), -1) for g in groupings], dtype=np.int32)
+    return {key: _macro_f1(rows, score, codes) for key, rows in _groups(samples, labels)}
+
+
+def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
+    """The macro-F1 of some rows. codes: class (0, 1) of each grouping, -1 for none."""
+    right = codes[rows.instances.grouping[rows.instance]]
+    known = rows.measured(score) if score in rows.scores else np.zeros(len(rows), np.bool_)
+    correct = known & (rows.scores[score] != 0) if score in rows.scores else known
+    counted = (right >= 0) & (known | rows.judged)
+    right, known, correct = right[counted], known[counted], correct[counted]
+    clusters = rows.cluster[counted]
+    said = np.where(known, np.where(correct, right, 1 - right), -1)
+    figures: list[float] = []
+    influence = np.zeros(len(right))
+    for number in (0, 1):
+        is_class, says_class = right == number, said == number
+        if not is_class.any():
+            undefined = replace(clustered_mean(influence, clusters), mean=None, stderr=None)
+            return undefined.over_samples(None, len(rows))
+        twice = 2.0 * (is_class & says_class)  # 2 TP
+        size = is_class.astype(np.float64) + says_class  # 2 TP + FP + FN
+        f1 = float(twice.sum() / size.sum())
+        figures.append(f1)
+        # A ratio of means, linearised: how far each answer moves it.
+        influence += (twice - f1 * size) / size.mean() / 2
+    estimate = replace(clustered_mean(influence, clusters), mean=sum(figures) / 2)
+    # Not `ci95`: its bound where all answers are alike is that of a mean, which this is not.
+    return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(rows))
 
 
 def _groups(samples: AttemptTable, labels: tuple[str, ...]) -> Iterator[tuple[Key, AttemptTable]]:
+    """The rows of each group, sorted; without labels, all rows under ``()``."""
+    if not labels:
+        yield (), samples
+        return
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in samples.instances.groupings
     ]
-    if not labels:
-        yield (), samples
-        return
     names = sorted({key for key in keys if key})
     number = {key: place for place, key in enumerate(names)}
     of_grouping = np.array([number.get(key, -1) for key in keys], dtype=np.intp)

@@ -1,9 +1,8 @@
-"""What an ablation says of a paper's claims, and what each single field adds.
+"""What an ablation says about a paper's claims, and what each single field adds.
 
-Runs are matched by what their prompts hold, the group label ``encoding``. Of
-several with the same encoding the one with the most groups speaks, then the one
-that shows the most examples (label ``examples``). A run that is incomplete or
-simulated speaks for nothing.
+Runs are matched by what their prompts contain, the group label ``encoding``. Of several runs
+with the same encoding, the one with the most groups counts, then the one that shows the most
+examples (label ``examples``). Incomplete and simulated runs are evidence for nothing.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ from msgspec import Struct
 
 from harness.analysis.ablation import Ablation, counted, group_values, several
 from harness.analysis.comparable import Variant, changed
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paired import ROUNDING, Paired, heterogeneity, holm, paired
-from harness.analysis.question import PASS_RATE
 from harness.ports import Claim, Claiming
 
-VerdictWord = Literal["holds", "undecided", "does not hold", "not tested"]
+ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
-    """A claim, and what these runs say of it."""
+class ClaimVerdict(Struct, frozen=True, kw_only=True):
+    """A claim, and what these runs say about it."""
 
     says: str
     source: str
-    verdict: VerdictWord
+    verdict: ClaimResult
     evidence: str
 
 
 class FieldGain(Struct, frozen=True, kw_only=True):
-    """What a field adds: two variants whose encodings differ in it alone.
+    """What a field adds: two variants whose encodings differ in this field only.
 
-    other_forms: fields that both have, but in another form: that of `less`, that of `more`.
+    other_forms: fields that both have, but in different forms: that of `less`, that of `more`.
     """
 
     field: str
@@ -50,22 +49,19 @@ class FieldGain(Struct, frozen=True, kw_only=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """The whole of an ablation.
-
-    silent: variants that speak neither for a field nor for a claim.
-    """
+    """An ablation with its claims. silent: variants that are evidence for nothing."""
 
     table: Ablation
     fields: list[FieldGain] = []
-    claims: list[Verdict] = []
+    claims: list[ClaimVerdict] = []
     silent: list[str] = []
 
 
 def findings(variants: Sequence[Variant], table: Ablation, task: Claiming | None) -> Findings:
-    """A table with what it says of the task's claims, where the task makes any."""
+    """An ablation with what it says about the task's claims, if the task makes any."""
     if task is None:
         return Findings(table=table)
-    evidence = Evidence(variants, table, task)
+    evidence = _Evidence(variants, table, task)
     return Findings(
         table=table,
         fields=evidence.fields(),
@@ -74,31 +70,29 @@ def findings(variants: Sequence[Variant], table: Ablation, task: Claiming | None
     )
 
 
-class Evidence:
-    """The runs that speak for their encodings.
-
-    table: made of the variants; says over what, and by which score.
-    """
+class _Evidence:
+    """The run that counts for each encoding."""
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
         self._table = table
         self._task = task
         self._units = several(table.over)
-        self._of: dict[str, Variant] = {}
+        self._runs: dict[str, Variant] = {}
         baseline = next(variant for variant in variants if variant.name == table.baseline)
 
-        def same(variant: Variant) -> bool:
-            """But for the prompt: another model's gain is no gain of the field's."""
-            return all(key.startswith("task.") for key in changed(baseline, variant))
+        def counts(variant: Variant) -> bool:
+            """Whether only the prompt differs: another model's gain is not the field's."""
+            same = all(key.startswith("task.") for key in changed(baseline, variant))
+            return same and not variant.marks
 
-        self.silent = [v.name for v in variants if v.marks or not same(v)]
+        self.silent = [variant.name for variant in variants if not counts(variant)]
         for variant in variants:
-            encoding = _encoding(variants, variant.name)
-            if encoding and not variant.marks and self._values(variant) and same(variant):
-                rival = self._of.get(encoding)
+            encoding = _encoding(variant)
+            if encoding and counts(variant) and self._values(variant):
+                rival = self._runs.get(encoding)
                 if rival is None or self._rank(variant) > self._rank(rival):
-                    self._of[encoding] = variant
-        self._base = self._of.get(_encoding(variants, table.baseline))
+                    self._runs[encoding] = variant
+        self._base = self._runs.get(_encoding(baseline))
 
     def _values(self, variant: Variant) -> dict[str, float]:
         return group_values(variant, self._table.over, self._table.score)
@@ -109,33 +103,36 @@ class Evidence:
         mean = sum(number * n for number, n in numbers) / (sum(n for _, n in numbers) or 1)
         return len(self._values(variant)), mean
 
-    def _compared(self, more: Variant, less: Variant) -> tuple[Paired, list[float]]:
+    def _differences(self, more: Variant, less: Variant) -> list[float]:
+        values, base = self._values(more), self._values(less)
+        return [values[name] - base[name] for name in base if name in values]
+
+    def _compared(self, more: Variant, less: Variant) -> Paired:
         values, base = self._values(more), self._values(less)
         common = [name for name in base if name in values]
-        first, second = ([found[name] for name in common] for found in (values, base))
-        return paired(first, second), [a - b for a, b in zip(first, second, strict=True)]
+        return paired([values[name] for name in common], [base[name] for name in common])
 
     def fields(self) -> list[FieldGain]:
         """What each single field adds, field by field."""
         found = []
-        for (less, one), (more, other) in combinations(self._of.items(), 2):
+        for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
             if ours.keys() > theirs.keys():
                 ours, theirs, one, other = theirs, ours, other, one
             added = list(theirs.keys() - ours.keys())
             if len(added) != 1 or not ours.keys() < theirs.keys():
                 continue
-            difference, _ = self._compared(other, one)
-            if difference.difference is not None:
+            gain = self._compared(other, one)
+            if gain.difference is not None:
                 found.append(
                     FieldGain(
                         field=added[0],
                         less=one.name,
                         more=other.name,
-                        n=difference.n,
-                        n_better=difference.n_more,
-                        difference=difference.difference,
-                        ci95=difference.interval(),
+                        n=gain.n,
+                        n_better=gain.n_more,
+                        difference=gain.difference,
+                        ci95=gain.interval(),
                         other_forms={
                             name: (ours[name], theirs[name])
                             for name in ours
@@ -146,80 +143,86 @@ class Evidence:
         order = list(dict.fromkeys(gain.field for gain in found))
         return sorted(found, key=lambda gain: order.index(gain.field))
 
-    def verdict(self, claim: Claim) -> Verdict:
+    def verdict(self, claim: Claim) -> ClaimVerdict:
         """Whether a claim holds in these runs."""
         test = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
-        word, evidence = test[claim.test](claim)
-        return Verdict(says=claim.says, source=claim.source, verdict=word, evidence=evidence)
+        result, evidence = test[claim.test](claim)
+        return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
 
-    def _more(self, claim: Claim) -> tuple[VerdictWord, str]:
-        missing = [name for name in (claim.more, claim.less) if name not in self._of]
+    def _more(self, claim: Claim) -> tuple[ClaimResult, str]:
+        missing = [name for name in (claim.more, claim.less) if name not in self._runs]
         if missing:
-            return "not tested", f"no run of {' and of '.join(missing)} that can speak for it"
-        more, less = self._of[claim.more], self._of[claim.less]
-        found, _ = self._compared(more, less)
+            return "not tested", f"no usable run of {' and of '.join(missing)}"
+        more, less = self._runs[claim.more], self._runs[claim.less]
+        found = self._compared(more, less)
         if found.difference is None:
             return "not tested", f"{more.name} and {less.name} have no {self._table.over} in common"
-        word = _word(found.difference, found.interval())
-        return word, f"{more.name} over {less.name}: {self._told(found, found.interval())}"
+        interval = found.interval()
+        described = f"{more.name} over {less.name}: {self._described(found, interval)}"
+        return _result(found.difference, interval), described
 
-    def _rows(self, _: Claim) -> tuple[VerdictWord, str]:
+    def _rows(self, _: Claim) -> tuple[ClaimResult, str]:
         added = [g for g in self.fields() if self._base and g.less == self._base.name]
         if len(added) < 2:
             return "not tested", "fewer than two runs add one field to the baseline"
         ranked = sorted(added, key=lambda gain: gain.difference)
         least, most = ranked[0], ranked[-1]
-        named = {variant.name: variant for variant in self._of.values()}
-        found, _differences = self._compared(named[most.more], named[least.more])
+        named = {variant.name: variant for variant in self._runs.values()}
+        found = self._compared(named[most.more], named[least.more])
         if found.difference is None:
             return "not tested", f"{most.more} and {least.more} have nothing in common"
         pairs = len(added) * (len(added) - 1) // 2
         interval = found.interval(comparisons=pairs)
-        told = ", ".join(
+        extremes = ", ".join(
             f"{gain.field} {100 * gain.difference:+z.2f} ({gain.more})" for gain in (least, most)
         )
-        return _word(found.difference, interval), (
-            f"of {len(added)} fields added to {least.less} least and most: {told}; apart by "
-            f"{self._told(found, interval)}; the interval is for all {pairs} pairs (Bonferroni)"
+        return _result(found.difference, interval), (
+            f"of {len(added)} fields added to {least.less}, smallest and largest gain: {extremes}; "
+            f"apart by {self._described(found, interval)}; the interval covers all {pairs} pairs "
+            "(Bonferroni)"
         )
 
-    def _groups(self, _: Claim) -> tuple[VerdictWord, str]:
+    def _groups(self, _: Claim) -> tuple[ClaimResult, str]:
         baseline = self._base
         if baseline is None:
-            return "not tested", "the baseline cannot speak for its encoding"
-        others = [variant for variant in self._of.values() if variant is not baseline]
-        compared = {v.name: self._compared(v, baseline)[1] for v in others}
-        several = {name: found for name, found in compared.items() if len(found) > 1}
-        if not several:
+            return "not tested", "the baseline is not a usable run of its encoding"
+        others = [variant for variant in self._runs.values() if variant is not baseline]
+        compared = [(variant, self._differences(variant, baseline)) for variant in others]
+        compared = [(variant, found) for variant, found in compared if len(found) > 1]
+        if not compared:
             return "not tested", f"no run has two {self._units} in common with the baseline"
-        mixed = sum(min(found) < 0 < max(found) for found in several.values())
-        p_values = [self._unlike(v, baseline) for v in others if v.name in several]
+        mixed = sum(min(found) < 0 < max(found) for _, found in compared)
+        p_values = [self._heterogeneity(variant, baseline) for variant, _ in compared]
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
-        word: VerdictWord = "holds" if beyond else "undecided" if mixed else "does not hold"
-        return word, (
-            f"{mixed} of {len(several)} other encodings (of each, the run with the most examples) "
-            f"gain on some {self._units} and lose on "
-            f"others; of {beyond} the gains differ by more than their errors (Cochran's Q, Holm)"
+        result: ClaimResult = "holds" if beyond else "undecided" if mixed else "does not hold"
+        return result, (
+            f"{mixed} of {len(compared)} other encodings (of each, the run with the most examples) "
+            f"gain on some {self._units} and lose on others; of {beyond} the gains differ by more "
+            "than their errors (Cochran's Q, Holm)"
         )
 
-    def _unlike(self, variant: Variant, baseline: Variant) -> float | None:
+    def _heterogeneity(self, variant: Variant, baseline: Variant) -> float | None:
         """p value of the same gain in each group.
 
-        The errors are those of two independent samples: too long, where the
-        answers to one instance go together, so that p is rather too large.
+        The errors are those of two independent samples: too large where the answers to one
+        instance are correlated, so the p value is too large rather than too small.
         """
         effects, errors = [], []
-        table = self._table
         values, base = self._values(variant), self._values(baseline)
         for name in base.keys() & values.keys():
-            stderrs = [_stderr(run, table, name) for run in (variant, baseline)]
+            stderrs = [self._stderr(run, name) for run in (variant, baseline)]
             error = hypot(*(found or 0.0 for found in stderrs))
             if None not in stderrs and error > ROUNDING:
                 effects.append(values[name] - base[name])
                 errors.append(error)
         return heterogeneity(effects, errors)
 
-    def _told(self, found: Paired, interval: tuple[float, float] | None) -> str:
+    def _stderr(self, variant: Variant, group: str) -> float | None:
+        found = variant.metrics.groups[self._table.over][group]
+        score = self._table.score
+        return found.stderr if score == PASS_RATE else found.scores[score].stderr
+
+    def _described(self, found: Paired, interval: tuple[float, float] | None) -> str:
         between = "no interval"
         if interval is not None:
             between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
@@ -229,19 +232,13 @@ class Evidence:
         )
 
 
-def _encoding(variants: Sequence[Variant], name: str) -> str:
-    """The one encoding of a run's prompts; empty where there are several or none."""
-    found = next(variant for variant in variants if variant.name == name)
-    encodings = list(found.metrics.groups.get("encoding", {}))
+def _encoding(variant: Variant) -> str:
+    """The one encoding of a run's prompts; empty if there are several or none."""
+    encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""
 
 
-def _word(difference: float, interval: tuple[float, float] | None) -> VerdictWord:
+def _result(difference: float, interval: tuple[float, float] | None) -> ClaimResult:
     if difference <= 0:
         return "does not hold"
     return "holds" if interval is not None and interval[0] > 0 else "undecided"
-
-
-def _stderr(variant: Variant, table: Ablation, group: str) -> float | None:
-    found = variant.metrics.groups[table.over][group]
-    return found.stderr if table.score == PASS_RATE else found.scores[table.score].stderr

@@ -1,10 +1,9 @@
-"""Means with standard errors that respect clusters.
+"""Means, rates and other statistics with standard errors that respect clusters.
 
-Owns the one formula for how sure a rate is. Answers to one prompt are not
-independent: neither the k samples of an instance nor the instances that share
-a prompt, and so share its replies. Counting each of them as news makes error
-bars too short (on the recorded gpt-4 COLLIE answers by half). It refuses to
-call a rate certain because nothing can be said about its error.
+Answers to one prompt are not independent: neither the k samples of an instance nor the
+instances that share a prompt, and so share its replies. Treating them as independent makes
+error bars too short (on the recorded gpt-4 COLLIE answers by half). Where nothing is known
+about the error, there is none: a rate is never reported as certain.
 
 >>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
 0.5
@@ -15,31 +14,56 @@ True
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, structs
 from numpy.typing import NDArray
 
-# What a 95% interval leaves out at each end.
+# Probability outside a 95% interval, at each end, and the normal quantile of its complement.
 _TAIL = 0.025
-# The normal quantile of 1 - _TAIL.
 _Z = 1.959963984540054
-# Standard errors below this are rounding of a sum that is exactly zero.
+# Standard errors below this are rounding errors of a sum that is exactly zero.
 _ROUNDING = 1e-12
+
+Interval = tuple[float, float]
+
+
+class Statistic(Struct, frozen=True, kw_only=True):
+    """A mean, a rate or another statistic, with its clustered error.
+
+    mean: its value; null where it is undefined, for example over no values.
+    stderr: clustered standard error; null where it cannot be estimated.
+    ci95: 95% interval; null where it cannot be estimated.
+    n: number of values.
+    n_clusters: number of clusters they come from.
+    """
+
+    mean: float | None
+    stderr: float | None
+    ci95: Interval | None
+    n: int
+    n_clusters: int
+
+
+class SampleStatistic(Statistic, frozen=True, kw_only=True):
+    """A statistic over samples. missing: samples without a value, which are not in it."""
+
+    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and how sure it is.
+    """A mean and its errors.
 
     mean: None over no values.
-    stderr: clustered standard error, None over fewer than two clusters.
-    naive_stderr: the one that takes every value for independent, to show the
-        difference; None over fewer than two values.
-    n: how many values.
-    n_clusters: in how many clusters.
-    how_many: (s,) how many clusters have 0, 1, 2, … values.
+    stderr: clustered standard error; None over fewer than two clusters.
+    naive_stderr: standard error if all values were independent, for comparison; None over
+        fewer than two values.
+    n: number of values.
+    n_clusters: number of clusters.
+    sizes: (s,) number of clusters with 0, 1, 2, … values.
     """
 
     mean: float | None
@@ -47,113 +71,165 @@ class Estimate:
     naive_stderr: float | None
     n: int
     n_clusters: int
-    how_many: NDArray[Any]
+    sizes: NDArray[Any]
 
     @property
     def degrees(self) -> float | None:
-        """Of freedom of the clustered error; None where that is."""
-        return degrees_of_freedom(self.how_many) if self.n_clusters > 1 else None
+        """Degrees of freedom of the clustered error; None where there is no error."""
+        return degrees_of_freedom(self.sizes) if self.n_clusters > 1 else None
 
     @property
-    def ci95(self) -> tuple[float, float] | None:
+    def ci95(self) -> Interval | None:
         """95% interval of a mean of values between 0 and 1.
 
-        mean ± t * stderr, t with the degrees of freedom that clusters of their
-        sizes leave (`degrees_of_freedom`), clipped to [0, 1].
+        mean ± t * stderr, clipped to [0, 1], where t has the degrees of freedom that follow
+        from the cluster sizes (`degrees_of_freedom`).
 
-        Where all values are 0, or all are 1, the standard error is 0 and says
-        nothing. There the interval is the exact one of Clopper and Pearson
-        (1934) for G draws: at worst, a cluster is worth no more than one
-        independent value (Korn and Graubard 1998, Survey Methodology 24,
-        reduce n to an effective one for the same reason).
+        Where all values are 0, or all are 1, the standard error is 0 and carries no
+        information. The interval is then the exact one of Clopper and Pearson (1934) for G
+        draws: in the worst case a cluster is worth one independent value (Korn and Graubard
+        1998, Survey Methodology 24, reduce n to an effective one for the same reason).
 
-        None where the error cannot be estimated: one cluster, or clusters that
-        all have one and the same mean strictly between 0 and 1.
+        None where the error cannot be estimated: one cluster, or clusters that all have the
+        same mean strictly between 0 and 1.
         """
-        if self.mean is None or self.stderr is None:
-            return None
-        if self.stderr < _ROUNDING:
+        if self.stderr is not None and self.stderr < _ROUNDING:
             reach = 1 - _TAIL ** (1 / self.n_clusters)
-            return {0.0: (0.0, reach), 1.0: (1 - reach, 1.0)}.get(self.mean)
-        low, high = self.mean - self._margin(self.stderr), self.mean + self._margin(self.stderr)
-        return max(0.0, low), min(1.0, high)
+            return {0.0: (0.0, reach), 1.0: (1 - reach, 1.0)}.get(self.mean or 0.0)
+        return self.clipped_ci95(0.0, 1.0)
 
     @property
-    def ci95_unbounded(self) -> tuple[float, float] | None:
-        """95% interval of a mean of values of any size: as `ci95`, not clipped.
+    def ci95_unbounded(self) -> Interval | None:
+        """95% interval of a mean of values of any size: like `ci95`, but not clipped.
 
-        None where the error cannot be estimated: one cluster, or clusters that
-        all have one and the same mean.
+        None where the error cannot be estimated: one cluster, or clusters that all have the
+        same mean.
         """
+        return self.clipped_ci95(-inf, inf)
+
+    @property
+    def rate_ci95(self) -> Interval | None:
+        """95% interval of a pass rate: Wilson's if each cluster has one verdict, else `ci95`."""
+        if self.n == self.n_clusters > 1 and self.mean is not None:
+            return wilson(round(self.mean * self.n), self.n)
+        return self.ci95
+
+    def clipped_ci95(self, low: float, high: float) -> Interval | None:
+        """`ci95_unbounded`, clipped to a range."""
         if self.mean is None or self.stderr is None or self.stderr < _ROUNDING:
             return None
-        return self.mean - self._margin(self.stderr), self.mean + self._margin(self.stderr)
-
-    def _margin(self, stderr: float) -> float:
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
-        return float(stdtrit(self.degrees, 1 - _TAIL)) * stderr
+        margin = float(stdtrit(self.degrees, 1 - _TAIL)) * self.stderr
+        return max(low, self.mean - margin), min(high, self.mean + margin)
+
+    def statistic(self, ci95: Interval | None) -> Statistic:
+        """The estimate as a record, with one of its intervals."""
+        return Statistic(
+            mean=self.mean, stderr=self.stderr, ci95=ci95, n=self.n, n_clusters=self.n_clusters
+        )
+
+    def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
+        """The estimate as a record, with one of its intervals.
+
+        Args:
+            n_samples: Number of samples, with and without a value.
+        """
+        return SampleStatistic(
+            mean=self.mean,
+            stderr=self.stderr,
+            ci95=ci95,
+            n=self.n,
+            n_clusters=self.n_clusters,
+            missing=n_samples - self.n,
+        )
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """The mean of values that come in clusters.
+    """Estimate the mean of values that come in clusters.
 
-    The linearised variance of a ratio of cluster totals to cluster sizes,
+    The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
-        Var = G / (G - 1) * sum_g (sum_{i in g} (x_i - mean))^2 / n^2,
+        Var = G / (G - 1) * sum_g (sum_{i in g} (x_i - mean))^2 / n^2.
 
-    which is ordinary least squares on a constant with the cluster-robust
-    covariance of Liang and Zeger (1986) in its CR1 form: G / (G - 1) times
-    (n - 1) / (n - p) for p = 1 regressor (Cameron and Miller 2015). Without the
-    factor few clusters look surer than they are. Where every value is its own
-    cluster this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals"
-    (arXiv 2411.00640), has the same sum without the factor.
+    This is ordinary least squares on a constant with the cluster-robust covariance of Liang
+    and Zeger (1986) in its CR1 form: G / (G - 1) times (n - 1) / (n - p) for p = 1 regressor
+    (Cameron and Miller 2015). Without the factor, the error is too small for few clusters.
+    Where every value is its own cluster this is the usual s^2 / n. Miller 2024, "Adding Error
+    Bars to Evals" (arXiv 2411.00640), has the same sum without the factor.
 
-    values: (n,) numbers or truth values.
-    clusters: (n,) number, from 0, of the statistical unit of each.
+    Args:
+        values: (n,) numbers or truth values.
+        clusters: (n,) number, from 0, of each value's cluster.
     """
     n = len(values)
     if n == 0:
         return Estimate(None, None, None, 0, 0, np.zeros(1, np.intp))
-    if clusters.max() > 8 * n:  # of a small group's units the numbers may be any of a million
+    if clusters.max() > 8 * n:  # the clusters of a small group may have any numbers to a million
         clusters = np.unique(clusters, return_inverse=True)[1]
     mean = float(np.mean(values))
     residuals = np.array(values, dtype=np.float64)
     residuals -= mean
-    sizes = np.bincount(clusters)
-    totals = np.bincount(clusters, weights=residuals)[sizes > 0]
-    how_many = np.bincount(sizes)
-    how_many[0] = 0
-    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals), how_many)
+    counts = np.bincount(clusters)
+    totals = np.bincount(clusters, weights=residuals)[counts > 0]
+    sizes = np.bincount(counts)
+    sizes[0] = 0
+    return Estimate(mean, _stderr(totals, n), _stderr(residuals, n), n, len(totals), sizes)
 
 
-def degrees_of_freedom(how_many: NDArray[Any]) -> float:
-    """What t distribution a clustered error has, for clusters of such sizes.
+def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
+    """The share of true values, with its clustered error."""
+    estimate = clustered_mean(verdicts, clusters)
+    return estimate.statistic(estimate.rate_ci95)
 
-    With few large clusters among small ones the error is less sure than G - 1 says, and
-    t with G - 1 gives intervals that are too short. Satterthwaite (1946) gives a sum of
-    squares the degrees tr(S)^2 / tr(S^2), S the covariance of what is squared; Bell and
-    McCaffrey (2002) do so for clustered errors, Imbens and Kolesár (2016, "Robust Standard
-    Errors in Small Samples", section 4) with a model of what a cluster shares. Here all of
-    it is shared, as a reply is by the instances of its prompt. With w the clusters' shares
-    of the values, the totals less the mean, (I - w 1') diag(w), then have the covariance
+
+def linearised(
+    value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
+) -> Statistic:
+    """A statistic with the clustered error of its linearisation.
+
+    Args:
+        value: The statistic.
+        influence: (n,) what each value adds to the statistic, times n; its mean is 0.
+        clusters: (n,) number of each value's cluster.
+        low: The statistic's smallest possible value.
+        high: Its largest possible value.
+    """
+    estimate = clustered_mean(influence, clusters)
+    interval = estimate.ci95_unbounded
+    if interval is not None:
+        interval = max(low, value + interval[0]), min(high, value + interval[1])
+    return structs.replace(estimate.statistic(interval), mean=value)
+
+
+def degrees_of_freedom(sizes: NDArray[Any]) -> float:
+    """Degrees of freedom of the t distribution of a clustered error.
+
+    With few large clusters among small ones, t with G - 1 degrees gives intervals that are too
+    short. Satterthwaite (1946) gives a sum of squares the degrees tr(S)^2 / tr(S^2), where S is
+    the covariance of what is squared; Bell and McCaffrey (2002) do so for clustered errors,
+    Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) with a model
+    of what a cluster shares. Here everything is shared, as a reply is by the instances of its
+    prompt. With w the clusters' shares of the values, the totals less the mean,
+    (I - w 1') diag(w), then have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 
     Clusters of one size give G - 1.
 
-    how_many: (s,) clusters of 0, 1, 2, … values; of two or more in all.
+    Args:
+        sizes: (s,) number of clusters with 0, 1, 2, … values; two clusters or more.
 
     >>> degrees_of_freedom(np.array([0, 0, 0, 4]))  # four clusters of three
     3.0
     """
-    (size,) = how_many.nonzero()
-    count = how_many[size].astype(np.float64)
+    (size,) = sizes.nonzero()
+    count = sizes[size].astype(np.float64)
     if len(size) == 1:
-        return float(count[0]) - 1  # to the last bit
+        return float(count[0]) - 1  # exact to the last bit
     w = size / float((size * count).sum())
-    # What other clusters add up to, summed and not subtracted: one may hold nearly all.
+    # The other clusters' shares are summed, not subtracted: one cluster may hold nearly all.
     other = count * np.ones((len(w), 1)) - np.eye(len(w))
     others, squares = other @ w, other @ w**2
     own = w**2 * (others**2 + squares)
@@ -168,7 +244,7 @@ def degrees_of_freedom(how_many: NDArray[Any]) -> float:
 
 
 def _stderr(residuals: NDArray[Any], n: int) -> float | None:
-    """Standard error of a mean of n values from the residual totals of its independent units."""
+    """Standard error of a mean of n values, from the residual totals of its clusters."""
     units = len(residuals)
     if units < 2:
         return None
@@ -176,31 +252,19 @@ def _stderr(residuals: NDArray[Any], n: int) -> float | None:
     return sqrt(units / (units - 1) * float(np.square(residuals).sum())) / n
 
 
-def rate_interval(estimate: Estimate, passed: int) -> tuple[float, float] | None:
-    """95% interval of a pass rate: Wilson's where each cluster has one verdict, else `ci95`.
-
-    passed: of the ``estimate.n`` verdicts.
-    """
-    if estimate.n == estimate.n_clusters > 1:
-        return wilson(passed, estimate.n)
-    return estimate.ci95
-
-
-def wilson(passed: int, n: int) -> tuple[float, float]:
-    """95% interval of a simple rate: n independent verdicts, of which some passed.
+def wilson(passed: int, n: int) -> Interval:
+    """95% interval of the rate of n independent verdicts.
 
     The score interval of Wilson 1927, "Probable Inference, the Law of Succession, and
-    Statistical Inference" (JASA 22), equation 5, without correction for continuity. It
-    holds near 0 and 1 and with few verdicts, where rate ± t * stderr does not.
+    Statistical Inference" (JASA 22), equation 5, without continuity correction. It is reliable
+    near 0 and 1 and for few verdicts, where rate ± t * stderr is not.
 
     >>> [round(bound, 4) for bound in wilson(81, 263)]  # Newcombe 1998, table I
     [0.2553, 0.3662]
     """
-    z2 = (
-        _Z**2
-    )  # SciPy has all of this, and takes a run more time and memory to load than it is worth
+    z2 = _Z**2  # computed here because scipy.stats takes a second to load
     centre, reach = passed + z2 / 2, sqrt(z2 * (passed * (n - passed) / n + z2 / 4))
-    # Rounding shall not leave 1e-17 of nothing.
+    # Exact at the ends, where rounding would leave 1e-17.
     low = 0.0 if passed == 0 else (centre - reach) / (n + z2)
     high = 1.0 if passed == n else (centre + reach) / (n + z2)
     return low, high

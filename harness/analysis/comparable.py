@@ -1,8 +1,7 @@
-"""Which runs may stand in one table, and what has to be said there.
+"""Which runs may be compared, and what has to be said about their differences.
 
-Owns the refusals: another task, another data set, another measure. What may
-differ, but is not what one thinks one compares (model, decoding, samples), is
-told; what differs within the task's own options is what an ablation is about.
+Runs of another task or data set are refused. Differences in model, decoding or samples are
+allowed but reported; differences in the task's own options are what an ablation is about.
 """
 
 from __future__ import annotations
@@ -11,39 +10,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.analysis.metrics import Metrics
+from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.self_preference import unequal
 from harness.config.identity import NAMED, by_name, may_change
 from harness.config.run_file import RunFile, flatten
-from harness.errors import RunConflict
+from harness.errors import ConfigError, RunConflict, nearest
+from harness.store.columns import AttemptTable
 
 PART = "_sha256/"
 """In a fingerprint, ``LABEL_sha256/GROUP`` is the hash of that group's data."""
 
 CONTENT = "content_sha256"
-"""In a fingerprint, the hash of all that the prompts say but the form of the answer: a task has it
-whose arms differ in that form."""
+"""In a fingerprint, the hash of everything the prompts say except the form of the answer. Tasks
+whose variants differ in that form have it."""
 
 CONFOUNDED = "CONFOUNDED"
 
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
-"""Of a fingerprint with `CONTENT`: what its arms are for."""
-ARMS = frozenset({"task.form", "task.parser", "decoding.constraint"})
-"""The settings that make them."""
+"""Fingerprint keys that describe the form of the answer, for tasks with `CONTENT`."""
+FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
+"""Settings that decide the form of the answer."""
 
 RECORDING = ("model.where", "model.columns", "model.match")
-"""Which recorded answers are replayed: another prompt's are other ones."""
+"""Settings that say which recorded answers are replayed; they vary with the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A run as a variant of a file.
+    """A run as a variant of a run file.
 
-    name: the variant's.
-    settings: its run file, by dotted keys of two parts.
-    fingerprint: what its scores depend on, as in the manifest.
-    later: settings of judges that its run file does not have, and that were asked later. They
-        only advise, so that a run which lacks one of them differs in nothing.
+    name: name of the variant.
+    metrics: the run's metrics.
+    settings: the run file, by dotted keys of two parts.
+    fingerprint: what the scores depend on, as in the manifest.
+    later: settings of judges that were added after the run. They only advise, so a run that
+        lacks one of them does not differ.
     """
 
     name: str
@@ -54,12 +55,12 @@ class Variant:
 
     @property
     def begun(self) -> bool:
-        """Whether it has any attempt."""
+        """Whether the run has any attempt."""
         return self.metrics.n_attempts > 0
 
     @property
     def marks(self) -> list[str]:
-        """What every table must say of it."""
+        """Warnings that every table must show beside the run."""
         metrics = self.metrics
         marks = ["SIMULATED"] if metrics.simulated else []
         if not self.begun:
@@ -70,8 +71,12 @@ class Variant:
         return marks
 
 
+Run = tuple[Variant, AttemptTable]
+"""A run with its attempts."""
+
+
 def settings(run: RunFile) -> dict[str, Any]:
-    """The settings that a run's figures may depend on, by dotted keys of two parts.
+    """The settings that a run's results may depend on, by dotted keys of two parts.
 
     A judge is one of them, ``judges.NAME``, and so is a panel, ``panels.NAME``.
     """
@@ -79,31 +84,91 @@ def settings(run: RunFile) -> dict[str, Any]:
 
 
 def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a judge or a panel that the run file does not have, by its section."""
+    """The settings of a judge or panel that is not in the run file, from its section."""
     kind = "judges" if "model" in section else "panels"
     return _by_two_parts({kind: {name: dict(section)}})
 
 
 def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for key, value in flatten(tree).items():
         recording = any(key == free or key.startswith(f"{free}.") for free in RECORDING)
         if not recording and not may_change(key) and key not in NAMED:
-            short = ".".join(key.split(".")[:2])
+            short = section_of(key)
             if short == key:
-                told[key] = value
+                found[key] = value
             else:
-                told.setdefault(short, {})[key] = value
-    return told
+                found.setdefault(short, {})[key] = value
+    return found
+
+
+def section_of(key: str) -> str:
+    """The first two parts of a dotted key."""
+    return ".".join(key.split(".")[:2])
+
+
+def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
+    """Refuse a score that one of the runs does not have.
+
+    Raises: ConfigError.
+    """
+    for variant, table in runs:
+        if score != PASS_RATE and score not in table.scores:
+            raise ConfigError(
+                f"The run {variant.name!r} has no score {score!r}.",
+                nearest(score, [PASS_RATE, *table.scores]),
+            )
+
+
+def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
+    """Refuse a round that none of the runs has reached.
+
+    Raises: ConfigError.
+    """
+    last = max((int(table.round.max()) for table in tables if len(table)), default=1)
+    if round_ is not None and round_ > last:
+        raise ConfigError(
+            f"None of the runs has a round {round_}: the last one is round {last}.",
+            "Omit --round to use each sample's last round.",
+        )
+
+
+def refuse_unknown_label(
+    option: str,
+    label: str,
+    tables: Sequence[AttemptTable],
+    names: Sequence[str],
+    others: Sequence[str] = (),
+) -> None:
+    """Refuse a label that one of the runs does not have.
+
+    Args:
+        option: The command-line option that names it.
+        label: The label.
+        tables: The runs' attempts.
+        names: The runs' names.
+        others: Further labels to suggest.
+
+    Raises: ConfigError.
+    """
+    for table, name in zip(tables, names, strict=True):
+        if label not in table.labels():
+            raise ConfigError(
+                f"{option}: the run {name!r} has no label {label!r}.",
+                nearest(label, [*table.labels(), *others]),
+            )
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Refuse runs of other tasks and other data than the baseline's.
+    """Refuse runs of other tasks or other data than the baseline's.
 
-    over: the label whose groups are compared; empty where instances are.
+    Runs of other parts of the same data may be compared on the parts that both have, if the
+    fingerprints name the parts.
 
-    Runs of other parts of the same data may be compared on the parts that both
-    have, where the fingerprints name the parts.
+    Args:
+        baseline: The run that the others are compared with.
+        variants: The other runs.
+        over: The label whose groups are compared; empty to compare instances.
 
     Raises: RunConflict naming the runs.
     """
@@ -113,7 +178,7 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
             raise RunConflict(
                 f"{names} are runs of different tasks: {baseline.metrics.task!r} and "
                 f"{variant.metrics.task!r}.",
-                "Compare the variants of one task.",
+                "Compare variants of one task.",
             )
         if _dataset(variant) == _dataset(baseline):
             continue
@@ -128,15 +193,16 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         label = next(iter(ours)).partition(PART)[0]
         if over and label != over:
             raise RunConflict(
-                f"{names} take different groups of {label!r}, so that a {over!r} of one is not "
-                "that of the other.",
+                f"{names} use different groups of {label!r}, so their {over!r} groups hold "
+                "different instances.",
                 f"Use --over {label}.",
             )
 
 
 def _dataset(variant: Variant) -> Any:
-    told = variant.fingerprint
-    return told.get("dataset_sha256") or told.get("dataset") or variant.settings.get("task.dataset")
+    found = variant.fingerprint
+    dataset = found.get("dataset_sha256") or found.get("dataset")
+    return dataset or variant.settings.get("task.dataset")
 
 
 def _parts(variant: Variant) -> dict[str, str]:
@@ -144,55 +210,56 @@ def _parts(variant: Variant) -> dict[str, str]:
 
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
-    """Sentences on what the variants differ in; what makes a comparison void comes first."""
+    """Sentences on what the variants differ in; what invalidates a comparison comes first."""
     for variant in variants:
         if confounded(baseline, variant):
             yield confounding(baseline.name, variant.name)
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    arms = ARMS if any(_same_content(baseline, variant) for variant in variants) else frozenset()
-    own = [key for key in keys if key.startswith("task.") or key in arms]
+    same_content = any(_same_content(baseline, variant) for variant in variants)
+    form = FORM_SETTINGS if same_content else frozenset()
+    own = [key for key in keys if key.startswith("task.") or key in form]
     if own:
         yield f"The variants differ in {', '.join(own)}."
     others = [key for key in keys if key not in own]
     if others:
-        told = ", ".join(f"{key} ({_values(key, [baseline, *variants])})" for key in others)
-        yield f"They differ in more than the task's options: {told}."
+        listed = ", ".join(f"{key} ({_values(key, [baseline, *variants])})" for key in others)
+        yield f"They differ in more than the task's options: {listed}."
     scored = set[str]()
     compared: dict[str, set[str]] = {}
     for variant in variants:
-        found = _scored_otherwise(baseline, variant)
+        found = _scored_differently(baseline, variant)
         if _same_content(baseline, variant):
             if found & FORM:
                 compared[variant.name] = {key.removesuffix("_sha256") for key in found & FORM}
             found -= FORM
         scored |= found
     if compared:
-        runs, told = ", ".join(compared), ", ".join(sorted(set().union(*compared.values())))
+        runs, listed = ", ".join(compared), ", ".join(sorted(set().union(*compared.values())))
         yield (
-            f"But for the form of the answer, the prompts of {runs} say what those of "
-            f"{baseline.name} do: what is compared is {told}."
+            f"Except for the form of the answer, the prompts of {runs} say what those of "
+            f"{baseline.name} do: the comparison is of {listed}."
         )
     if scored:
-        yield f"They were made or scored with another {', '.join(sorted(scored))}."
+        yield f"They were made or scored with a different {', '.join(sorted(scored))}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 
 def confounding(baseline: str, run: str) -> str:
-    """The sentence among those of `differing` on a run that is `CONFOUNDED` with its baseline."""
+    """The sentence of `differing` about a run that is `CONFOUNDED` with its baseline."""
     return (
         f"{CONFOUNDED}: the prompts of {run} and of {baseline} differ in more than the form of the "
-        "answer, so that what is between the two cannot be put down to the form or to decoding."
+        "answer, so a difference between the two cannot be attributed to the form or to decoding."
     )
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Whether their prompts are known to differ in more than the form of the answer."""
+    """Whether the prompts are known to differ in more than the form of the answer."""
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
 
 def _same_content(baseline: Variant, variant: Variant) -> bool:
-    """Whether the prompts are known to differ in the form alone."""
+    """Whether the prompts are known to differ only in the form of the answer."""
     ours, theirs = (
         (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256"))
         for one in (baseline, variant)
@@ -200,16 +267,17 @@ def _same_content(baseline: Variant, variant: Variant) -> bool:
     return ours[0] is not None and ours == theirs
 
 
-def _scored_otherwise(baseline: Variant, variant: Variant) -> set[str]:
-    """What both fingerprints have, and each otherwise; what is said elsewhere is left out."""
-    said = {"prompt_sha256"} if confounded(baseline, variant) else set[str]()
+def _scored_differently(baseline: Variant, variant: Variant) -> set[str]:
+    """Keys of both fingerprints whose values differ, except those reported elsewhere."""
+    reported = {"dataset", "dataset_sha256", CONTENT}
+    if confounded(baseline, variant):
+        reported.add("prompt_sha256")
     ours, theirs = baseline.fingerprint, variant.fingerprint
-    found = {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
-    return found - {"dataset", "dataset_sha256", CONTENT} - said
+    return {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]} - reported
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """The settings in which two runs differ; of judges asked later, those that both have."""
+    """The settings in which two runs differ; of later judges, only those that both have."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()
@@ -218,14 +286,14 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 def _values(key: str, variants: Sequence[Variant]) -> str:
     found = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
-    values = dict.fromkeys(_told(key, value) for value in found)
-    most = 60 if key.startswith("panels.") else 30  # a panel's name several judges
-    shown = [value if len(value) <= most else f"{value[: most - 1]}…" for value in values]
+    values = dict.fromkeys(_value_text(key, value) for value in found)
+    longest = 60 if key.startswith("panels.") else 30  # a panel's name lists several judges
+    shown = [value if len(value) <= longest else f"{value[: longest - 1]}…" for value in values]
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
-def _told(key: str, value: Any) -> str:
-    """A value as a sentence has it: of a judge plug-in and model, of a panel its members."""
+def _value_text(key: str, value: Any) -> str:
+    """A value in a sentence: a judge as its plug-in and model, a panel as its members."""
     if key.startswith(("judges.", "panels.")) and isinstance(value, dict):
         flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
         if key.startswith("panels."):

@@ -1,20 +1,26 @@
-"""Two runs compared on the instances that both have: how far apart, and how sure that is.
+"""Two runs compared on the instances that both have: the difference and its uncertainty.
 
-Owns which method applies. Where every cluster holds one pair of single verdicts,
-McNemar's exact test; else Student's t of the paired differences with an error
-that respects clusters: k samples of an instance, and instances that share a
-prompt, are no independent news. Refuses to call a difference certain because
-nothing can be said about its error.
+The unit is the instance: the mean of its samples in each run, so that k samples are one pair
+and not k². Instances that only one run has, or that were not judged, are counted and excluded,
+never taken as failures.
 
->>> compare(pairs).difference  # doctest: +SKIP
-0.34855769230769235
+Where every cluster holds one pair of single verdicts, the test is McNemar's exact one;
+otherwise Student's t of the paired differences with a clustered error, because k samples of an
+instance and instances that share a prompt are not independent. A difference is never reported
+as certain because its error is unknown.
+
+>>> pairs = pair(zero_shot, few_shot)  # doctest: +SKIP
+>>> len(pairs), compare(pairs).difference  # doctest: +SKIP
+(2080, 0.34855769230769235)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from math import asin, ceil, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -22,8 +28,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean
-from harness.analysis.paired import holm
-from harness.analysis.pairing import Pairs
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.paired import ROUNDING, benjamini_hochberg, holm, mcnemar
+from harness.store.columns import AttemptTable, Bools, Ints, rows_by
+
+# SciPy is imported inside functions: it takes longer to load than the rest of the harness.
+
+Floats = NDArray[np.float64]
 
 Method = Literal["exact McNemar", "clustered paired t", "none"]
 
@@ -31,25 +42,199 @@ ALPHA = 0.05
 POWER = 0.8
 
 
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Instances that both runs have a value of, sorted by digest.
+
+    digest: (n,) names of the instances (`harness.store.columns.name_digest`).
+    first, second: (n,) mean value of the instance's samples in each run.
+    samples: (n, 2) number of samples in each of these means.
+    cluster: (n,) number of the statistical unit.
+    grouping: (n,) index into ``groupings``.
+    groupings: the distinct mappings of label to group.
+    verdicts: whether values are shares of passed samples.
+    only_first, only_second: instances that just one run has; None for a subset of the pairs.
+    not_judged: instances that both have but one has no value of; None for a subset.
+    """
+
+    digest: NDArray[np.int64]
+    first: Floats
+    second: Floats
+    samples: Ints
+    cluster: Ints
+    grouping: Ints
+    groupings: tuple[Mapping[str, str], ...]
+    verdicts: bool
+    only_first: int | None
+    only_second: int | None
+    not_judged: int | None
+
+    def __len__(self) -> int:
+        return len(self.digest)
+
+    @property
+    def binary(self) -> bool:
+        """Whether every value is one sample's verdict."""
+        return self.verdicts and bool((self.samples == 1).all())
+
+    @property
+    def rounding(self) -> float:
+        """Differences up to this size are rounding errors."""
+        largest = max(float(np.abs(v).max(initial=0.0)) for v in (self.first, self.second))
+        return ROUNDING * max(1.0, largest)
+
+    @property
+    def difference(self) -> Floats:
+        """(n,) second minus first; 0 where only the order of a sum differs."""
+        difference = self.second - self.first
+        return np.where(np.abs(difference) > self.rounding, difference, 0.0)
+
+    def take(self, rows: Bools | Ints) -> Pairs:
+        """The pairs of a mask or of row numbers."""
+        return with_fields(
+            self,
+            digest=self.digest[rows],
+            first=self.first[rows],
+            second=self.second[rows],
+            samples=self.samples[rows],
+            cluster=self.cluster[rows],
+            grouping=self.grouping[rows],
+            only_first=None,
+            only_second=None,
+            not_judged=None,
+        )
+
+    def group(self, label: str) -> Mapping[str, Ints]:
+        """The rows of each group of a label, sorted by group; pairs without it are in none."""
+        code, names = self._codes(label)
+        return {names[place]: rows for place, rows in rows_by(code, len(names))}
+
+    def clustered_by(self, label: str) -> Pairs:
+        """The pairs with a coarser statistical unit: the group of a label.
+
+        Groups that share a unit are merged, since a label may be finer than the prompt.
+        """
+        cluster, names = self._codes(label)
+        # Pairs without the label keep the unit that they have.
+        alone = cluster < 0
+        cluster[alone] = len(names) + self.cluster[alone]
+        return with_fields(self, cluster=_merged_units(self.cluster, cluster))
+
+    def _codes(self, label: str) -> tuple[Ints, list[str]]:
+        """(n,) place of each pair's group among the names, -1 for none; and the names."""
+        names = sorted({groups[label] for groups in self.groupings if label in groups})
+        number = {name: place for place, name in enumerate(names)}
+        codes = [number[g[label]] if label in g else -1 for g in self.groupings]
+        return np.array(codes, dtype=np.int32)[self.grouping], names
+
+
+def pair(
+    first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE, round_: int | None = None
+) -> Pairs:
+    """Pair two runs by instance.
+
+    Args:
+        first: The baseline's attempts.
+        second: The other run's attempts.
+        score: Name of a score, or `PASS_RATE` for the verdict.
+        round_: Use each sample's last round up to this one, so that a sample which stopped
+            when it passed stays passed; None for its last round.
+    """
+    total_first, n_first = _by_instance(first, score, round_)
+    total_second, n_second = _by_instance(second, score, round_)
+    both, at_first, at_second = np.intersect1d(
+        first.instances.digest, second.instances.digest, assume_unique=True, return_indices=True
+    )
+    present = [np.zeros(len(table.instances.digest), np.bool_) for table in (first, second)]
+    for mask, table in zip(present, (first, second), strict=True):
+        mask[table.instance] = True
+    common = present[0][at_first] & present[1][at_second]
+    judged = common & (n_first[at_first] > 0) & (n_second[at_second] > 0)
+    rows_first, rows_second = at_first[judged], at_second[judged]
+    samples = np.stack([n_first[rows_first], n_second[rows_second]], axis=1).astype(np.int32)
+    return Pairs(
+        digest=both[judged],
+        first=total_first[rows_first] / samples[:, 0],
+        second=total_second[rows_second] / samples[:, 1],
+        samples=samples,
+        cluster=_merged_units(
+            first.instances.cluster[rows_first], second.instances.cluster[rows_second]
+        ),
+        grouping=first.instances.grouping[rows_first],
+        groupings=first.instances.groupings,
+        verdicts=score == PASS_RATE,
+        only_first=int(present[0].sum() - common.sum()),
+        only_second=int(present[1].sum() - common.sum()),
+        not_judged=int(common.sum() - judged.sum()),
+    )
+
+
+def values_of(
+    table: AttemptTable, score: str, round_: int | None = None
+) -> tuple[AttemptTable, Bools, NDArray[Any]]:
+    """A score's value in each sample's last round.
+
+    Args:
+        table: A run's attempts.
+        score: Name of a score, or `PASS_RATE` for the verdict.
+        round_: Use each sample's last round up to this one; None for its last round.
+
+    Returns:
+        The samples' last rounds; a mask of those with a value; and these values.
+    """
+    last = (table if round_ is None else table.take(table.round <= round_)).last_rounds()
+    if score == PASS_RATE:
+        return last, last.judged, last.passed[last.judged]
+    if score in last.scores:
+        measured = last.measured(score)
+        return last, measured, last.scores[score][measured]
+    return last, np.zeros(len(last), np.bool_), np.zeros(0)
+
+
+def _by_instance(
+    table: AttemptTable, score: str, round_: int | None
+) -> tuple[Floats, NDArray[np.int64]]:
+    """(m,) sum and number of each instance's values."""
+    last, known, values = values_of(table, score, round_)
+    instance, m = last.instance[known], len(table.instances.digest)
+    total = np.bincount(instance, weights=values, minlength=m).astype(np.float64)
+    return total, np.bincount(instance, minlength=m)
+
+
+def _merged_units(first: Ints, second: Ints) -> Ints:
+    """(n,) units that hold together what is one unit in either."""
+    if len(first) == 0:
+        return first
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = int(first.max()) + 1
+    shape = (n + int(second.max()) + 1,) * 2
+    graph = coo_array((np.ones(len(first), np.int8), (first, n + second)), shape=shape)
+    _, component = connected_components(graph, directed=False)
+    merged: Ints = component[first].astype(np.int32)
+    return merged
+
+
 class Comparison(Struct, frozen=True, kw_only=True):
     """The second of two runs against the first.
 
-    n: instances that both have a value of; n_clusters: statistical units of these.
-    first, second: means over them, each instance weighing the same.
+    n: instances that both have a value of; n_clusters: statistical units they come from.
+    first, second: means over them; each instance has the same weight.
     difference: second minus first.
     stderr: clustered; null over fewer than two clusters.
     ci95: difference ± t * stderr (`_interval`).
-    degrees: of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
+    degrees: degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
     p_value: of no difference; p_adjusted: for all comparisons of a family.
-    method: of the p value.
-    better, worse: pairs in which the second is more, and less.
-    effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean
-        difference by the standard deviation of differences (d_z).
-    detectable: the smallest true difference that so many clusters show with
-        p < 0.05 in 80% of cases; null without an error.
-    needed: instances of this kind that would show the difference that was seen
-        so often; null where nothing was seen.
-    only_first, only_second, not_judged: see `harness.analysis.pairing.Pairs`.
+    method: how the p value was computed.
+    better, worse: pairs in which the second is larger, and smaller.
+    effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
+        the standard deviation of the differences (d_z).
+    detectable: the smallest true difference that this many clusters show with p < 0.05 in 80%
+        of cases; null without an error.
+    needed: instances of this kind needed to show the observed difference that reliably; null
+        where the difference is 0.
+    only_first, only_second, not_judged: as in `Pairs`.
     """
 
     n: int
@@ -74,9 +259,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(pairs: Pairs) -> Comparison:
-    """Compare the runs that were paired."""
+    """Compare two paired runs."""
     estimate = clustered_mean(pairs.difference, pairs.cluster)
-    # A sum of thirds that is nothing may come out as 1e-17, and be very certain.
+    # A sum of thirds that should be 0 may come out as 1e-17, and would then look very certain.
     difference = _rounded(estimate.mean, pairs.rounding)
     stderr = _rounded(estimate.stderr, pairs.rounding)
     units = estimate.n_clusters
@@ -86,13 +271,16 @@ def compare(pairs: Pairs) -> Comparison:
     needed = None
     degrees = estimate.degrees
     if stderr is not None and difference is not None and degrees is not None:
-        alone = pairs.binary and units == len(pairs)
-        if stderr > 0 or not better + worse or alone:
-            method = "exact McNemar" if alone else "clustered paired t"
-            p_value = _p_value(difference, stderr, degrees) if not alone else mcnemar(better, worse)
+        independent = pairs.binary and units == len(pairs)
+        if independent:
+            method, p_value = "exact McNemar", mcnemar(better, worse)
+        elif stderr > 0 or not better + worse:
+            method, p_value = "clustered paired t", _p_value(difference, stderr, degrees)
+        if method != "none":
             ci95 = _interval(difference, stderr, degrees, units, bounded=pairs.verdicts)
-        detectable = _detectable(stderr, degrees)
-        needed = _needed(difference, stderr, len(pairs))
+        if stderr > 0:
+            detectable = (_t(degrees, 1 - ALPHA / 2) + _t(degrees, POWER)) * stderr
+            needed = _needed(difference, stderr, len(pairs))
     return Comparison(
         n=len(pairs),
         n_clusters=units,
@@ -116,45 +304,15 @@ def compare(pairs: Pairs) -> Comparison:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """With the p values of a family adjusted.
+    """Adjust the p values of a family of comparisons.
 
-    planned: by Holm, which controls every error; else by Benjamini and Hochberg,
-        which controls the share of errors among what is found (exploring).
+    Args:
+        comparisons: The family.
+        planned: Use Holm, for planned comparisons; else Benjamini and Hochberg, for a search.
     """
     p_values = [comparison.p_value for comparison in comparisons]
     found = holm(p_values) if planned else benjamini_hochberg(p_values)
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
-
-
-def mcnemar(better: int, worse: int) -> float:
-    """Two-sided exact p value of as many pairs getting better as worse.
-
-    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
-    Proportions", with the binomial distribution of the discordant pairs. Only for
-    independent pairs of single verdicts.
-    """
-    if not better + worse:
-        return 1.0
-    from scipy.special import bdtr
-
-    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
-
-
-def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """p values adjusted so that of what is found at most that share is expected to be wrong.
-
-    Benjamini and Hochberg 1995, "Controlling the False Discovery Rate": the i-th of
-    m in ascending order becomes the smallest of m / j * p_j for j from i, at most 1.
-    What has no p value is no comparison.
-    """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    found: list[float | None] = [None] * len(p_values)
-    smallest = 1.0
-    for rank in range(len(known), 0, -1):
-        p, place = known[rank - 1]
-        smallest = min(smallest, len(known) / rank * p)
-        found[place] = smallest
-    return found
 
 
 def _rounded(value: float | None, rounding: float) -> float | None:
@@ -169,8 +327,7 @@ def _p_value(difference: float, stderr: float, degrees: float) -> float:
     return 2 * float(stdtr(degrees, -abs(difference / stderr)))
 
 
-def _quantile(degrees: float, p: float) -> float:
-    # Imported here: SciPy takes longer to load than the rest of the harness.
+def _t(degrees: float, p: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, p))
@@ -181,33 +338,28 @@ def _interval(
 ) -> tuple[float, float] | None:
     """The 95% interval.
 
-    Where no pair differs, or all single verdicts differ alike, the error is 0 and says
-    nothing. Of verdicts, the interval is then the share of units that may be otherwise
-    though none of so many is, exactly (Clopper and Pearson 1934); of other scores, None.
+    Where no pair differs, or all single verdicts differ alike, the error is 0 and carries no
+    information. For verdicts, the interval is then the share of units that may differ although
+    none of this many does, exactly (Clopper and Pearson 1934); for other scores, None.
 
-    bounded: a difference of rates, between -1 and 1.
+    Args:
+        bounded: Whether it is a difference of rates, between -1 and 1.
     """
     if stderr > 0:
-        margin = _quantile(degrees, 1 - ALPHA / 2) * stderr
+        margin = _t(degrees, 1 - ALPHA / 2) * stderr
         low, high = difference - margin, difference + margin
         return (max(-1.0, low), min(1.0, high)) if bounded else (low, high)
     if not bounded:
         return None
     reach = 1 - (ALPHA / 2) ** (1 / units)
-    if difference:  # of one unit in the other direction, the difference is 2 units less
+    if difference:  # a unit that differs in the other direction takes off twice its share
         return (1 - 2 * reach, 1.0) if difference > 0 else (-1.0, 2 * reach - 1)
     return -reach, reach
 
 
-def _detectable(stderr: float, degrees: float) -> float | None:
-    if stderr == 0:
-        return None
-    return (_quantile(degrees, 1 - ALPHA / 2) + _quantile(degrees, POWER)) * stderr
-
-
 def _needed(difference: float, stderr: float, n: int) -> int | None:
-    """By the normal distribution, for the error falls with the root of the instances."""
-    if difference == 0 or stderr == 0:
+    """By the normal distribution: the error falls with the root of the number of instances."""
+    if difference == 0:
         return None
     from scipy.special import ndtri
 
@@ -221,13 +373,9 @@ def _effect(pairs: Pairs) -> float | None:
     if pairs.verdicts:
         first, second = (_arc(float(values.mean())) for values in (pairs.first, pairs.second))
         return second - first
-    spread = _deviation(pairs.difference)
+    spread = float(np.std(pairs.difference, ddof=1))
     return float(pairs.difference.mean()) / spread if spread > pairs.rounding else None
 
 
 def _arc(rate: float) -> float:
     return 2 * asin(sqrt(min(1.0, max(0.0, rate))))
-
-
-def _deviation(values: NDArray[np.float64]) -> float:
-    return float(np.std(values, ddof=1))

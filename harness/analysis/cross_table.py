@@ -1,11 +1,9 @@
 """A paper's results table over several runs: a row per model and group, figures as columns.
 
-Owns the table's shape and what has to be said under it. What a figure is, is told in
-`harness.analysis.table_figures`; what names a row, in `harness.analysis.table_rows`. A cell
-is of one run: where several fill a row, their samples are never thrown together, and such a
-row has no figure over all columns.
+A cell belongs to one run: the samples of several runs are never pooled. If several runs fill a
+row, the row has no figure over all columns.
 
->>> table = cross_table(runs, {"concodeeval": TABLE}, TableAsked())  # doctest: +SKIP
+>>> table = cross_table(runs, {"concodeeval": TABLE}, TableOptions())  # doctest: +SKIP
 >>> [column.group for column in table.columns][:4]  # doctest: +SKIP
 ['json', 'xml', 'yaml', None]
 """
@@ -17,26 +15,34 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from harness.analysis.comparable import Variant, differing
-from harness.analysis.table_cells import Cell, Filled, fill
-from harness.analysis.table_figures import Chosen, Run, TableAsked, chosen
-from harness.analysis.table_rows import (
-    Filling,
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.comparable import (
+    Run,
+    Variant,
+    differing,
+    refuse_unknown_round,
+    section_of,
+)
+from harness.analysis.table_layout import (
+    FilledRun,
+    Layout,
     Place,
-    Telling,
+    RowSettings,
+    TableOptions,
+    fill,
+    layout,
     refuse_other_data,
-    short,
-    telling,
+    row_settings,
 )
 from harness.errors import ConfigError
 from harness.ports import PaperTable
 
 
-class Figure(Struct, frozen=True, kw_only=True):
+class ShownFigure(Struct, frozen=True, kw_only=True):
     """A figure of the table: a `harness.ports.TableFigure` of a task's runs.
 
-    name: told with the task where two tasks have figures of one name.
-    fraction: whether all of its values are between 0 and 1, and told in per cent.
+    name: includes the task if two tasks have figures of one name.
+    fraction: whether all of its values are between 0 and 1, and shown in per cent.
     """
 
     name: str
@@ -47,7 +53,7 @@ class Figure(Struct, frozen=True, kw_only=True):
     fraction: bool
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class TableColumn(Struct, frozen=True, kw_only=True):
     """A figure in a group of the columns' label; null over all of them.
 
     figure: its place in `CrossTable.figures`.
@@ -57,11 +63,28 @@ class Column(Struct, frozen=True, kw_only=True):
     group: str | None
 
 
-class Row(Struct, frozen=True, kw_only=True):
-    """A model, what tells its runs apart, and a group of the rows' label (empty without one).
+class TableCell(Struct, frozen=True, kw_only=True):
+    """A figure of a run's group.
 
-    runs: those that its cells are of.
-    marks: what must be said of them (SIMULATED, INCOMPLETE); of one of several, with its name.
+    value: null where it is undefined.
+    n: number of samples.
+    not_measured: samples without a value.
+    """
+
+    value: float | None
+    stderr: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    n_clusters: int
+    not_measured: int
+
+
+class TableRow(Struct, frozen=True, kw_only=True):
+    """A model, the settings that tell its runs apart, and a group of the rows' label.
+
+    group: empty without a label.
+    runs: those whose figures are in the cells.
+    marks: warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
     cells: by column; null where no run has it.
     """
 
@@ -70,187 +93,195 @@ class Row(Struct, frozen=True, kw_only=True):
     group: str
     runs: list[str]
     marks: list[str]
-    cells: list[Cell | None]
+    cells: list[TableCell | None]
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
     """The table.
 
     row_label, column_label: empty for none.
-    round: each sample's last one up to it counts; null for the last.
-    sources: the papers that the figures are from.
-    notes: sentences on what is not in it, and on what the runs differ in.
+    round: each sample's last round up to this one counts; null for the last.
+    sources: the papers that define the figures.
+    notes: sentences on what is missing, and on what the runs differ in.
     """
 
     tasks: list[str]
     row_label: str
     column_label: str
     round: int | None
-    figures: list[Figure]
-    columns: list[Column]
-    rows: list[Row]
+    figures: list[ShownFigure]
+    columns: list[TableColumn]
+    rows: list[TableRow]
     sources: list[str]
     notes: list[str]
 
 
 def cross_table(
-    runs: Sequence[Run], tables: Mapping[str, PaperTable], asked: TableAsked
+    runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """The table over runs, of one task or of several.
+    """Make the table of runs, of one task or of several.
 
-    runs: one or more, each with its attempts.
-    tables: task to its paper's table, where it has one.
+    Args:
+        runs: One run or more.
+        tables: The table of each task's paper, if it has one.
+        options: What to show.
 
-    Raises: ConfigError; RunConflict where figures of other data would stand side by side.
+    Raises: ConfigError; RunConflict if figures of different data would stand side by side.
     """
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
-    _refuse_round(begun, asked.round)
-    choice = chosen(begun, tables, asked)
-    filled = [fill(variant, table, choice, asked.round) for variant, table in begun]
-    fillings = [one.filling for one in filled]
-    refuse_other_data(fillings, choice.rows)
-    figures = _figures(filled, choice)
-    tells = telling(fillings)
-    columns, rows, shared = _table(filled, figures, tells)
+    refuse_unknown_round([table for _, table in begun], options.round)
+    plan = layout(begun, tables, options)
+    filled = [fill(variant, table, plan, options.round) for variant, table in begun]
+    refuse_other_data(filled, plan.rows)
+    figures = _figures(filled, plan)
+    named = row_settings(filled)
+    columns, rows, shared = _table(filled, figures, named)
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
-        notes.append("A figure that a row has from several runs is not told over all columns.")
-    if tells.runs:
+        notes.append("Rows that several runs fill have no figure over all columns.")
+    if named.runs:
         notes.append("Runs with the same settings are told apart by their names.")
+    notes += _notes(filled, plan, figures, columns, rows)
+    notes += _differences(filled, named)
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in begun)),
-        row_label=choice.rows,
-        column_label=choice.columns,
-        round=asked.round,
+        row_label=plan.rows,
+        column_label=plan.columns,
+        round=options.round,
         figures=list(figures.values()),
         columns=columns,
         rows=rows,
-        sources=choice.sources,
-        notes=list(dict.fromkeys([*notes, *_notes(filled, choice, figures, tells, columns, rows)])),
+        sources=plan.sources,
+        notes=list(dict.fromkeys(notes)),
     )
 
 
-def _figures(filled: Sequence[Filled], choice: Chosen) -> dict[tuple[str, str], Figure]:
-    """By task and name, those that any run has."""
-    had = {
+def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str], ShownFigure]:
+    """The figures that any run has, by task and name."""
+    present = {
         (task, figure.name): figure
-        for task, figures in choice.figures.items()
+        for task, figures in plan.figures.items()
         for figure in figures
         if any((task, figure.name) == place[:2] for one in filled for place in one.cells)
     }
-    names = [name for _, name in had]
+    names = [name for _, name in present]
     return {
-        (task, name): Figure(
+        (task, name): ShownFigure(
             name=name if names.count(name) == 1 else f"{task} {name}",
             task=task,
             of=figure.of,
             score=figure.score,
             label=figure.label,
             fraction=all(
-                one.fractions.get(name, True)
-                for one in filled
-                if one.filling.variant.metrics.task == task
+                one.fractions.get(name, True) for one in filled if one.variant.metrics.task == task
             ),
         )
-        for (task, name), figure in had.items()
+        for (task, name), figure in present.items()
     }
 
 
 def _table(
-    filled: Sequence[Filled], figures: Mapping[tuple[str, str], Figure], tells: Telling
-) -> tuple[list[Column], list[Row], bool]:
+    filled: Sequence[FilledRun], figures: Mapping[tuple[str, str], ShownFigure], named: RowSettings
+) -> tuple[list[TableColumn], list[TableRow], bool]:
     """The columns and rows; and whether several runs fill a row, so that it has no whole."""
-    cells: dict[tuple[str, tuple[str, ...], str], dict[Place, Cell | None]] = {}
-    owners: dict[tuple[str, tuple[str, ...], str], list[Filling]] = {}
+    cells: dict[tuple[str, tuple[str, ...], str], dict[Place, SampleStatistic | None]] = {}
+    owners: dict[tuple[str, tuple[str, ...], str], list[FilledRun]] = {}
     for one in filled:
-        named = tuple(tells.of(one.filling).values())
-        for place, cell in one.cells.items():
-            key = one.filling.model, named, place[2]
+        settings = tuple(named.of(one).values())
+        for (task, name, group, column), cell in one.cells.items():
+            key = one.model, settings, group
             row = cells.setdefault(key, {})
-            place = *place[:2], "", place[3]
+            place = task, name, "", column
             row[place] = None if place in row else cell  # over all columns, of two runs
             found = owners.setdefault(key, [])
-            if one.filling not in found:
-                found.append(one.filling)
+            if not any(one is other for other in found):
+                found.append(one)
     columns, places = [], []
     for number, (task, name) in enumerate(figures):
-        groups = {p[3] for row in cells.values() for p, c in row.items() if p[:2] == (task, name)}
+        groups = {p[3] for row in cells.values() for p in row if p[:2] == (task, name)}
         inner = sorted(group for group in groups if group is not None)
         over_all = [row.get((task, name, "", None)) for row in cells.values()]
-        if len(inner) == 1:  # the column over all groups would say the same again
+        if len(inner) == 1:  # the column over all groups would repeat the only group's
             first = [row.get((task, name, "", inner[0])) for row in cells.values()]
             over_all = [] if first == over_all else over_all
-        told = [*inner, *([None] if any(over_all) or not inner else [])]
-        columns += [Column(figure=number, group=group) for group in told]
-        places += [(task, name, "", group) for group in told]
+        shown = [*inner, *([None] if any(over_all) or not inner else [])]
+        columns += [TableColumn(figure=number, group=group) for group in shown]
+        places += [(task, name, "", group) for group in shown]
     models = list(dict.fromkeys(model for model, *_ in cells))
     sections = list(dict.fromkeys(key[:2] for key in cells))
     order = sorted(cells, key=lambda k: (models.index(k[0]), sections.index(k[:2]), k[2]))
     rows = [
-        Row(
+        TableRow(
             model=key[0],
-            settings=tells.of(owners[key][0]),
+            settings=named.of(owners[key][0]),
             group=key[2],
             runs=[owner.variant.name for owner in owners[key]],
             marks=_marks([owner.variant for owner in owners[key]]),
-            cells=[cells[key].get(place) for place in places],
+            cells=[_cell(cells[key].get(place)) for place in places],
         )
         for key in order
     ]
-    shared = any(cell is None for row in cells.values() for cell in row.values())
-    return columns, rows, shared
+    return columns, rows, any(cell is None for row in cells.values() for cell in row.values())
+
+
+def _cell(found: SampleStatistic | None) -> TableCell | None:
+    if found is None:
+        return None
+    return TableCell(
+        value=found.mean,
+        stderr=found.stderr,
+        ci95=found.ci95,
+        n=found.n,
+        n_clusters=found.n_clusters,
+        not_measured=found.missing,
+    )
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """Of a row's runs; those that are not all of them's, with the run's name."""
-    told: dict[str, None] = {}
+    """The marks of a row's runs; those that are not shared by all, with the run's name."""
+    marks: dict[str, None] = {}
     for variant in variants:
         for mark in variant.marks:
-            alike = all(mark in other.marks for other in variants)
-            told[mark if alike else f"{variant.name}: {mark}"] = None
-    return list(told)
-
-
-def _refuse_round(runs: Sequence[Run], round_: int | None) -> None:
-    last = max(int(table.round.max()) for _, table in runs)
-    if round_ is not None and round_ > last:
-        raise ConfigError(
-            f"None of the runs has a round {round_}: the last one is round {last}.",
-            "Leave --round out for each sample's last one.",
-        )
+            shared = all(mark in other.marks for other in variants)
+            marks[mark if shared else f"{variant.name}: {mark}"] = None
+    return list(marks)
 
 
 def _notes(
-    filled: Sequence[Filled],
-    choice: Chosen,
-    figures: Mapping[tuple[str, str], Figure],
-    tells: Telling,
-    columns: Sequence[Column],
-    rows: Sequence[Row],
+    filled: Sequence[FilledRun],
+    plan: Layout,
+    figures: Mapping[tuple[str, str], ShownFigure],
+    columns: Sequence[TableColumn],
+    rows: Sequence[TableRow],
 ) -> Iterator[str]:
-    every = dict.fromkeys(figure.name for found in choice.figures.values() for figure in found)
-    absent = [repr(name) for name in every if all(name != had for _, had in figures)]
+    every = dict.fromkeys(figure.name for found in plan.figures.values() for figure in found)
+    absent = [repr(name) for name in every if all(name != present for _, present in figures)]
     if absent:
         yield f"No run has {', '.join(absent)}."
     for one in filled:
         if one.outside:
-            name = one.filling.variant.name
-            yield f"{one.outside:,} samples of {name!r} have no {choice.rows!r}, and are in no row."
+            name = one.variant.name
+            yield f"{one.outside:,} samples of {name!r} have no {plan.rows!r}, and are in no row."
     for number, figure in enumerate(figures.values()):
         of_it = [place for place, column in enumerate(columns) if column.figure == number]
         found = [cell for row in rows for place in of_it if (cell := row.cells[place])]
-        if figure.of == "macro_f1" and (lost := sum(c.value is None and c.n > 0 for c in found)):
-            yield f"{lost} cells have no {figure.name}: one of its two classes never occurs there."
+        undefined = sum(cell.value is None and cell.n > 0 for cell in found)
+        if figure.of == "macro_f1" and undefined:
+            yield (
+                f"{undefined} cells have no {figure.name}: one of its two classes never occurs "
+                "there."
+            )
+
+
+def _differences(filled: Sequence[FilledRun], named: RowSettings) -> Iterator[str]:
+    """What the runs of each task differ in, apart from what the rows show."""
+    shown = {"model.name", *map(section_of, named.settings)}
     by_task: dict[str, list[Variant]] = {}
     for one in filled:
-        variant = one.filling.variant
-        untold = {  # what the rows say already is no news
-            key: value
-            for key, value in variant.settings.items()
-            if key not in ("model.name", *map(short, tells.settings))
-        }
-        by_task.setdefault(variant.metrics.task, []).append(replace(variant, settings=untold))
+        hidden = {key: value for key, value in one.variant.settings.items() if key not in shown}
+        variant = replace(one.variant, settings=hidden)
+        by_task.setdefault(variant.metrics.task, []).append(variant)
     for variants in by_task.values():
         yield from differing(variants[0], variants[1:])

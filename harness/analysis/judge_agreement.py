@@ -1,4 +1,4 @@
-"""How often a judge agrees with a reference: confusion, accuracy, Cohen's kappa, with intervals.
+"""How often a judge agrees with a reference, or with rules: confusion, accuracy, Cohen's kappa.
 
 Abstentions are counted in the confusion and are in no other figure.
 
@@ -9,31 +9,25 @@ Abstentions are counted in the confusion and are in no other figure.
 
 from __future__ import annotations
 
+from heapq import nsmallest
+from pathlib import Path
+
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import clustered_mean, rate_interval
+from harness.analysis.clustered import Statistic, linearised, rate
 from harness.store.columns import NOT_JUDGED
+from harness.store.judge_verdicts import Verdict, judges_with_verdicts, read_answers
 
+RULE_LABEL = "rule"
+"""The group that names a constraint's kind of rule."""
 
-class Figure(Struct, frozen=True, kw_only=True):
-    """A figure and how sure it is.
-
-    mean: null where it is not defined, as over nothing.
-    stderr, ci95: clustered; null where they cannot be estimated.
-    n, n_clusters: verdicts that it is made of, and in how many clusters.
-    """
-
-    mean: float | None
-    stderr: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    n_clusters: int
+MAX_EXAMPLES = 3
 
 
 class Confusion(Struct, frozen=True, kw_only=True):
-    """Criteria by what the judge says, and, after the underscore, the reference."""
+    """Criteria by the judge's verdict and, after the underscore, the reference's."""
 
     yes_yes: int
     yes_no: int
@@ -44,19 +38,19 @@ class Confusion(Struct, frozen=True, kw_only=True):
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """How a judge's verdicts stand to a reference's.
+    """A judge's verdicts compared with a reference's.
 
-    accuracy: share of the criteria decided by both on which both say the same.
-    kappa: Cohen's; null where chance alone would agree always: both say the same of everything.
-    sensitivity: share of the reference's yes that the judge says yes to; specificity: of its no,
-        no. Both of what the judge decided on.
+    accuracy: share of the criteria decided by both on which both agree.
+    kappa: Cohen's; null if chance alone would always agree: both say the same of everything.
+    sensitivity: share of the reference's yes that the judge says yes to; specificity: share of
+        its no that the judge says no to. Both of what the judge decided on.
     reference_abstained: criteria on which the reference abstains; they are in no other figure.
     """
 
-    accuracy: Figure
-    kappa: Figure
-    sensitivity: Figure
-    specificity: Figure
+    accuracy: Statistic
+    kappa: Statistic
+    sensitivity: Statistic
+    specificity: Statistic
     confusion: Confusion
     reference_abstained: int
 
@@ -64,10 +58,12 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """The agreement of verdicts.
+    """Compare verdicts.
 
-    judge, reference: (n,) 1, 0, `NOT_JUDGED`.
-    cluster: (n,) number of the statistical unit.
+    Args:
+        judge: (n,) 1, 0 or `NOT_JUDGED`.
+        reference: (n,) 1, 0 or `NOT_JUDGED`.
+        cluster: (n,) number of the statistical unit.
     """
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -92,69 +88,150 @@ def agreement(
     )
 
 
-def rate(values: NDArray[np.bool_], cluster: NDArray[np.integer]) -> Figure:
-    """The share of true values, with its clustered interval."""
-    estimate = clustered_mean(values, cluster)
-    return Figure(
-        mean=estimate.mean,
-        stderr=estimate.stderr,
-        ci95=rate_interval(estimate, int(values.sum())) if estimate.n else None,
-        n=estimate.n,
-        n_clusters=estimate.n_clusters,
-    )
-
-
 def cohens_kappa(
     judge: NDArray[np.bool_], reference: NDArray[np.bool_], cluster: NDArray[np.integer]
-) -> Figure:
+) -> Statistic:
     """Agreement beyond chance.
 
     Cohen 1960, "A Coefficient of Agreement for Nominal Scales", equation 1,
 
         kappa = (p_o - p_e) / (1 - p_e),
 
-    p_o the share of agreement, p_e what two raters of these shares of yes would have by chance.
-    The error is that of its linearisation in the shares, which for independent verdicts is the
-    large-sample error of Fleiss, Cohen and Everitt (1969), here clustered
+    where p_o is the share of agreement and p_e the agreement by chance of two raters with these
+    shares of yes. The error is that of its linearisation in the shares, which for independent
+    verdicts is the large-sample error of Fleiss, Cohen and Everitt (1969), here clustered
     (`harness.analysis.clustered`).
 
-    judge, reference: (n,) whether each says yes.
+    Args:
+        judge: (n,) whether the judge says yes.
+        reference: (n,) whether the reference says yes.
+        cluster: (n,) number of the statistical unit.
     """
     n = len(judge)
     if not n:
-        return Figure(mean=None, stderr=None, ci95=None, n=0, n_clusters=0)
+        return Statistic(mean=None, stderr=None, ci95=None, n=0, n_clusters=0)
     agree = (judge == reference).astype(np.float64)
     observed, own, other = float(agree.mean()), float(judge.mean()), float(reference.mean())
     chance = own * other + (1 - own) * (1 - other)
     if chance == 1:
-        return Figure(mean=None, stderr=None, ci95=None, n=n, n_clusters=len(np.unique(cluster)))
+        clusters = len(np.unique(cluster))
+        return Statistic(mean=None, stderr=None, ci95=None, n=n, n_clusters=clusters)
     kappa = (observed - chance) / (1 - chance)
     by_chance = (2 * other - 1) * (judge - own) + (2 * own - 1) * (reference - other)
-    linear = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
-    return linearised(kappa, linear, cluster, low=-1.0, high=1.0)
+    influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
+    return linearised(kappa, influence, cluster, low=-1.0, high=1.0)
 
 
-def linearised(
-    value: float,
-    influence: NDArray[np.float64],
-    cluster: NDArray[np.integer],
-    *,
-    low: float,
-    high: float,
-) -> Figure:
-    """A figure with the clustered error of its linearisation.
+class RuleAgreement(Struct, frozen=True, kw_only=True):
+    """The constraints of a kind that both a judge and a rule have decided on.
 
-    influence: (n,) what each verdict adds to it, times n; 0 in the mean.
-    low, high: the figure cannot be beyond them.
+    rule: the kind; empty for all of them.
+    agreement: of the judge with the rule.
+    judge_only, rule_only: the first instances, by name, with a constraint that only the judge,
+        or only the rule, finds met.
     """
-    estimate = clustered_mean(influence, cluster)
-    interval = estimate.ci95_unbounded
-    if interval is not None:
-        interval = max(low, value + interval[0]), min(high, value + interval[1])
-    return Figure(
-        mean=value,
-        stderr=estimate.stderr,
-        ci95=interval,
-        n=estimate.n,
-        n_clusters=estimate.n_clusters,
-    )
+
+    rule: str
+    agreement: Agreement
+    judge_only: list[str]
+    rule_only: list[str]
+
+
+class JudgeAndRules(Struct, frozen=True, kw_only=True):
+    """A judge of a run compared with rules, over each sample's last round.
+
+    Neither is taken as the truth: a rule counts exactly, but may count what was not meant (a
+    title as a line); a judge reads what was meant, but counts badly.
+
+    overall: all kinds together; kinds: the largest first.
+    n_skipped: constraints that only a rule decided, since the judge was not asked.
+    n_without_rule: constraints that no rule decides.
+    """
+
+    judge: str
+    overall: RuleAgreement
+    kinds: list[RuleAgreement]
+    n_skipped: int
+    n_without_rule: int
+
+
+def rule_agreement(path: Path) -> list[JudgeAndRules]:
+    """The judges of a run that report rules' verdicts, in the order of its register.
+
+    A judge with a rule's verdict beside its own reports it in ``details.constraints``: ``passed``
+    and ``rule``, and the group ``rule`` for the kind of rule. Without ``rule``, that group means
+    that the rule decided and the judge was not asked (`yes_no` does both).
+
+    Args:
+        path: The run's attempts.
+
+    Raises: DataInvalid, StoreFailed.
+
+    >>> rule_agreement(Path("runs/none/attempts.jsonl"))
+    []
+    """
+    judges = {name: _JudgedRules() for name in judges_with_verdicts(path)}
+    if not judges:
+        return []
+    clusters: dict[str, int] = {}
+    for answer in read_answers(path, list(judges)):
+        cluster = clusters.setdefault(answer.cluster, len(clusters))
+        for judge, said in zip(judges.values(), answer.said, strict=True):
+            for verdict in said.verdicts if said else ():
+                judge.add(answer.instance, cluster, verdict)
+    return [judge.summary(name) for name, judge in judges.items() if judge.kinds or judge.n_skipped]
+
+
+class _RuleKind:
+    """Collects the constraints of one kind of rule."""
+
+    def __init__(self) -> None:
+        self.judge, self.rule, self.cluster = list[int](), list[int](), list[int]()
+        self.judge_only, self.rule_only = set[str](), set[str]()
+
+    def add(self, instance: str, cluster: int, judge: bool | None, rule: bool) -> None:
+        self.judge.append(NOT_JUDGED if judge is None else int(judge))
+        self.rule.append(int(rule))
+        self.cluster.append(cluster)
+        if judge is not None and judge != rule:
+            (self.judge_only if judge else self.rule_only).add(instance)
+
+    def summary(self, rule: str) -> RuleAgreement:
+        return RuleAgreement(
+            rule=rule,
+            agreement=agreement(
+                np.array(self.judge, np.int8),
+                np.array(self.rule, np.int8),
+                np.array(self.cluster, np.int64),
+            ),
+            judge_only=nsmallest(MAX_EXAMPLES, self.judge_only),
+            rule_only=nsmallest(MAX_EXAMPLES, self.rule_only),
+        )
+
+
+class _JudgedRules:
+    """Collects the constraints that one judge has reported."""
+
+    def __init__(self) -> None:
+        self.overall = _RuleKind()
+        self.kinds: dict[str, _RuleKind] = {}
+        self.n_skipped = self.n_without_rule = 0
+
+    def add(self, instance: str, cluster: int, verdict: Verdict) -> None:
+        name = verdict.groups.get(RULE_LABEL)
+        if verdict.rule is None:
+            self.n_skipped += name is not None
+            self.n_without_rule += name is None
+            return
+        for kind in (self.kinds.setdefault(name or "", _RuleKind()), self.overall):
+            kind.add(instance, cluster, verdict.passed, verdict.rule)
+
+    def summary(self, name: str) -> JudgeAndRules:
+        kinds = sorted(self.kinds.items(), key=lambda item: (-len(item[1].rule), item[0]))
+        return JudgeAndRules(
+            judge=name,
+            overall=self.overall.summary(""),
+            kinds=[kind.summary(rule) for rule, kind in kinds],
+            n_skipped=self.n_skipped,
+            n_without_rule=self.n_without_rule,
+        )

@@ -1,11 +1,10 @@
 """A judge's verdicts and a reference's, matched criterion by criterion.
 
-Owns what is matched and what is left out. Criteria are matched by their texts (and, where a text
-stands twice, by which of them it is). An abstention of the judge is kept, as no verdict and never
-as a no; so is a judgement whose reply could not be read, for then the judge has abstained on all
-that the reference tells of. What one side alone tells of is counted, and left out, and so is what
-a rule decided in the judge's place: that is no verdict of its own, and against rules it would
-always be right.
+Criteria are matched by their texts (and by position, if a text occurs twice). An abstention of the
+judge is kept, as no verdict and never as a no; so is a judgement whose reply could not be read,
+which counts as an abstention on all criteria of the reference. Criteria with a verdict of one side
+only are counted and left out, and so are those that a rule decided instead of the judge: such a
+verdict is not the judge's, and compared with rules it would always be right.
 
 >>> pair_verdicts({"run": answers}, RULES).judge  # doctest: +SKIP
 array([1, 0, -1], dtype=int8)
@@ -27,27 +26,27 @@ from harness.store.judge_labels import Label
 from harness.store.judge_verdicts import Answer, Said, Verdict
 
 RULES = "rules"
-"""Stands for the rules' verdicts as the reference."""
+"""The rules' verdicts as the reference."""
 JUDGE = "judge"
-"""Stands for another judge, the second of those who said something."""
+"""Another judge as the reference: the second of an answer's judges."""
 
 SILENT = frozenset({"unparseable", "refused", "empty"})
-"""Outcomes of a judgement that was made and holds no verdict; a failed call is none."""
+"""Outcomes of a completed judgement without a verdict; a failed call is not a judgement."""
 
 Key = tuple[str, int]
-"""A criterion, and which of those with its text."""
+"""A criterion's text, and its number among the criteria with that text."""
 Side = Mapping[Key, bool | None]
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
     """What is in no figure.
 
-    only_judge: criteria of which the reference tells nothing.
-    only_reference: criteria of which the judge tells nothing: it has not judged the answer, its
-        call failed, or the answer was put before nobody.
+    only_judge: criteria without a verdict of the reference.
+    only_reference: criteria without a verdict of the judge: it has not judged the answer, its
+        call failed, or the answer is not judged.
     by_rule: criteria that a rule decided, so that the judge was not asked.
     unmatched: labels of an instance, sample or criterion that the run does not have.
-    superseded: labels of a text that the run does not have any more.
+    superseded: labels of a text that the run no longer has.
     other_runs: labels of runs that were not named.
     """
 
@@ -61,14 +60,16 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """Criteria of which both sides tell, as columns of length n.
+    """Criteria that both sides have, as columns of length n.
 
     judge, reference: (n,) 1, 0, or `NOT_JUDGED` for an abstention.
-    probability: (n,) of yes, by the judge; not a number where it is not known.
+    probability: (n,) the judge's probability of yes; NaN if unknown.
     cluster: (n,) number of the statistical unit, the same in all runs.
-    run: (n,) place of the run.
+    run: (n,) number of the run.
     answer: (n,) number of the answer.
-    grouping: (n,) which of ``groupings`` the criterion has.
+    grouping: (n,) index into ``groupings``.
+    groupings: the distinct mappings of label to group.
+    left_out: what is not among the pairs.
     """
 
     judge: NDArray[np.int8]
@@ -86,16 +87,16 @@ class VerdictPairs:
 
     @property
     def decided(self) -> NDArray[np.bool_]:
-        """(n,) where neither side abstained."""
+        """(n,) criteria on which neither side abstained."""
         decided: NDArray[np.bool_] = (self.judge != NOT_JUDGED) & (self.reference != NOT_JUDGED)
         return decided
 
     def labels(self) -> list[str]:
-        """What the criteria can be grouped by."""
+        """The labels that criteria can be grouped by."""
         return list(dict.fromkeys(label for groups in self.groupings for label in groups))
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
-        """Group to (n,) which criteria are in it, sorted by group."""
+        """A mask of the criteria in each group, sorted by group."""
         own = [groups.get(label) for groups in self.groupings]
         return {
             name: np.array([one == name for one in own], np.bool_)[self.grouping]
@@ -106,33 +107,34 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[Answer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Match the verdicts of a judge with a reference's.
+    """Match a judge's verdicts with a reference's.
 
-    runs: name to answers; the judge is the first of those who said something.
-    reference: `JUDGE`, `RULES`, or labels.
+    Args:
+        runs: Each run's answers; the judge is the first of an answer's judges.
+        reference: `JUDGE`, `RULES`, or people's labels.
 
-    Raises: ConfigError where a label does not say of which run it is, or two are of one criterion.
+    Raises: ConfigError if a label does not name its run, or two are for one criterion.
     """
     labels = None if isinstance(reference, str) else _Labels(reference, list(runs))
-    gathered = _Gathered()
+    columns = _Columns()
     for place, (name, answers) in enumerate(runs.items()):
         for answer in answers:
-            judged = answer.said[0]
+            judged, silent = answer.said[0], False
+            other: Side
             if labels is not None:
-                told: Side = labels.of(name, answer)
-                silent = False
+                other = labels.of(name, answer)
             elif reference == RULES:
-                told = _rules(judged)
-                silent = False
+                keyed = _keyed(judged).items()
+                other = {key: found.rule for key, found in keyed if found.rule is not None}
             else:
-                told = {key: found.passed for key, found in _keyed(answer.said[1]).items()}
+                other = {key: found.passed for key, found in _keyed(answer.said[1]).items()}
                 silent = _is_silent(answer.said[1])
-            gathered.add(place, answer, told, silent)
-    return gathered.pairs(labels)
+            columns.add(place, answer, other, silent)
+    return columns.pairs(labels)
 
 
-class _Gathered:
-    """Gathers the columns."""
+class _Columns:
+    """Collects the columns of `VerdictPairs`."""
 
     def __init__(self) -> None:
         self._judge, self._reference = array("b"), array("b")
@@ -141,30 +143,27 @@ class _Gathered:
         self._groupings: dict[tuple[tuple[str, str], ...], int] = {}
         self._answers = self._only_judge = self._only_reference = self._by_rule = 0
 
-    def add(self, run: int, answer: Answer, told: Side, silent: bool) -> None:
-        """What both sides say of an answer. silent: the reference's reply holds no verdict."""
+    def add(self, run: int, answer: Answer, other: Side, silent: bool) -> None:
+        """Add an answer's criteria. silent: the reference's reply holds no verdict."""
         self._answers += 1
         own = _keyed(answer.said[0])
-        quiet = _is_silent(answer.said[0])
-        for key in dict.fromkeys([*own, *told]):
+        own_silent = _is_silent(answer.said[0])
+        for key in dict.fromkeys([*own, *other]):
             if key in own and own[key].by_rule:
                 self._by_rule += 1
-            elif key not in told and not silent:
+            elif key not in other and not silent:
                 self._only_judge += 1
-            elif key not in own and not quiet:
+            elif key not in own and not own_silent:
                 self._only_reference += 1
             else:
-                verdict = own.get(key, Verdict(key[0], None))
-                self._row(run, answer, verdict, told.get(key))
+                self._row(run, answer, own.get(key, Verdict(key[0], None)), other.get(key))
 
     def _row(self, run: int, answer: Answer, own: Verdict, reference: bool | None) -> None:
         groups = tuple(sorted(own.groups.items()))
         self._judge.append(_code(own.passed))
         self._reference.append(_code(reference))
         known = own.probability is not None and own.passed is not None
-        self._probability.append(
-            own.probability if known and own.probability is not None else np.nan
-        )
+        self._probability.append(own.probability or 0.0 if known else np.nan)
         self._cluster.append(name_digest(answer.cluster))
         self._run.append(run)
         self._answer.append(self._answers)
@@ -193,15 +192,15 @@ class _Gathered:
 
 
 class _Labels:
-    """Labels by the answers that they are of; counts those that find none."""
+    """People's labels by answer; counts those that match nothing."""
 
     def __init__(self, labels: Sequence[Label], runs: Sequence[str]) -> None:
         self._of: dict[tuple[str, str, int], list[Label]] = {}
-        self.other_runs = self.superseded = self._strange = 0
+        self.other_runs = self.superseded = self._unknown = 0
         for label in labels:
             if label.run is None and len(runs) > 1:
                 raise ConfigError(
-                    f"A label of {label.instance!r} does not say of which run it is.",
+                    f"A label of {label.instance!r} does not name its run.",
                     'With several runs each label needs "run": "NAME".',
                 )
             run = label.run or runs[0]
@@ -212,11 +211,11 @@ class _Labels:
 
     @property
     def unmatched(self) -> int:
-        """Labels that found nothing, once all answers were seen."""
-        return self._strange + sum(map(len, self._of.values()))
+        """Labels that match nothing, once all answers were seen."""
+        return self._unknown + sum(map(len, self._of.values()))
 
     def of(self, run: str, answer: Answer) -> Side:
-        """The labels of an answer, under the keys that the judge's verdicts have."""
+        """The labels of an answer, by the keys of the judge's verdicts."""
         found: dict[Key, bool | None] = {}
         keys = list(_keyed(answer.said[0]))
         for label in self._of.pop((run, answer.instance, answer.sample), []):
@@ -225,11 +224,11 @@ class _Labels:
                 continue
             matched = _matched(label.criterion, keys)
             if not matched:
-                self._strange += 1
+                self._unknown += 1
             for key in matched:
                 if key in found:
                     raise ConfigError(
-                        f"Two labels of {answer.instance!r}, sample {answer.sample}, are of one "
+                        f"Two labels of {answer.instance!r}, sample {answer.sample}, are for one "
                         f"criterion: {key[0]!r}.",
                         "Keep one of them.",
                     )
@@ -238,7 +237,7 @@ class _Labels:
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """The judge's criteria that a label is of; one of its own where the judge tells of none."""
+    """The judge's criteria that a label is for; a new one if the judge has none."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:
@@ -261,11 +260,6 @@ def _keyed(said: Said | None) -> dict[Key, Verdict]:
         times[verdict.criterion] = nth + 1
         found[verdict.criterion, nth] = verdict
     return found
-
-
-def _rules(said: Said | None) -> Side:
-    found = _keyed(said).items()
-    return {key: verdict.rule for key, verdict in found if verdict.rule is not None}
 
 
 def _is_silent(said: Said | None) -> bool:

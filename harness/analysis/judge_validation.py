@@ -1,10 +1,14 @@
-"""A judge against a reference: is what it says to be believed?
+"""A judge validated against a reference: agreement, calibration, and the ranking of models.
 
-Owns what a validation holds. Every figure is over the criteria that both sides decided on, and its
-interval is clustered by prompt over all runs, for the criteria of an answer, and the answers of
-several models to a prompt, go together.
+Every figure is over the criteria that both sides decided on. Intervals are clustered by prompt
+over all runs, because the criteria of an answer, and several models' answers to a prompt, are
+correlated.
 
 >>> validate(pairs, judge="yes_no", reference="people", runs=["run"])  # doctest: +SKIP
+>>> probability = np.array([0.95, 0.85, 0.15, 0.05])
+>>> found = calibration(probability, np.array([1, 0, 0, 0]), np.arange(4))
+>>> round(found.expected_error, 3), len(found.bins)
+(0.275, 10)
 """
 
 from __future__ import annotations
@@ -13,31 +17,85 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
+from harness.analysis.clustered import Statistic, clustered_mean, linearised, rate
 from harness.analysis.judge_agreement import Agreement, agreement
-from harness.analysis.judge_calibration import Calibration, calibration
 from harness.analysis.judge_pairs import LeftOut, VerdictPairs
-from harness.analysis.judge_rankings import RankingAgreement, RunScores, rank_models
+from harness.analysis.rankings import rank_correlation, refuse_many_groups
 from harness.errors import ConfigError, nearest
 
-MOST_GROUPS = 60
-"""Of a label: more are no table."""
+BINS = 10
+SATISFIED = 0.5
+"""At this probability and above, the judge says yes."""
+
+SCORES = ("strict", "soft")
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class Bin(Struct, frozen=True, kw_only=True):
+    """Criteria to which the judge assigns similar probabilities of yes.
+
+    low, high: from low (inclusive) to high (exclusive); the last bin includes 1.
+    mean_probability: null for an empty bin.
+    yes: share of them to which the reference says yes.
+    """
+
+    low: float
+    high: float
+    n: int
+    mean_probability: float | None
+    yes: Statistic
+
+
+class Calibration(Struct, frozen=True, kw_only=True):
+    """A judge's probabilities compared with a reference.
+
+    n: criteria that both decided on and for which the judge's probability is known.
+    bins: of equal width.
+    expected_error: expected calibration error; null over nothing.
+    mean_confidence: mean probability of the judge's own verdict; compare with its accuracy.
+    confidence_covariance: covariance of that probability with the verdict being right.
+    """
+
+    n: int
+    bins: list[Bin]
+    expected_error: float | None
+    mean_confidence: float | None
+    confidence_covariance: Statistic
+
+
+class GroupAgreement(Struct, frozen=True, kw_only=True):
     """The agreement on the criteria of a group of the label."""
 
     group: str
     agreement: Agreement
 
 
-class JudgeValidation(Struct, frozen=True, kw_only=True):
-    """What is known of a judge.
+class RunScores(Struct, frozen=True, kw_only=True):
+    """A run's means of a score by the judge and by the reference, over the same answers."""
 
-    judge: its name; reference: whose verdicts stand for what is right.
-    marks: what must be said of the runs.
-    n: criteria that both sides tell of, abstentions among them; n_clusters: of how many prompts.
-    label: what ``parts`` are the groups of; empty for none.
+    run: str
+    score: str
+    judge: Statistic
+    reference: Statistic
+
+
+class RankingAgreement(Struct, frozen=True, kw_only=True):
+    """How alike both sides rank the runs by a score; see `harness.analysis.rankings`."""
+
+    score: str
+    tau_b: float | None
+    p_value: float | None
+    n_runs: int
+
+
+class JudgeValidation(Struct, frozen=True, kw_only=True):
+    """The validation of a judge.
+
+    judge: its name; reference: whose verdicts count as right.
+    marks: warnings about the runs.
+    n: criteria with a verdict or an abstention of both sides; n_clusters: their prompts.
+    label: the label of the groups in ``parts``; empty for none.
     scores, rankings: of several runs; empty for one.
     notes: sentences on what the runs differ in.
     """
@@ -52,7 +110,7 @@ class JudgeValidation(Struct, frozen=True, kw_only=True):
     agreement: Agreement
     calibration: Calibration
     label: str
-    parts: list[Part]
+    parts: list[GroupAgreement]
     scores: list[RunScores]
     rankings: list[RankingAgreement]
     notes: list[str]
@@ -68,19 +126,26 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """All that is known of a judge from its verdicts and a reference's.
+    """Validate a judge.
 
-    label: of the criteria's own groups; empty for none.
+    Args:
+        pairs: Its verdicts and the reference's.
+        judge: Its name.
+        reference: Name of the reference.
+        runs: Names of the runs.
+        label: Label of the criteria's own groups; empty for none.
+        marks: Warnings about the runs.
+        notes: Sentences on what the runs differ in.
 
-    Raises: ConfigError where both sides decided on nothing in common, or the criteria do not have
-    the label.
+    Raises: ConfigError if there is no criterion that both sides decided on, or if the criteria
+        lack the label.
     """
     decided = pairs.decided
     if not decided.any():
         raise ConfigError(
             f"There is no criterion on which both {judge!r} and the reference ({reference}) have "
-            f"decided: {_why(pairs)}.",
-            "Both have to tell of the same criteria or scores of the same answers "
+            f"decided: {_reasons(pairs)}.",
+            "Both need verdicts on the same criteria or scores of the same answers "
             "(docs/judge_validation.md).",
         )
     known = decided & ~np.isnan(pairs.probability)
@@ -98,26 +163,22 @@ def validate(
             pairs.probability[known], pairs.reference[known], pairs.cluster[known]
         ),
         label=label,
-        parts=_parts(pairs, label) if label else [],
+        parts=_by_group(pairs, label) if label else [],
         scores=scores,
         rankings=rankings,
         notes=list(notes),
     )
 
 
-def _parts(pairs: VerdictPairs, label: str) -> list[Part]:
+def _by_group(pairs: VerdictPairs, label: str) -> list[GroupAgreement]:
     if label not in pairs.labels():
         raise ConfigError(
             f"--by: the criteria have no label {label!r}.", nearest(label, pairs.labels())
         )
     groups = pairs.by(label)
-    if len(groups) > MOST_GROUPS:
-        raise ConfigError(
-            f"--by: the label {label!r} has {len(groups):,} groups, more than {MOST_GROUPS}.",
-            "Name a coarser one.",
-        )
+    refuse_many_groups(label, len(groups))
     return [
-        Part(
+        GroupAgreement(
             group=group,
             agreement=agreement(pairs.judge[rows], pairs.reference[rows], pairs.cluster[rows]),
         )
@@ -125,15 +186,136 @@ def _parts(pairs: VerdictPairs, label: str) -> list[Part]:
     ]
 
 
-def _why(pairs: VerdictPairs) -> str:
+def _reasons(pairs: VerdictPairs) -> str:
     left = pairs.left_out
-    told = {
+    counts = {
         "criteria with an abstention": len(pairs),
-        "that only the judge tells of": left.only_judge,
-        "that only the reference tells of": left.only_reference,
-        "that a rule decided in the judge's place": left.by_rule,
+        "with a verdict of the judge only": left.only_judge,
+        "with a verdict of the reference only": left.only_reference,
+        "decided by a rule instead of the judge": left.by_rule,
         "labels that match nothing": left.unmatched,
         "labels of superseded texts": left.superseded,
         "labels of other runs": left.other_runs,
     }
-    return ", ".join(f"{n:,} {what}" for what, n in told.items() if n) or "nothing was judged"
+    return ", ".join(f"{n:,} {what}" for what, n in counts.items() if n) or "nothing was judged"
+
+
+def calibration(
+    probability: NDArray[np.float64],
+    reference: NDArray[np.integer],
+    cluster: NDArray[np.integer],
+) -> Calibration:
+    """Compare probabilities with what the reference says.
+
+    The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
+    Forecasters"; the expected calibration error that of Naeini, Cooper and Hauskrecht (2015),
+    "Obtaining Well Calibrated Probabilities Using Bayesian Binning": the sum over bins of the
+    bin's share of the criteria times the distance of mean probability and share of yes. Over few
+    criteria it is above 0 by chance alone.
+
+    Args:
+        probability: (n,) the judge's probability of yes.
+        reference: (n,) 1 or 0.
+        cluster: (n,) number of the statistical unit.
+    """
+    n = len(probability)
+    edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which miss 0.3
+    place = np.searchsorted(edges[1:-1], probability, side="right")
+    bins: list[Bin] = []
+    error = 0.0
+    for number in range(BINS):
+        rows = place == number
+        yes = rate(reference[rows] == 1, cluster[rows])
+        mean = float(probability[rows].mean()) if yes.n else None
+        if mean is not None and yes.mean is not None:
+            error += yes.n / n * abs(mean - yes.mean)
+        low, high = float(edges[number]), float(edges[number + 1])
+        bins.append(Bin(low=low, high=high, n=yes.n, mean_probability=mean, yes=yes))
+    confidence = np.maximum(probability, 1 - probability)
+    right = (probability >= SATISFIED) == (reference == 1)
+    return Calibration(
+        n=n,
+        bins=bins,
+        expected_error=error if n else None,
+        mean_confidence=float(confidence.mean()) if n else None,
+        confidence_covariance=confidence_covariance(confidence, right, cluster),
+    )
+
+
+def confidence_covariance(
+    confidence: NDArray[np.float64], right: NDArray[np.bool_], cluster: NDArray[np.integer]
+) -> Statistic:
+    """How much more confident a judge is where it is right.
+
+    The mean of (c - mean c)(r - mean r), where c is the probability of its own verdict,
+    max(p, 1 - p), and r is 1 where the verdict is right, else 0: the covariance of forecast and
+    outcome in the decomposition of the Brier score by Yates (1982), "External Correspondence",
+    for the forecast "I am right". Above 0, confidence distinguishes right from wrong verdicts.
+    It is at most 1/8, as c is from 1/2 to 1 (half of that of 2 |p - 1/2|). The error is that of
+    its linearisation, clustered.
+
+    Args:
+        confidence: (n,) from 0.5 to 1.
+        right: (n,) whether the verdict is the reference's.
+        cluster: (n,) number of the statistical unit.
+    """
+    if not len(confidence):
+        return Statistic(mean=None, stderr=None, ci95=None, n=0, n_clusters=0)
+    products = (confidence - confidence.mean()) * (right - right.mean())
+    value = float(products.mean())
+    return linearised(value, products - value, cluster, low=-0.125, high=0.125)
+
+
+def rank_models(
+    pairs: VerdictPairs, runs: Sequence[str]
+) -> tuple[list[RunScores], list[RankingAgreement]]:
+    """Each run's mean scores by both sides, and how alike both sides rank the runs.
+
+    Both sides score the same answers by the criteria that both have: *strict*, whether all are
+    satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of
+    the decided ones that are satisfied (Lior et al. 2025, arXiv 2503.06573). An answer counts if
+    both sides have a value for it.
+
+    Args:
+        pairs: The judge's verdicts and the reference's.
+        runs: The runs' names, by their numbers in the pairs.
+    """
+    if not len(pairs):
+        return [], []
+    _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
+    sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
+    run, cluster = pairs.run[first], pairs.cluster[first]
+    scores: list[RunScores] = []
+    rankings: list[RankingAgreement] = []
+    for score in SCORES:
+        own, other = (side[score] for side in sides)
+        both = ~np.isnan(own) & ~np.isnan(other)
+        of_score = []
+        for place, name in enumerate(runs):
+            rows = both & (run == place)
+            judge, reference = (_mean(side[rows], cluster[rows]) for side in (own, other))
+            of_score.append(RunScores(run=name, score=score, judge=judge, reference=reference))
+        scores += of_score
+        found = rank_correlation((one.judge.mean, one.reference.mean) for one in of_score)
+        rankings.append(
+            RankingAgreement(score=score, tau_b=found.tau_b, p_value=found.p_value, n_runs=found.n)
+        )
+    return scores, rankings
+
+
+def _answer_scores(
+    verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
+) -> dict[str, NDArray[np.float64]]:
+    """(n,) each answer's scores, NaN for none."""
+    yes = np.bincount(answer, weights=verdicts == 1, minlength=n)
+    no = np.bincount(answer, weights=verdicts == 0, minlength=n)
+    total = np.bincount(answer, minlength=n)
+    strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))
+    decided = yes + no
+    soft = np.divide(yes, decided, out=np.full(n, np.nan), where=decided > 0)
+    return {"strict": strict, "soft": soft}
+
+
+def _mean(values: NDArray[np.float64], cluster: NDArray[np.intp]) -> Statistic:
+    estimate = clustered_mean(values, cluster)
+    return estimate.statistic(estimate.ci95)

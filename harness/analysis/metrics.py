@@ -1,8 +1,7 @@
-"""What `metrics.json` holds, and what each figure means.
+"""The contents of `metrics.json`, and what each figure means.
 
-Owns the file's shape, its JSON and its version. Computes nothing: that is
-`harness.analysis.summary`. A rate that nobody could measure is null, never 0,
-and each rate stands beside the number of samples it is made of.
+The figures are computed in `harness.analysis.summary`. A rate that could not be measured is
+null, never 0, and each rate comes with the number of samples it is computed from.
 
 >>> Rate(pass_rate=0.5, n=4, n_clusters=1).stderr is None
 True
@@ -13,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.errors import DataInvalid
 from harness.records import Outcome, Usage
@@ -21,21 +20,24 @@ from harness.records import Outcome, Usage
 METRICS_VERSION = 1
 """`schema_version` of metrics.json."""
 
+PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
+"""Stands for the verdict where the name of a score is expected."""
+
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """How often samples pass, as each sample's last round in the file says.
+    """How often samples pass, by each sample's last round.
 
     pass_rate: over the judged samples; null where there are none.
-    stderr: clustered by `cluster`; null over fewer than two clusters. Where all
-        samples agree it is 0 and says nothing: `ci95` does.
-    ci95: Wilson's (1927) where each cluster has one sample; else see
+    stderr: clustered by `cluster`; null over fewer than two clusters. Where all samples agree
+        it is 0 and carries no information: see `ci95`.
+    ci95: Wilson's (1927) where each cluster has one sample; otherwise see
         `harness.analysis.clustered.Estimate.ci95`.
     n: samples with a verdict.
     n_clusters: statistical units they come from.
     naive_stderr: what `stderr` would be if all samples were independent.
     not_judged: samples without a verdict (infrastructure error, failed judge).
-    pass_rate_errors_as_failures: passed among all samples, judged or not: the
-        lower bound that the missing verdicts leave.
+    pass_rate_errors_as_failures: share of all samples that passed, judged or not: a lower
+        bound of the pass rate.
     """
 
     pass_rate: float | None
@@ -49,16 +51,15 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 class Mean(Struct, frozen=True, kw_only=True):
-    """The mean of a score over samples, as each sample's last round in the file says.
+    """The mean of a score over samples, by each sample's last round.
 
     mean: over the measured samples.
     stderr: clustered by `cluster`; null over fewer than two clusters.
     ci95: clipped to 0 and 1 where all values of the run are between them.
     n: samples with a value.
     n_clusters: statistical units they come from.
-    not_measured: samples without a value. An answer that is empty, refused or
-        unreadable has the values that the task gives to no answer; of a task that
-        gives none, it is here.
+    not_measured: samples without a value. An empty, refused or unreadable answer has the
+        value that the task assigns to it; if the task assigns none, it is counted here.
     """
 
     mean: float
@@ -72,18 +73,18 @@ class Mean(Struct, frozen=True, kw_only=True):
 class Rounds(Struct, frozen=True, kw_only=True):
     """Rates by round; keys are rounds, from 1.
 
-    each: pass rate of the judged attempts of a round. Under `stop_on_pass` a
-        sample that passed has no later round, so from round 2 on this is the
-        rate among those that had failed so far: see `n` before comparing.
+    each: pass rate of the judged attempts of a round. Under `stop_on_pass` a sample that
+        passed has no later round, so from round 2 on this is the rate among those that had
+        failed so far: see `n` before comparing.
     n: judged attempts of the round, the denominator of `each`.
-    any_of_first_k: samples that passed in round k or before. One that stopped
-        on its pass counts as passed for every later k. One that has not passed
-        counts as failed even where its later rounds are missing or not judged
-        (interrupted, infrastructure error): to drop it would raise the rate.
-    any_of_first_k_n: samples with a verdict in any of the first k rounds, the
-        denominator of `any_of_first_k`.
-    fixed: samples that failed in the round before and pass in this one, by this one.
-    broken: samples that passed in the round before and fail in this one: 0 under
+    any_of_first_k: share of samples that passed in round k or before. A sample that stopped
+        when it passed counts as passed for every later k. A sample that has not passed counts
+        as failed even if its later rounds are missing or not judged (interrupted,
+        infrastructure error): dropping it would raise the rate.
+    any_of_first_k_n: samples with a verdict in any of the first k rounds, the denominator of
+        `any_of_first_k`.
+    fixed: samples that failed in the previous round and pass in this one.
+    broken: samples that passed in the previous round and fail in this one: 0 under
         `stop_on_pass`, where they are not asked again.
     """
 
@@ -98,9 +99,9 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The same figures for the instances of one group; as in `Metrics`.
+    """The figures of `Metrics` for the instances of one group.
 
-    instances: a digest of which they are, whatever their order.
+    instances: a digest of the set of instances.
     """
 
     instances: str = ""
@@ -116,7 +117,7 @@ class Group(Rate, frozen=True, kw_only=True):
 
 
 class CallFigures(Struct, frozen=True, kw_only=True):
-    """What some of a run's calls took; as in `Metrics`."""
+    """Usage and cost of some of a run's calls; as in `Metrics`."""
 
     n_calls: int = 0
     usage: Usage | None = None
@@ -128,13 +129,13 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
 
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge of the run, and what its calls took.
+    """A judge of the run, with the usage and cost of its calls.
 
-    model: the name of the model that it asks; empty where that has none.
-    family: what this model and the run's have in common (`harness.analysis.model_family`), so
-        that the judge may prefer its own kind; null where nothing is known in common. Of a
-        panel, what the models of any of its judges have in common with the run's.
-    of: of a panel, the names of its judges.
+    model: name of the judge's model; empty if it has none.
+    family: the family that this model shares with the run's
+        (`harness.analysis.self_preference`), in which case the judge may prefer its own kind;
+        null if none is known. For a panel, the families that any of its judges shares.
+    of: for a panel, the names of its judges.
     """
 
     model: str = ""
@@ -142,13 +143,13 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
     of: tuple[str, ...] = ()
 
 
-class GoldScore(Mean, frozen=True, kw_only=True):
-    """The mean of a judge's score over gold answers, and how far the run's own are from them.
+class ReferenceScore(Mean, frozen=True, kw_only=True):
+    """A judge's mean score of the reference answers, and the distance of the run's answers.
 
-    n_pairs: instances whose gold answer and whose own answers (averaged) have a value.
+    n_pairs: instances whose reference answer and whose own answers (averaged) have a value.
     n_pair_clusters: statistical units they come from.
-    difference: over them, own minus gold, each instance weighing the same; null where there are
-        none; its stderr and ci95 as in `harness.analysis.comparison.Comparison`.
+    difference: over them, own minus reference, each instance with the same weight; null where
+        there are none. Its stderr and ci95 are those of `harness.analysis.comparison.Comparison`.
     """
 
     n_pairs: int = 0
@@ -159,43 +160,42 @@ class GoldScore(Mean, frozen=True, kw_only=True):
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """`metrics.json`.
+    """The contents of `metrics.json`.
 
-    complete: no sample was left unfinished (one whose call failed counts as
-        finished here, and as not judged); an interrupted or killed run is not
-        complete, and its figures are those of the part that is there.
-    n_planned: samples of the whole run, null where that is not known.
-    n_owed: samples of it that are unfinished, some perhaps with rounds to come;
-        null where that is not known (a killed session).
+    complete: no sample is unfinished (a sample whose call failed counts as finished, and as not
+        judged). The figures of an incomplete run cover its completed samples only.
+    n_planned: samples of the whole run; null if unknown.
+    n_owed: unfinished samples, some perhaps with rounds to come; null if unknown (a killed
+        session).
     outcomes: attempts by outcome, all six.
-    measure: the score that the task is measured by; null where that is the pass rate.
-    scores: means of the scores by name, but for those that no sample has.
+    measure: the score that is the task's primary metric; null if that is the pass rate.
+    scores: means of the scores by name, except those that no sample has.
     groups: label, then group, to its figures.
-    pass_at_k: mean over instances of the chance that one of k samples passes,
-        from the judged samples' last rounds, for k = 1 … the fewest judged
-        samples of any instance. An instance with fewer than the others lowers
-        the largest k for all, so that each k speaks of the same instances; one
-        with no judged sample is left out. pass@1 differs from `pass_rate` only
-        where instances have unequal numbers of samples: here each instance
-        weighs the same, there each sample.
+    pass_at_k: mean over instances of the chance that one of k samples passes, from the judged
+        samples' last rounds, for k = 1 … the fewest judged samples of any instance. An instance
+        with fewer samples than the others lowers the largest k for all, so that every k covers
+        the same instances; an instance with no judged sample is left out. pass@1 differs from
+        `pass_rate` only if instances have unequal numbers of samples: here each instance has
+        the same weight, there each sample.
     pass_at_k_stderr, pass_at_k_ci95: clustered, as in `Rate`.
     pass_at_k_instances: instances in the mean.
-    pass_hat_k: pass^k, the chance that all of k samples pass, of the same samples.
+    pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
     n_solved: instances that passed in any round of any sample.
-    n_calls: calls that attempts name, superseded ones too; shared calls once.
-    usage: tokens of the calls that were counted, each call once; null where
-        there are calls and none was counted.
-    n_calls_without_usage: calls whose tokens are not known.
-    cost_usd: each call once; null where any call's cost is unknown.
-    cost_per_solved_usd: cost_usd by n_solved; null where either is not known, or 0 solved.
-    known_cost_usd: cost of the calls whose cost is known.
-    paid_usd: the part of it that this run has paid; the rest was there already.
-    n_calls_without_cost: calls whose cost is not known.
-    model_calls: of all these calls, those of the run's own model (and of the one that polishes);
-        null without judges, where all are.
-    judges: by their names, those that were asked later too, each with its calls. A call that
-        two of them share is with both, and in the run's figures once.
-    golds: what judges say of the gold answers, by the score's name; never among `scores`.
+    n_calls: calls that attempts name, including superseded ones; shared calls count once.
+    usage: tokens of the calls with known usage, each call once; null if there are calls and
+        none has known usage.
+    n_calls_without_usage: calls with unknown usage.
+    cost_usd: each call once; null if any call's cost is unknown.
+    cost_per_solved_usd: cost_usd / n_solved; null if either is unknown or nothing was solved.
+    known_cost_usd: cost of the calls with known cost.
+    paid_usd: the part of it that this run paid; the rest came from the cache.
+    n_calls_without_cost: calls with unknown cost.
+    model_calls: the calls of the run's own model (including those that paraphrase prompts);
+        null without judges, where these are all calls.
+    judges: by name, including those added later, each with its calls. A call that two judges
+        share is counted with both, and once in the run's figures.
+    references: judges' scores of the reference answers, by the score's name (``golds`` in the
+        file).
     """
 
     schema_version: int = METRICS_VERSION
@@ -234,7 +234,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_calls_without_cost: int
     model_calls: CallFigures | None = None
     judges: dict[str, JudgeFacts] = {}
-    golds: dict[str, GoldScore] = {}
+    references: dict[str, ReferenceScore] = field(default={}, name="golds")
 
 
 def to_json(metrics: Metrics) -> bytes:
@@ -243,9 +243,12 @@ def to_json(metrics: Metrics) -> bytes:
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Read the text of the metrics.json at path (named in errors, not opened).
+    """Decode the text of a metrics.json. Unknown keys are ignored.
 
-    Keys that a task or a later version adds are ignored.
+    Args:
+        text: The file's content.
+        path: The file's path, for error messages; it is not opened.
+
     Raises: DataInvalid.
     """
     try:
@@ -255,7 +258,9 @@ def from_json(text: bytes, path: Path) -> Metrics:
         problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"
     except msgspec.MsgspecError as error:
         problem = f"not a run's metrics ({error})"
-    raise DataInvalid(f"{path}: {problem}.", "Run again to write it anew from the attempts.")
+    raise DataInvalid(
+        f"{path}: {problem}.", "Run the run file again to rewrite it from the attempts."
+    )
 
 
 class _Version(Struct):

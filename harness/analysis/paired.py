@@ -1,7 +1,7 @@
-"""Two conditions on the same units: how far they are apart, and how sure that is.
+"""Tests for two conditions on the same units, and adjustments for many comparisons at once.
 
-Owns the paired t and what many comparisons at once do to p values. Refuses to
-call a difference certain because nothing can be said about its error.
+The paired t, McNemar's exact test, Cochran's Q, and the adjustments of Holm and of Benjamini
+and Hochberg. Where nothing is known about the error of a difference, there is no p value.
 
 >>> paired([3, 5, 4], [1, 2, 3]).difference
 2.0
@@ -15,19 +15,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 
+# SciPy is imported inside functions: it takes longer to load than the rest of the harness.
+
 ROUNDING = 1e-12
-"""Standard errors below this are rounding of a sum that is exactly zero."""
+"""Standard errors below this are rounding errors of a sum that is exactly zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
     """A mean difference over pairs.
 
-    n: pairs.
+    n: number of pairs.
     difference: mean of the differences; None over no pairs.
-    stderr: None over fewer than two pairs, and where all differences are the
-        same: that says nothing of those that were not drawn.
-    n_more: pairs in which the first is more.
+    stderr: None over fewer than two pairs, and where all differences are equal: that says
+        nothing about the pairs that were not drawn.
+    n_more: pairs in which the first value is larger.
     """
 
     n: int
@@ -38,12 +40,12 @@ class Paired:
     def interval(self, comparisons: int = 1) -> tuple[float, float] | None:
         """95% interval: difference ± t * stderr, t with n - 1 degrees of freedom.
 
-        comparisons: how many intervals shall hold at once; each then leaves out
-            5% / comparisons (Bonferroni).
+        Args:
+            comparisons: Number of intervals that hold simultaneously; each then leaves out
+                5% / comparisons (Bonferroni).
         """
         if self.difference is None or self.stderr is None:
             return None
-        # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
 
         margin = -float(stdtrit(self.n - 1, 0.025 / comparisons)) * self.stderr
@@ -51,7 +53,7 @@ class Paired:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided, of no difference: P(|T| >= |difference / stderr|), T as in `interval`."""
+        """Two-sided p value of no difference, from the same t distribution as `interval`."""
         if self.difference is None or self.stderr is None:
             return None
         from scipy.special import stdtr
@@ -60,11 +62,11 @@ class Paired:
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """First minus second, pair by pair.
+    """Compare two values pair by pair: the first minus the second.
 
-    Student's t of the differences d_i (Student 1908, "The Probable Error of a
-    Mean", section IX): stderr = sqrt(sum_i (d_i - mean)^2 / (n - 1) / n). It takes the
-    pairs for a sample of the units that one wants to speak of.
+    Student's t of the differences d_i (Student 1908, "The Probable Error of a Mean", section
+    IX): stderr = sqrt(sum_i (d_i - mean)^2 / (n - 1) / n). The pairs are taken as a sample of
+    the units one wants to make a statement about.
     """
     differences = [one - other for one, other in zip(first, second, strict=True)]
     n, n_more = len(differences), sum(found > ROUNDING for found in differences)
@@ -75,17 +77,31 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
         return Paired(1, mean, None, n_more)
     squares = fsum((found - mean) ** 2 for found in differences)
     stderr = sqrt(squares / (n - 1) / n)
-    # What rounding leaves grows with the values, which need not be below 1.
+    # Rounding errors grow with the values, which may exceed 1.
     largest = max(1.0, *map(abs, first), *map(abs, second))
     return Paired(n, mean, stderr if stderr > ROUNDING * largest else None, n_more)
 
 
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """p values of several comparisons, adjusted so that all errors together are controlled.
+def mcnemar(better: int, worse: int) -> float:
+    """Two-sided exact p value of as many pairs getting better as worse.
 
-    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m
-    values in ascending order, the i-th becomes the largest of (m - j + 1) * p_j
-    for j up to i, at most 1. What has no p value is no comparison.
+    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
+    Proportions", with the binomial distribution of the discordant pairs. Valid only for
+    independent pairs of single verdicts.
+    """
+    if not better + worse:
+        return 1.0
+    from scipy.special import bdtr
+
+    return min(1.0, 2 * float(bdtr(min(better, worse), better + worse, 0.5)))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust p values so that the chance of any false finding is controlled.
+
+    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in
+    ascending order, the i-th becomes the largest of (m - j + 1) * p_j for j up to i, at most
+    1. Missing p values stay missing and do not count.
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
@@ -96,12 +112,24 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """p value of all units having the same effect; None for fewer than two.
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Adjust p values so that the expected share of false findings is controlled.
 
-    Cochran's Q (Cochran 1954, "The Combination of Estimates from Different
-    Experiments"): sum_i (e_i - m)^2 / s_i^2 around the mean m weighted by
-    1 / s_i^2, chi-squared with n - 1 degrees of freedom.
+    Benjamini and Hochberg 1995, "Controlling the False Discovery Rate". Missing p values stay
+    missing and do not count.
+    """
+    from scipy.stats import false_discovery_control
+
+    adjusted = iter(false_discovery_control([p for p in p_values if p is not None]).tolist())
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
+def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
+    """p value of all units having the same effect; None for fewer than two units.
+
+    Cochran's Q (Cochran 1954, "The Combination of Estimates from Different Experiments"):
+    sum_i (e_i - m)^2 / s_i^2 around the mean m weighted by 1 / s_i^2, chi-squared with n - 1
+    degrees of freedom.
     """
     if len(effects) < 2:
         return None

@@ -1,7 +1,6 @@
 """pass@k, the chance that at least one of k samples passes, and pass^k, that all of them do.
 
-Owns the estimators for one instance; what is averaged over instances, and how
-sure the average is, is for the caller.
+The estimators are per instance; averaging over instances is up to the caller.
 
 >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
 [0.333, 0.667, 1.0]
@@ -23,14 +22,18 @@ def pass_at_k(
 ) -> Iterator[NDArray[np.float64]]:
     """The unbiased estimate 1 - C(n - c, k) / C(n, k) for k = 1 … k_max.
 
-    Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (arXiv
-    2107.03374), equation 1. The quotient is the chance that k samples taken
-    from the n without replacement are all among the n - c failures, a product
-    of k factors of at most 1: no binomial is computed, so nothing overflows.
+    Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (arXiv 2107.03374),
+    equation 1. The quotient is the chance that k samples drawn from the n without replacement
+    are all among the n - c failures, a product of k factors of at most 1: no binomial
+    coefficient is computed, so nothing overflows.
 
-    drawn: (m,) n, the samples of each instance, at least k_max.
-    passed: (m,) c, how many of them passed.
-    Yields: (m,) pass@k for each k in turn.
+    Args:
+        drawn: (m,) n, the number of samples of each instance, at least k_max.
+        passed: (m,) c, how many of them passed.
+        k_max: The largest k.
+
+    Yields:
+        (m,) pass@k for each k in turn.
     """
     for all_fail in _all_among(drawn, drawn - passed, k_max):
         yield 1 - all_fail
@@ -39,26 +42,24 @@ def pass_at_k(
 def pass_hat_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """The unbiased estimate C(c, k) / C(n, k) for k = 1 … k_max.
+    """The unbiased estimate C(c, k) / C(n, k) for k = 1 … k_max, with the arguments of `pass_at_k`.
 
-    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3: how reliably an instance
-    is solved, where pass@k says whether it can be.
+    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3: how reliably an instance is solved,
+    where pass@k says whether it can be.
 
-    As `pass_at_k`, but for what it yields: (m,) pass^k for each k in turn.
+    Yields:
+        (m,) pass^k for each k in turn.
     """
-    yield from map(np.copy, _all_among(drawn, passed, k_max))
+    yield from _all_among(drawn, passed, k_max)
 
 
 def _all_among(
     drawn: NDArray[Any], marked: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """The chance that k samples taken from the n without replacement are all marked ones.
-
-    Yields one and the same array, changed each time.
-    """
+    """The chance that k samples drawn from the n without replacement are all marked."""
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
     chance = np.ones(len(drawn))
     for taken in range(k_max):
-        chance *= np.maximum(marked - taken, 0) / (drawn - taken)
+        chance = chance * (np.maximum(marked - taken, 0) / (drawn - taken))
         yield chance

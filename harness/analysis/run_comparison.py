@@ -1,42 +1,56 @@
-"""Several runs against one of them: over all instances, and by the groups of a label.
+"""Several runs compared with a baseline, or each with each other.
 
-Owns what is one family of tests. The runs over all instances are one, and of two
-runs the groups of a label: planned, adjusted by Holm. Groups of several runs are
-a search, adjusted by Benjamini and Hochberg.
+A baseline comparison covers all instances and the groups of a label. The runs over all
+instances are one family of tests, and so are the groups of two runs: planned, adjusted by Holm.
+The groups of several runs are a search, adjusted by Benjamini and Hochberg.
+
+A matrix compares each pair of runs by a score. A star marks an unadjusted p < 0.01, as in
+figures 13 and 14 of Lior et al. 2025 (arXiv 2503.06573); beside it stands p adjusted by Holm for
+all pairs of the matrix, which is the one to use when searching for differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace as with_fields
+from itertools import combinations
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from harness.analysis.breakdown import is_verdict, value_of
+from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
     CONFOUNDED,
+    Run,
     Variant,
     confounded,
     differing,
     refuse_incomparable,
+    refuse_unknown_label,
+    refuse_unknown_round,
+    refuse_unknown_score,
 )
-from harness.analysis.comparison import Comparison, adjusted, compare
-from harness.analysis.forensics import KindChange, compare_kinds
-from harness.analysis.pairing import Pairs, pair
-from harness.analysis.question import PASS_RATE
-from harness.analysis.ranking import Ranking, rank_groups
+from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
+from harness.analysis.constraints import KindChange, compare_kinds
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.rankings import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
 from harness.store.findings import Findings
 
+STARRED = 0.01
+"""p values below this are starred in a matrix."""
 
-class Asked(Struct, frozen=True, kw_only=True):
+
+class ComparisonOptions(Struct, frozen=True, kw_only=True):
     """What is compared, and how.
 
-    score: its name, or `PASS_RATE`.
-    round: each sample's last one up to it counts; None for the last.
-    by: label for groups; empty for none.
+    score: name of a score, or `PASS_RATE`.
+    round: use each sample's last round up to this one; null for its last round.
+    by: label whose groups are compared, too; empty for none.
     cluster: label of the statistical unit; empty for the prompt.
     """
 
@@ -49,14 +63,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 class Against(Struct, frozen=True, kw_only=True):
     """A run against the baseline.
 
-    marks: why it may not be what it seems (INCOMPLETE, SIMULATED).
+    marks: warnings about the run (INCOMPLETE, SIMULATED).
     groups: group of the label to the comparison on its instances.
-    ranking: of the groups by the two runs; null without a label.
-    better_digests, worse_digests: of the instances in which the run is more, and less.
-    better, worse: their names, where they were asked for.
-    constraints: kind of base constraint to what became of it, where that was asked for.
-    without_constraints: samples of the baseline, and of the run, whose scores tell of none
-        (refused, empty, failed): they are not among the pairs of ``constraints``.
+    ranking: how the two runs rank the groups; null without a label.
+    better_digests, worse_digests: instances in which the run's value is larger, and smaller.
+    better, worse: their names, if requested.
+    constraints: change of each kind of base constraint, if requested.
+    without_constraints: samples of the baseline, and of the run, whose scores have no
+        constraints (refused, empty, failed): they are not among the pairs of ``constraints``.
     """
 
     run: str
@@ -73,27 +87,27 @@ class Against(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """The runs against their baseline.
-
-    notes: sentences on what the runs differ in.
-    """
+    """The runs against their baseline. notes: sentences on what the runs differ in."""
 
     task: str
     baseline: str
     marks: list[str]
-    asked: Asked
+    asked: ComparisonOptions
     others: list[Against]
     notes: list[str]
 
 
 def compare_runs(
-    runs: Sequence[tuple[Variant, AttemptTable]], asked: Asked, baseline: str = ""
+    runs: Sequence[Run], asked: ComparisonOptions, baseline: str = ""
 ) -> RunComparison:
-    """Compare the runs with one of them.
+    """Compare runs with one of them.
 
-    runs: two or more; baseline: the name of one of them, by default the first.
+    Args:
+        runs: Two runs or more.
+        asked: What is compared.
+        baseline: Name of one of the runs; by default the first.
 
-    Raises: ConfigError; RunConflict where they cannot be compared.
+    Raises: ConfigError; RunConflict if they cannot be compared.
     """
     names = [variant.name for variant, _ in runs]
     if baseline and baseline not in names:
@@ -102,33 +116,34 @@ def compare_runs(
     base, table = runs[place]
     others = [run for number, run in enumerate(runs) if number != place]
     refuse_incomparable(base, [variant for variant, _ in others])
-    _refuse_unknown(runs, table, asked)
-    pairings = [
-        _clustered(pair(table, other, score=asked.score, round_=asked.round), asked.cluster)
-        for _, other in others
-    ]
-    found = [
-        _against(base, variant, pairs, asked)
-        for (variant, _), pairs in zip(others, pairings, strict=True)
-    ]
+    for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
+        if label:  # pairs have the baseline's groups
+            refuse_unknown_label(option, label, [table], [base.name])
+    refuse_unknown_score(runs, asked.score)
+    refuse_unknown_round([table for _, table in runs], asked.round)
+    found = [_against(base, table, other, asked) for other in others]
     overall = adjusted([one.overall for one in found])
-    found = [
-        replace(one, overall=comparison) for one, comparison in zip(found, overall, strict=True)
-    ]
+    by_group = [comparison for one in found for comparison in one.groups.values()]
+    waiting = iter(adjusted(by_group, planned=len(found) == 1))
     return RunComparison(
         task=base.metrics.task,
         baseline=base.name,
         marks=base.marks,
         asked=asked,
-        others=_groups_adjusted(found),
+        others=[
+            replace(one, overall=comparison, groups={name: next(waiting) for name in one.groups})
+            for one, comparison in zip(found, overall, strict=True)
+        ],
         notes=list(differing(base, [variant for variant, _ in others])),
     )
 
 
 def with_names(found: RunComparison, names: Mapping[int, str]) -> RunComparison:
-    """With the names of the instances that differ, sorted.
+    """Add the names of the instances that differ, sorted.
 
-    names: digest to name; those that are not there are left out.
+    Args:
+        found: The comparison.
+        names: Name by digest; instances without one are left out.
     """
 
     def of(digests: Sequence[int]) -> list[str]:
@@ -144,10 +159,12 @@ def with_names(found: RunComparison, names: Mapping[int, str]) -> RunComparison:
 def with_constraints(
     found: RunComparison, findings: Mapping[str, Findings], names: Iterable[str] = ()
 ) -> RunComparison:
-    """With what became of the base constraints, by kind.
+    """Add the changes of the base constraints, by kind.
 
-    findings: of each run by its name, the baseline's too.
-    names: of instances, to be told which.
+    Args:
+        found: The comparison.
+        findings: Each run's findings by its name, including the baseline's.
+        names: Instances to name in the changes.
     """
     base, known = findings[found.baseline], list(names)
     others = [
@@ -161,11 +178,9 @@ def with_constraints(
     return replace(found, others=others)
 
 
-def _clustered(pairs: Pairs, label: str) -> Pairs:
-    return pairs.clustered_by(label) if label else pairs
-
-
-def _against(base: Variant, variant: Variant, pairs: Pairs, asked: Asked) -> Against:
+def _against(base: Variant, table: AttemptTable, other: Run, asked: ComparisonOptions) -> Against:
+    variant = other[0]
+    pairs = _clustered(pair(table, other[1], score=asked.score, round_=asked.round), asked.cluster)
     groups = {}
     if asked.by:
         groups = {name: compare(pairs.take(rows)) for name, rows in pairs.group(asked.by).items()}
@@ -180,35 +195,110 @@ def _against(base: Variant, variant: Variant, pairs: Pairs, asked: Asked) -> Aga
     )
 
 
+def _clustered(pairs: Pairs, label: str) -> Pairs:
+    return pairs.clustered_by(label) if label else pairs
+
+
 def _digests(pairs: Pairs, rows: NDArray[np.bool_]) -> list[int]:
     return [int(digest) for digest in pairs.digest[rows]]
 
 
-def _groups_adjusted(found: Sequence[Against]) -> list[Against]:
-    """With the p values of all groups adjusted, as the module says."""
-    every = [comparison for one in found for comparison in one.groups.values()]
-    waiting = iter(adjusted(every, planned=len(found) == 1))
-    return [replace(one, groups={name: next(waiting) for name in one.groups}) for one in found]
+class MatrixRow(Struct, frozen=True, kw_only=True):
+    """A run of the matrix. marks: warnings about the run.
+
+    value: its mean, each sample with the same weight. Samples that a judge's score lacks
+        because they were refused or empty are counted as missing, too.
+    """
+
+    run: str
+    model: str
+    marks: list[str]
+    value: SampleStatistic
 
 
-def _refuse_unknown(
-    runs: Sequence[tuple[Variant, AttemptTable]], base: AttemptTable, asked: Asked
-) -> None:
-    labels = base.labels()  # pairs have the groups that the baseline says
-    for label, option in ((asked.by, "--by"), (asked.cluster, "--cluster")):
-        if label and label not in labels:
-            raise ConfigError(
-                f"{option}: the runs have no label {label!r}.", nearest(label, labels)
+class RunPair(Struct, frozen=True, kw_only=True):
+    """Two runs: `comparison` is of the second against the first.
+
+    first, second: their places among the rows.
+    starred: whether the unadjusted p value is below `STARRED`.
+    """
+
+    first: int
+    second: int
+    comparison: Comparison
+    starred: bool
+
+
+class PairMatrix(Struct, frozen=True, kw_only=True):
+    """Every pair of runs.
+
+    verdicts: whether the score is true or false.
+    round: each sample's last round up to this one counts; null for the last.
+    cluster: label of the statistical unit; empty for the prompt.
+    notes: sentences on what the runs differ in.
+    """
+
+    task: str
+    score: str
+    verdicts: bool
+    round: int | None
+    cluster: str
+    rows: list[MatrixRow]
+    pairs: list[RunPair]
+    notes: list[str]
+
+
+def pair_matrix(
+    runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
+) -> PairMatrix:
+    """Compare each pair of runs.
+
+    Args:
+        runs: Two runs or more of one task and one data set.
+        score: Name of a score, or `PASS_RATE`.
+        round_: Use each sample's last round up to this one; None for its last round.
+        cluster: Label of the statistical unit; empty for the prompt.
+
+    Raises: ConfigError; RunConflict if they cannot be compared.
+    """
+    base, others = runs[0][0], [variant for variant, _ in runs[1:]]
+    tables = [table for _, table in runs]
+    refuse_incomparable(base, others)
+    refuse_unknown_score(runs, score)
+    if cluster:
+        refuse_unknown_label("--cluster", cluster, tables, [variant.name for variant, _ in runs])
+    refuse_unknown_round(tables, round_)
+    verdicts = all(is_verdict(table, score) for table in tables)
+    places = list(combinations(range(len(runs)), 2))
+    # The mean of one sample's true or false is a verdict, whichever score it is from.
+    pairings = [
+        with_fields(pair(tables[one], tables[other], score=score, round_=round_), verdicts=verdicts)
+        for one, other in places
+    ]
+    comparisons = adjusted([compare(_clustered(pairs, cluster)) for pairs in pairings])
+    return PairMatrix(
+        task=base.metrics.task,
+        score=score,
+        verdicts=verdicts,
+        round=round_,
+        cluster=cluster,
+        rows=[
+            MatrixRow(
+                run=variant.name,
+                model=variant.metrics.model or "",
+                marks=variant.marks,
+                value=value_of(table, score, round_),
             )
-    for variant, table in runs:
-        if asked.score != PASS_RATE and asked.score not in table.scores:
-            raise ConfigError(
-                f"The run {variant.name!r} has no score {asked.score!r}.",
-                nearest(asked.score, [PASS_RATE, *table.scores]),
+            for variant, table in runs
+        ],
+        pairs=[
+            RunPair(
+                first=first,
+                second=second,
+                comparison=found,
+                starred=found.p_value is not None and found.p_value < STARRED,
             )
-    last = max((int(table.round.max()) for _, table in runs if len(table)), default=1)
-    if asked.round is not None and asked.round > last:
-        raise ConfigError(
-            f"None of the runs has a round {asked.round}: the last one is round {last}.",
-            "Leave --round out for each sample's last one.",
-        )
+            for (first, second), found in zip(places, comparisons, strict=True)
+        ],
+        notes=list(differing(base, others)),
+    )

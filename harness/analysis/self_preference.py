@@ -1,7 +1,9 @@
-"""What must be said where a judge and the model that it judges are of one family.
+"""Judges that may prefer their own kind: a judge and the judged model of one family.
 
-Models tend to prefer what they, or their kind, have written: Panickssery et al. 2024, arXiv
-2404.13076; Zheng et al. 2023, arXiv 2306.05685. A score is not changed for that; it is told.
+Models tend to prefer what they, or models of their family, have written: Panickssery et al. 2024,
+arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed, but the relation
+is reported. Families are recognised by the models' names; a name that reveals nothing has no
+family.
 
 >>> notes(metrics)  # doctest: +SKIP
 ["self-preference: the judge 'coherence' asks gpt-4, of the model's own family (OpenAI)"]
@@ -9,35 +11,40 @@ Models tend to prefer what they, or their kind, have written: Panickssery et al.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from harness.analysis.metrics import Metrics
 
 MARK = "†"
-"""Behind the names of scores that such a judge has given."""
+"""Follows the names of scores by a judge of the model's own family."""
 
 
 def marked(metrics: Metrics, score: str) -> bool:
-    """Whether a score of a run is given by a judge of the model's own family."""
+    """Whether a score of a run is by a judge of the model's own family."""
     judge, _, name = score.partition(".")
     found = metrics.judges.get(judge)
     return bool(name) and found is not None and found.family is not None
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """A line for each such judge of a run.
+    """A line for each judge of the model's own family.
 
-    judges: of whom; by default all.
+    Args:
+        metrics: The run's metrics.
+        judges: Names of the judges to report; by default all.
     """
     return [
-        f"self-preference: {_who(metrics, name)}, of the model's own family ({found.family})"
+        f"self-preference: {_description(metrics, name)}, "
+        f"of the model's own family ({found.family})"
         for name, found in metrics.judges.items()
         if found.family is not None and (judges is None or name in judges)
     ]
 
 
-def _who(metrics: Metrics, name: str) -> str:
-    """A judge with the model that it asks; a panel with those of its judges that are meant."""
+def _description(metrics: Metrics, name: str) -> str:
+    """A judge with its model; a panel with those of its judges that are of the family."""
     found = metrics.judges[name]
     if not found.of:
         return f"the judge {name!r} asks {found.model}"
@@ -47,9 +54,10 @@ def _who(metrics: Metrics, name: str) -> str:
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Sentences on judges that are of one family with the models of some runs and not of others.
+    """Sentences on judges that share a family with the models of some runs but not of others.
 
-    runs: by the names that readers know them by.
+    Args:
+        runs: The runs' metrics, with the names to show.
     """
     judges = dict.fromkeys(name for _, metrics in runs for name in metrics.judges)
     for judge in judges:
@@ -60,7 +68,96 @@ def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
             families = ", ".join(dict.fromkeys(str(found.family) for _, found in own))
             what = "panel" if own[0][1].of else "judge"
             yield (
-                f"The {what} {judge!r} is of one family ({families}) with the model of "
-                f"{', '.join(run for run, _ in own)} and not with that of {', '.join(others)}: it "
+                f"The {what} {judge!r} shares a family ({families}) with the model of "
+                f"{', '.join(run for run, _ in own)} but not with that of {', '.join(others)}: it "
                 "may prefer its own kind."
             )
+
+
+_NAMES: Mapping[str, str] = {
+    "OpenAI": r"chatgpt|gpt-?(?:[1-9](?!\d*(?:all|free)|[\d.]*b(?![a-z])|-?x-)|oss)"
+    r"|(?:text-|code-)?davinci"
+    r"|text-(?:curie|babbage|ada)|code-cushman|babbage-002|codex(?![a-z])",
+    "Claude": r"claude",
+    "Llama": r"(?:code)?llama(?![a-z])|vicuna|alpaca",
+    "Qwen": r"(?:code)?qwen|qwq|qvq",
+    "Mistral": r"mistral(?!ai)|mixtral|ministral|codestral|devstral|magistral|mathstral|pixtral"
+    r"|voxtral",
+    "Gemini": r"gemini|(?:code|recurrent|shield|pali|med|tx)?gemma|(?:text|chat|code)-bison",
+    "DeepSeek": r"deepseek",
+    "Phi": r"phi-?[1-9]",
+    "Command": r"command(?:-(?:r|a|light|nightly|xlarge|text|medium)(?![a-z]))"
+    r"|aya-(?:23|expanse|vision)",
+    "Grok": r"grok(?![a-z])",
+    "Nova": r"nova-(?:micro|lite|pro|premier)",
+    "GLM": r"(?:chat)?glm-?[1-9]",
+    "Kimi": r"kimi|moonshot-v1",
+    "Yi": r"yi-(?:[1-9]|large|lightning|coder|vl)",
+    "OLMo": r"olmo",
+    "Granite": r"granite-(?:[1-9]|code|guardian)",
+    "Falcon": r"falcon-?(?:[1-9]|rw|mamba|h1)",
+    "InternLM": r"internlm",
+    "Jamba": r"jamba(?![a-z])",
+    "Hunyuan": r"hunyuan",
+    "ERNIE": r"ernie-?(?:[1-9]|bot|x[1-9])",
+    "MiniMax": r"minimax-?(?:text|m[1-9]|01)",
+    "Baichuan": r"baichuan",
+    "SmolLM": r"smollm",
+}
+"""The pattern of each family's names, matched at the beginning of any word in a model's name.
+
+Excluded on purpose: GPT-J, GPT-Neo, GPT4All, gpt4free and a ``gpt-`` before a size, such as
+`Cerebras-GPT-13B` (not OpenAI's), OpenLLaMA and TinyLlama (trained from scratch), and names that
+do not reveal the base model (Zephyr, WizardLM).
+"""
+
+_OTHERS = re.compile(r"open[_-]llama")
+"""Names that contain a family's name but do not belong to it."""
+
+_FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names in _NAMES.items()}
+
+_O_SERIES = re.compile(r"o[1-9](?:$|[-@](?:mini|preview|pro|deep|\d{4}))")
+"""OpenAI's o-series: so short that it has to be at the beginning of the name."""
+
+_ALONE = {"phi": "Phi", "command": "Command"}
+"""Names of models that are ordinary words if they are a part of a longer name."""
+
+
+@lru_cache(maxsize=1024)
+def families(name: str) -> frozenset[str]:
+    """The families that a model's name reveals.
+
+    >>> sorted(families("DeepSeek-R1-Distill-Llama-8B"))
+    ['DeepSeek', 'Llama']
+    """
+    own = _own(name)
+    found = {family for family, names in _FAMILIES.items() if names.search(_OTHERS.sub("", own))}
+    if _O_SERIES.match(own):
+        found.add("OpenAI")
+    if own in _ALONE:
+        found.add(_ALONE[own])
+    return frozenset(found)
+
+
+def common_family(judge: str, model: str) -> str | None:
+    """The families that the names of two models share, or their common name; None for nothing.
+
+    >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
+    'Claude'
+    >>> common_family("my-judge", "gpt-4") is None
+    True
+    """
+    common = families(judge) & families(model)
+    if common:
+        return ", ".join(sorted(common))
+    return judge if judge and _own(judge) == _own(model) else None
+
+
+def _own(name: str) -> str:
+    """The name in lower case without the provider's path, a tag, or a user's own suffix.
+
+    ``ft:MODEL:OWNER:SUFFIX:ID`` is OpenAI's form of a fine-tune; a tag follows ``:``.
+    """
+    last = name.strip().lower().rstrip("/").rpartition("/")[2]
+    base, *further = last.split(":")
+    return further[0] if base == "ft" and further else base

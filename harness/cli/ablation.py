@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from harness.analysis.ablation import ablate
+from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import findings
 from harness.analysis.comparable import Variant
-from harness.analysis.question import Question
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
@@ -37,12 +36,12 @@ def show_ablation(
         raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
     folders = find_variants(Settings().runs_dir, name)
     variants = [_variant(name, folder) for folder in folders]
-    asked = Question(baseline=baseline, over=over, score=score, by=by)
+    asked = AblationOptions(baseline=baseline, over=over, score=score, by=by)
     table = ablate(variants, asked)
     if by:
         place = [variant.name for variant in variants].index(table.baseline)
         member = _members(folders[place], table.over, by)
-        asked = Question(baseline=baseline, over=over, score=score, by=by, member=member)
+        asked = AblationOptions(baseline=baseline, over=over, score=score, by=by, member=member)
         table = ablate(variants, asked)
     found = findings(variants, table, _claiming(table.task))
     if form == "table":

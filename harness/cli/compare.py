@@ -9,16 +9,16 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from harness.analysis.comparable import Variant
-from harness.analysis.latency import latencies
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import (
     Against,
-    Asked,
+    ComparisonOptions,
     RunComparison,
     compare_runs,
     with_constraints,
     with_names,
 )
+from harness.analysis.summary import latencies
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -40,7 +40,7 @@ FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as
 
 def show_comparison(
     names: Sequence[str],
-    asked: Asked,
+    asked: ComparisonOptions,
     *,
     baseline: str = "",
     form: str = "table",
@@ -100,7 +100,7 @@ def compared(names: Sequence[str]) -> RunComparison:
 
     Raises: a `harness.errors.HarnessError`.
     """
-    return _compared(_folders(names), Asked(score=""), "")
+    return _compared(_folders(names), ComparisonOptions(score=""), "")
 
 
 def _folders(names: Sequence[str]) -> list[RunFolder]:
@@ -112,7 +112,9 @@ def _folders(names: Sequence[str]) -> list[RunFolder]:
     return folders
 
 
-def _compared(folders: Sequence[RunFolder], asked: Asked, baseline: str) -> RunComparison:
+def _compared(
+    folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str
+) -> RunComparison:
     runs = [_read(folder) for folder in folders]
     if not asked.score:
         measures = {variant.metrics.measure for variant, _ in runs}

@@ -49,12 +49,12 @@ def compare(
     ] = False,
 ) -> None:
     """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
-    from harness.analysis.run_comparison import Asked
+    from harness.analysis.run_comparison import ComparisonOptions
     from harness.cli.compare import show_comparison
 
     show_comparison(
         runs,
-        Asked(score=score, round=round_, by=by, cluster=cluster),
+        ComparisonOptions(score=score, round=round_, by=by, cluster=cluster),
         baseline=baseline,
         form=form,
         ids=ids,
@@ -100,10 +100,12 @@ def table(
     ] = "table",
 ) -> None:
     """Show several runs as a paper's results table: a row per model and group."""
-    from harness.analysis.table_figures import TableAsked
+    from harness.analysis.table_layout import TableOptions
     from harness.cli.table import show_table
 
-    show_table(runs, TableAsked(rows=rows, columns=columns, scores=score or [], round=round_), form)
+    show_table(
+        runs, TableOptions(rows=rows, columns=columns, scores=score or [], round=round_), form
+    )
 
 
 def matrix(
@@ -182,14 +184,14 @@ def report(
     form: Annotated[str, typer.Option("--format", help="Of pictures: svg, png or pdf.")] = "svg",
 ) -> None:
     """Write a report to look at: one HTML file that works offline, and its pictures as files."""
-    from harness.analysis.run_comparison import Asked
+    from harness.analysis.run_comparison import ComparisonOptions
     from harness.cli.report import write_report
 
     write_report(
         runs,
         output=output,
         title=title,
-        asked=Asked(score="", round=round_, by=by),
+        asked=ComparisonOptions(score="", round=round_, by=by),
         baseline=baseline,
         most_attempts=attempts,
         images=images,

@@ -21,7 +21,7 @@ def describe(
     """Count what a data set asks of answers: categories, how many, first words, what together."""
     import sys
 
-    from harness.analysis.criteria import describe as counted
+    from harness.analysis.constraints import describe as counted
     from harness.cli.console import output
     from harness.config.settings import Settings
     from harness.datasets.folder import DataFolder

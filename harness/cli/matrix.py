@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.analysis.comparable import Variant
-from harness.analysis.induced_rankings import (
-    InducedRankings,
-    JudgedTables,
-    induced_rankings,
-    refuse_unknown_label,
-)
-from harness.analysis.pair_matrix import pair_matrix
-from harness.analysis.question import PASS_RATE
+from harness.analysis.comparable import Variant, refuse_unknown_label
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
+from harness.analysis.run_comparison import pair_matrix
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -99,7 +94,7 @@ def _judged(
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in told for told in known)]
     if not common:
-        refuse_unknown_label(asked.by, tables, names)
+        refuse_unknown_label("--by", asked.by, tables, names)
     judge = score.partition(".")[0]
     if judge not in common:
         if len(common) > 1:
@@ -110,7 +105,9 @@ def _judged(
         judge = common[0]
     found = [read_judged(folder.attempts, judge, round_=asked.round) for folder in folders]
     own = [one.table for one in found]
-    refuse_unknown_label(asked.by, own, names, [one for table in tables for one in table.labels()])
+    refuse_unknown_label(
+        "--by", asked.by, own, names, [one for table in tables for one in table.labels()]
+    )
     return JudgedTables(judge, own, [one.without.total() for one in found])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from harness.analysis.run_comparison import Asked
+from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
@@ -30,7 +30,7 @@ def write_report(
     *,
     output: Path | None,
     title: str,
-    asked: Asked,
+    asked: ComparisonOptions,
     baseline: str,
     most_attempts: int | None,
     images: Path | None,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.forensics import kinds
-from harness.analysis.rejections import rejections
-from harness.analysis.rule_agreement import rule_agreement
+from harness.analysis.constraints import kinds, rejections
+from harness.analysis.judge_agreement import rule_agreement
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest

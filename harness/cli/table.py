@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
-from harness.analysis.table_figures import TableAsked
+from harness.analysis.table_layout import TableOptions
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
@@ -24,7 +24,7 @@ from harness.store.variants import find_runs
 FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
 
 
-def show_table(names: Sequence[str], asked: TableAsked, form: str = "table") -> None:
+def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -> None:
     """Print the table of runs, computed anew from their attempts.
 
     names: of runs, or of run files for all of their variants.

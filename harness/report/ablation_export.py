@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from harness.analysis.ablation import Row
+from harness.analysis.ablation import AblationRow
 from harness.analysis.claims import Findings
 from harness.report.ablation_figures import (
     by_mean,
@@ -57,7 +57,7 @@ def as_csv(findings: Findings) -> str:
     return file.getvalue()
 
 
-def _by(row: Row, name: str) -> tuple[float | None, float | None]:
+def _by(row: AblationRow, name: str) -> tuple[float | None, float | None]:
     gain = row.by[name]
     return gain.mean, None if row.is_baseline else gain.percent
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from harness.analysis.ablation import Ablation, Gain, Row, counted, several
+from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
 from harness.analysis.claims import FieldGain
 
 UNKNOWN = "n/a"
@@ -31,7 +31,7 @@ def captions(table: Ablation) -> list[str]:
     return [*told, *map(whole, table.notes)]
 
 
-def mean(row: Row) -> str:
+def mean(row: AblationRow) -> str:
     """The mean x 100, marked where it is of other groups than the baseline's."""
     if row.mean is None:
         return UNKNOWN
@@ -43,7 +43,7 @@ def percent(gain: Gain) -> str:
     return UNKNOWN if gain.percent is None else f"{gain.percent:+z.1f}"
 
 
-def by_mean(row: Row, name: str) -> str:
+def by_mean(row: AblationRow, name: str) -> str:
     """The mean x 100 in a group, marked where it is of some of the units there."""
     gain = row.by[name]
     if gain.mean is None:
@@ -51,7 +51,7 @@ def by_mean(row: Row, name: str) -> str:
     return f"{100 * gain.mean:z.2f}" + ("*" if gain.n < gain.of else "")
 
 
-def by_percent(row: Row, name: str) -> str:
+def by_percent(row: AblationRow, name: str) -> str:
     """A gain in a group."""
     return "" if row.is_baseline else percent(row.by[name])
 
@@ -73,7 +73,7 @@ def p_value(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def cells(row: Row, over: str) -> dict[str, str]:
+def cells(row: AblationRow, over: str) -> dict[str, str]:
     """The figures of a row by their headings, without those by group."""
     told = {over: f"{row.gain.n:,} of {row.gain.of:,}", "mean": mean(row)}
     if row.is_baseline:

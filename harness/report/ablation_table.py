@@ -17,8 +17,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.ablation import Ablation, Row
-from harness.analysis.claims import FieldGain, Findings, Verdict
+from harness.analysis.ablation import Ablation, AblationRow
+from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
 from harness.report.ablation_figures import (
     by_mean,
     by_percent,
@@ -189,7 +189,7 @@ class _Fields:
         yield f" {gain.less} → {gain.more}", "dim"
 
 
-def _claims(claims: list[Verdict]) -> Table:
+def _claims(claims: list[ClaimVerdict]) -> Table:
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
@@ -201,7 +201,7 @@ def _claims(claims: list[Verdict]) -> Table:
     return facts
 
 
-def _name(row: Row, width: int) -> Text:
+def _name(row: AblationRow, width: int) -> Text:
     lines = [folded(row.variant, width)]
     lines += [folded(mark, width, "yellow") for mark in row.marks]
     return Text("\n").join(lines)

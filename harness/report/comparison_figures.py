@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.comparison import Comparison
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.ablation_figures import p_value, whole
 from harness.report.cells import UNKNOWN

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness.analysis.forensics import ConstraintKind
+from harness.analysis.constraints import ConstraintKind
 from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN, empty_table, figure, with_error
 from harness.store.findings import LABEL

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness.analysis.latency import Latencies
 from harness.analysis.metrics import Metrics
+from harness.analysis.summary import Latencies
 from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN, empty_table, usd
 

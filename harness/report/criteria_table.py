@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness.analysis.criteria import CriteriaDescription, Together
+from harness.analysis.constraints import CriteriaDescription, Together
 from harness.report.ablation_figures import whole
 from harness.report.cells import empty_table, inert
 from harness.report.markdown import escaped, markdown_lines

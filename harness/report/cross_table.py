@@ -18,7 +18,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.cross_table import CrossTable, Row
+from harness.analysis.cross_table import CrossTable, TableRow
 from harness.report.ablation_figures import whole
 from harness.report.ablation_table import folded
 from harness.report.cells import column_width, empty_table, inert, one_line
@@ -161,20 +161,20 @@ class _Figures:
             )
 
 
-def _sections(rows: Sequence[Row]) -> list[list[Row]]:
+def _sections(rows: Sequence[TableRow]) -> list[list[TableRow]]:
     """The rows of one model and its settings together, as they stand."""
-    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Row]] = {}
+    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[TableRow]] = {}
     for row in rows:
         key = row.model, tuple(row.settings.values()), tuple(row.marks)
         found.setdefault(key, []).append(row)
     return list(found.values())
 
 
-def _section_lines(row: Row) -> list[str]:
+def _section_lines(row: TableRow) -> list[str]:
     return [whole(text) for text in (row.model, settings_text(row), *row.marks) if text]
 
 
-def _section_name(row: Row, room: int) -> Text:
+def _section_name(row: TableRow, room: int) -> Text:
     lines = [folded(row.model, room, "bold")]
     if row.settings:
         lines.append(folded(settings_text(row), room))

@@ -14,7 +14,7 @@ from itertools import groupby
 
 import msgspec
 
-from harness.analysis.cross_table import CrossTable, Row
+from harness.analysis.cross_table import CrossTable, TableRow
 from harness.report.ablation_figures import whole
 from harness.report.cross_table_figures import captions, cell_text, group_of, settings_text
 from harness.report.latex import escaped_latex
@@ -106,7 +106,7 @@ def _headings(found: CrossTable) -> list[str]:
     return ["model", *found.rows[0].settings, *label]
 
 
-def _texts(found: CrossTable, row: Row) -> list[str]:
+def _texts(found: CrossTable, row: TableRow) -> list[str]:
     """A row's names and figures."""
     marks = f" ({'; '.join(row.marks)})" if row.marks else ""
     group = [row.group] if found.row_label else []

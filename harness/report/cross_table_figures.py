@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.cross_table import Column, CrossTable, Figure, Row
-from harness.analysis.table_cells import Cell
+from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
 from harness.report.ablation_figures import whole
 
 MISSING = "—"
@@ -15,7 +14,7 @@ _NOTHING = 1e-12
 """Standard errors below this are rounding: the values are all alike, and it says nothing."""
 
 
-def cell_text(cell: Cell | None, figure: Figure, *, stderr: bool = True) -> str:
+def cell_text(cell: TableCell | None, figure: ShownFigure, *, stderr: bool = True) -> str:
     """A figure, per cent where it is a fraction, and its standard error where there is one."""
     if cell is None or cell.value is None:
         return MISSING
@@ -43,19 +42,19 @@ def aligned(cells: Sequence[str]) -> list[str]:
     ]
 
 
-def has_error(cell: Cell) -> bool:
+def has_error(cell: TableCell) -> bool:
     """Whether anything is known of how sure a figure is."""
     return cell.stderr is not None and cell.stderr >= _NOTHING
 
 
-def group_of(table: CrossTable, column: Column) -> str:
+def group_of(table: CrossTable, column: TableColumn) -> str:
     """What stands under a figure's name; empty where it has one column."""
     if column.group is not None:
         return column.group
     return OVER_ALL if table.column_label else ""
 
 
-def settings_text(row: Row) -> str:
+def settings_text(row: TableRow) -> str:
     """What tells a row's runs apart, beside the model."""
     return ", ".join(f"{key}={value}" for key, value in row.settings.items())
 

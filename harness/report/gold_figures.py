@@ -1,18 +1,18 @@
 """What judges say of gold answers as text, for tables in a terminal and on a page.
 
->>> cells(GoldScore(mean=7.9, stderr=0.2, n=10, n_clusters=10))
+>>> cells(ReferenceScore(mean=7.9, stderr=0.2, n=10, n_clusters=10))
 ['10', '7.900 ± 0.200', '0', 'n/a', 'n/a']
 """
 
 from __future__ import annotations
 
-from harness.analysis.metrics import GoldScore
+from harness.analysis.metrics import ReferenceScore
 from harness.report.cells import UNKNOWN, figure, with_error
 
 HEADINGS = ("n", "mean ± s.e.", "pairs", "run - gold ± s.e.", "95%")
 
 
-def cells(gold: GoldScore) -> list[str]:
+def cells(gold: ReferenceScore) -> list[str]:
     """The figures of a score, under `HEADINGS`; the last two are of the pairs."""
     difference = between = UNKNOWN
     if gold.difference is not None:

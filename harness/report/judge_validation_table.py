@@ -12,7 +12,8 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness.analysis.judge_agreement import Agreement, Figure
+from harness.analysis.clustered import Statistic
+from harness.analysis.judge_agreement import Agreement
 from harness.analysis.judge_validation import JudgeValidation
 from harness.report.ablation_figures import p_value, whole
 from harness.report.cells import UNKNOWN, empty_table, figure, inert, with_error
@@ -167,7 +168,7 @@ def _rankings(found: JudgeValidation) -> list[RenderableType]:
     ]
 
 
-def _cells(found: Figure, digits: int = 3) -> list[str]:
+def _cells(found: Statistic, digits: int = 3) -> list[str]:
     between = UNKNOWN
     if found.ci95 is not None:
         between = f"{found.ci95[0]:.{digits}f} to {found.ci95[1]:.{digits}f}"

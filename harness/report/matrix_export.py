@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparison import Comparison
-from harness.analysis.induced_rankings import InducedRankings
-from harness.analysis.pair_matrix import PairMatrix, Value
+from harness.analysis.rankings import InducedRankings
+from harness.analysis.run_comparison import PairMatrix
 from harness.report.ablation_figures import whole
 from harness.report.latex import escaped_latex
 from harness.report.markdown import escaped, markdown_lines
@@ -31,7 +32,7 @@ from harness.report.matrix_figures import (
 )
 
 _FIGURES = tuple(name for name in Comparison.__struct_fields__ if name != "ci95")
-_VALUES = tuple(name for name in Value.__struct_fields__ if name != "ci95")
+_VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
 
 
 def as_json(matrix: PairMatrix, rankings: InducedRankings | None = None) -> str:
@@ -143,7 +144,7 @@ def _named(names: Sequence[str], cells: Sequence[Sequence[str]]) -> list[list[st
 
 def _values(
     matrix: PairMatrix, rankings: InducedRankings | None
-) -> Iterator[tuple[str, int, Value]]:
+) -> Iterator[tuple[str, int, SampleStatistic]]:
     """A scoring, the place of a run, and its value there."""
     if rankings is None:
         for place, row in enumerate(matrix.rows):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparison import Method
-from harness.analysis.induced_rankings import InducedRankings, Tau
-from harness.analysis.pair_matrix import STARRED, Pair, PairMatrix, Row, Value
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.rankings import InducedRankings, Tau
+from harness.analysis.run_comparison import STARRED, MatrixRow, PairMatrix, RunPair
 from harness.report.ablation_figures import p_value, whole
 from harness.report.cells import UNKNOWN, figure
 
@@ -18,7 +19,7 @@ TESTS: dict[Method, str] = {
 }
 
 
-def run_name(row: Row) -> str:
+def run_name(row: MatrixRow) -> str:
     """A run, with its model where that is another name."""
     return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
 
@@ -31,7 +32,7 @@ def run_names(matrix: PairMatrix) -> list[str]:
 RUN_HEADINGS = ("mean ± s.e.", "95%", "n", "missing")
 
 
-def run_cells(row: Row) -> list[str]:
+def run_cells(row: MatrixRow) -> list[str]:
     """A run's own figures, under `RUN_HEADINGS`."""
     value = row.value
     between = UNKNOWN
@@ -40,7 +41,7 @@ def run_cells(row: Row) -> list[str]:
     return [value_text(value), between, f"{value.n:,}", f"{value.missing:,}"]
 
 
-def value_text(value: Value | None, *, stderr: bool = True) -> str:
+def value_text(value: SampleStatistic | None, *, stderr: bool = True) -> str:
     """A mean, with its error where it has one."""
     if value is None or value.mean is None:
         return UNKNOWN
@@ -106,7 +107,7 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
     return [*told, *map(whole, matrix.notes)]
 
 
-def lacking(pair: Pair) -> int:
+def lacking(pair: RunPair) -> int:
     """Instances of a pair that one of its runs has no value of."""
     found = pair.comparison
     return sum(filter(None, (found.only_first, found.only_second, found.not_judged)))

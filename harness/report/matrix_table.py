@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
-from harness.analysis.induced_rankings import InducedRankings
-from harness.analysis.pair_matrix import PairMatrix
+from harness.analysis.rankings import InducedRankings
+from harness.analysis.run_comparison import PairMatrix
 from harness.report.ablation_figures import whole
 from harness.report.ablation_table import folded
 from harness.report.cells import column_width, empty_table, inert, one_line

@@ -81,12 +81,14 @@ def _meanings(text: str) -> dict[str, str]:
     """Option to meaning, from the lines ``option: meaning`` or ``one, other: meaning``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
+    indent = ""
     for line in text.splitlines()[1:]:
-        begins = re.match(r"(\w+(?:, \w+)*): (.*)", line)
-        if begins:
+        if re.fullmatch(r"[A-Z]\w+:", line):
+            indent, current = "    ", []
+        elif begins := re.match(rf"{indent}(\w+(?:, \w+)*): (.*)", line):
             current = begins[1].split(", ")
             meanings |= dict.fromkeys(current, begins[2])
-        elif line.startswith(" "):
+        elif line.startswith(f"{indent} "):
             meanings |= {name: f"{meanings[name]} {line.strip()}" for name in current}
         else:
             current = []

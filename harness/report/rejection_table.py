@@ -8,7 +8,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness.analysis.rejections import Rejections
+from harness.analysis.constraints import Rejections
 from harness.report.cells import empty_table, inert
 
 MOST_MESSAGES = 5

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.forensics import ConstraintKind
-from harness.analysis.latency import Latencies
+from harness.analysis.constraints import ConstraintKind
 from harness.analysis.metrics import Metrics
+from harness.analysis.summary import Latencies
 from harness.ports import Effect
 from harness.store.columns import AttemptTable
 from harness.store.whole import Places

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from harness.analysis.rule_agreement import JudgeAndRules, RuleAgreement
+from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.report.cells import UNKNOWN, empty_table, inert
 
 ALL = "all"

@@ -45,7 +45,7 @@ def run_tables(metrics: Metrics) -> RenderableType:
     parts: list[RenderableType] = [heading(metrics), _headline(metrics)]
     if telling := _telling(metrics):
         parts.append(_scores_table(metrics, telling))
-    if metrics.golds:
+    if metrics.references:
         parts.append(_gold_table(metrics))
     if own := notes(metrics):
         parts.append(Text("\n".join(f"{MARK} {inert(note).plain}" for note in own), style="yellow"))
@@ -128,7 +128,7 @@ def _gold_table(metrics: Metrics) -> RenderableType:
     table.add_column("gold answers")
     for heading in gold_figures.HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, gold in metrics.golds.items():
+    for name, gold in metrics.references.items():
         table.add_row(inert(name), *gold_figures.cells(gold))
     return table
 

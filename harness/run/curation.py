@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from harness.builders.folder import refuse_other
-from harness.builders.stages import held, key_of
+from harness.builders.stages import key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
 from harness.builders.wildifeval.asking import Answer, AnswerOutcome, Look
 from harness.builders.wildifeval.dry_run import StageEstimate, estimate
@@ -135,7 +135,7 @@ def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[S
     Raises:
         HarnessError: The chats cannot be read.
     """
-    with held(stages_folder(job.out), job.out) as stages:
+    with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = Prompts(job.curation.prompts)
     return estimate(
@@ -158,7 +158,7 @@ async def curate(
     Raises:
         HarnessError: Calls failed or a file cannot be used. Every answer so far is in the cache.
     """
-    with held(stages_folder(job.out), job.out) as stages:
+    with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
         async with open_session(models, job.settings, name, usd=usd) as session:

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.analysis.metrics import Metrics
-from harness.analysis.summary import summarise
+from harness.analysis.summary import RunFacts, summarise
 from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
 from harness.store.reader import read_attempts, read_columns
 from harness.store.run_folder import GOLD, JUDGES, RunFolder
 
 if TYPE_CHECKING:  # heavy, and no part of a run
     from harness.analysis.comparable import Variant
-    from harness.analysis.run_comparison import Asked, RunComparison
+    from harness.analysis.run_comparison import ComparisonOptions, RunComparison
     from harness.ports import Effect
     from harness.report.reported_run import ReportedRun
 
@@ -58,9 +58,7 @@ def _summary(
         from harness.store.golds import gold_folder
 
         references = read_attempts(gold_folder(folder).attempts)
-    return summarise(
-        attempts,
-        calls,
+    facts = RunFacts(
         run=folder.name,
         task=manifest.get("task", ""),
         model=manifest.get("model"),
@@ -69,10 +67,9 @@ def _summary(
         n_planned=planned,
         n_owed=folder.owed(),
         measure=manifest.get("measure"),
-        grouped=grouped,
         **judges,
-        golds=references,
     )
+    return summarise(attempts, calls, facts, grouped=grouped, references=references)
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
@@ -104,7 +101,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def report_on(
-    folders: Sequence[RunFolder], asked: Asked, baseline: str = ""
+    folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
     """The runs of a report and, if there are several, their comparison.
 
@@ -122,10 +119,10 @@ def report_on(
     """
     from msgspec.structs import replace
 
-    from harness.analysis.forensics import kinds
-    from harness.analysis.latency import latencies
-    from harness.analysis.question import PASS_RATE
+    from harness.analysis.constraints import kinds
+    from harness.analysis.metrics import PASS_RATE
     from harness.analysis.run_comparison import compare_runs, with_constraints
+    from harness.analysis.summary import latencies
     from harness.report.reported_run import ReportedRun
     from harness.store.findings import read_findings
     from harness.store.reader import read_calls

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from harness.analysis.metrics import Metrics
-from harness.analysis.summary import summarise
+from harness.analysis.summary import RunFacts, summarise
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.store.columns import AttemptTable
 from harness.store.json_lines import JsonLinesWriter
@@ -50,7 +50,7 @@ def summary_of(tmp_path_factory: pytest.TempPathFactory) -> Summarise:
         with JsonLinesWriter(path) as writer:
             for attempt in attempts:
                 writer.append(attempt)
-        return summarise(*read_columns(path), run="r", task="t")
+        return summarise(*read_columns(path), RunFacts(run="r", task="t"))
 
     return summary_of
 

@@ -3,8 +3,7 @@
 import pytest
 from scipy import stats
 
-from harness.analysis.ablation import ablate
-from harness.analysis.question import Question
+from harness.analysis.ablation import AblationOptions, ablate
 from harness.errors import ConfigError, RunConflict
 from tests.analysis.variants import group, variant
 
@@ -15,12 +14,12 @@ LESS = variant("less", {"a": 0.1, "b": 0.35, "c": 0.3})
 
 def test_means_weigh_groups_the_same() -> None:
     uneven = variant("uneven", {}, groups={"task": {"a": group(0.2, 10), "b": group(0.6, 1000)}})
-    table = ablate([uneven, uneven], Question())
+    table = ablate([uneven, uneven], AblationOptions())
     assert table.rows[0].mean == pytest.approx(0.4)
 
 
 def test_a_row() -> None:
-    table = ablate([BASE, MORE, LESS], Question())
+    table = ablate([BASE, MORE, LESS], AblationOptions())
     assert (table.over, table.score, table.baseline, table.n_groups) == ("task", "f1", "base", 3)
     base, more, less = table.rows
     assert base.is_baseline
@@ -41,7 +40,7 @@ def test_a_row() -> None:
 
 
 def test_a_baseline_and_a_score_by_name() -> None:
-    table = ablate([BASE, MORE], Question(baseline="more", score="pass_rate"))
+    table = ablate([BASE, MORE], AblationOptions(baseline="more", score="pass_rate"))
     assert [row.is_baseline for row in table.rows] == [False, True]
     assert table.rows[0].mean == pytest.approx(0.2)
     assert table.rows[0].difference == pytest.approx(-0.2 / 3)
@@ -49,7 +48,7 @@ def test_a_baseline_and_a_score_by_name() -> None:
 
 def test_missing_groups_are_not_zero() -> None:
     part, other = variant("part", {"b": 0.5, "c": 0.8}), variant("other", {"z": 0.9})
-    _, row, none = ablate([BASE, part, other], Question()).rows
+    _, row, none = ablate([BASE, part, other], AblationOptions()).rows
     assert (row.gain.n, row.gain.of, row.n_groups, row.same_groups) == (2, 3, 2, False)
     assert row.mean == pytest.approx(0.65)
     assert row.difference == pytest.approx(0.15), "of b and c alone"
@@ -61,13 +60,13 @@ def test_missing_groups_are_not_zero() -> None:
 
 def test_a_group_without_the_score_is_missing() -> None:
     unscored = variant("unscored", {"a": 0.3, "b": None, "c": 0.9})
-    row = ablate([BASE, unscored], Question()).rows[1]
+    row = ablate([BASE, unscored], AblationOptions()).rows[1]
     assert (row.gain.n, row.mean) == (2, pytest.approx(0.6))
 
 
 def test_a_gain_over_nothing_is_unknown() -> None:
     zero = variant("zero", {"a": 0.0, "b": 0.0})
-    row = ablate([zero, variant("some", {"a": 0.1, "b": 0.3})], Question()).rows[1]
+    row = ablate([zero, variant("some", {"a": 0.1, "b": 0.3})], AblationOptions()).rows[1]
     assert row.gain.percent is None
     assert row.difference == pytest.approx(0.2)
 
@@ -75,7 +74,7 @@ def test_a_gain_over_nothing_is_unknown() -> None:
 def test_gains_by_a_coarser_label() -> None:
     member = {"a": "x", "b": "y", "c": "y"}
     part = variant("part", {"a": 0.3, "b": 0.5})
-    asked = Question(by="kind", member=member)
+    asked = AblationOptions(by="kind", member=member)
     _, more, half = ablate([BASE, MORE, part], asked).rows
     assert more.by["x"].percent == pytest.approx(50)
     assert more.by["y"].percent == pytest.approx(30)
@@ -95,7 +94,7 @@ def test_what_may_mislead_is_marked() -> None:
             variant("fewer", {}, groups={"task": {"a": group(0.5, n=13, instances="other")}}),
             variant("unjudged", {}, groups={"task": {"a": group(0.5, n=90, not_judged=10)}}),
         ],
-        Question(score="pass_rate"),
+        AblationOptions(score="pass_rate"),
     )
     assert [row.marks for row in table.rows] == [
         [],
@@ -109,27 +108,27 @@ def test_what_may_mislead_is_marked() -> None:
 
 def test_several_samples_are_not_other_instances() -> None:
     twice = variant("twice", {}, groups={"task": {"a": group(0.5, n=200)}}, settings={"samples": 2})
-    assert ablate([BASE, twice], Question()).rows[1].marks == []
+    assert ablate([BASE, twice], AblationOptions()).rows[1].marks == []
 
 
 def test_the_default_label_is_one_that_all_runs_have() -> None:
     only = variant("only", {"a": 0.5}, groups={"kind": {"x": group(0.5)}})
     lacking = variant("lacking", {"a": 0.5})
     del only.metrics.groups["task"]
-    assert ablate([only, lacking], Question()).over == "parity"
+    assert ablate([only, lacking], AblationOptions()).over == "parity"
     with pytest.raises(ConfigError, match=r"run 'abl\.only' has no groups of 'task'"):
-        ablate([only, lacking], Question(over="task"))
+        ablate([only, lacking], AblationOptions(over="task"))
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (Question(baseline="bas"), "Did you mean 'base'"),
-        (Question(over="tusk"), "Did you mean 'task'"),
-        (Question(score="f2"), "Valid names: f1, pass_rate"),
+        (AblationOptions(baseline="bas"), "Did you mean 'base'"),
+        (AblationOptions(over="tusk"), "Did you mean 'task'"),
+        (AblationOptions(score="f2"), "Valid names: f1, pass_rate"),
     ],
 )
-def test_unknown_names(asked: Question, told: str) -> None:
+def test_unknown_names(asked: AblationOptions, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         ablate([BASE, MORE], asked)
 
@@ -137,12 +136,12 @@ def test_unknown_names(asked: Question, told: str) -> None:
 def test_a_baseline_without_anything_to_compare() -> None:
     empty = variant("empty", {}, n_attempts=0)
     with pytest.raises(ConfigError, match=r"'abl\.empty' has no attempts"):
-        ablate([empty, BASE], Question())
+        ablate([empty, BASE], AblationOptions())
     unscored = variant("unscored", {"a": None})
     with pytest.raises(ConfigError, match=r"'abl\.unscored' has no f1 in any task"):
-        ablate([unscored, BASE], Question())
+        ablate([unscored, BASE], AblationOptions())
 
 
 def test_runs_of_different_measures_need_a_score() -> None:
     with pytest.raises(RunConflict, match="measured by different scores: f1, pass_rate"):
-        ablate([BASE, variant("old", {"a": 0.5}, measure=None)], Question())
+        ablate([BASE, variant("old", {"a": 0.5}, measure=None)], AblationOptions())

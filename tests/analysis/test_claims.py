@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.ablation import ablate
+from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import Findings, findings
 from harness.analysis.comparable import Variant
-from harness.analysis.question import Question
 from harness.ports import Claim
 from tests.analysis.variants import group, variant
 
@@ -29,7 +28,7 @@ class Toys:
 
 
 def found(variants: Sequence[Variant], *claims: Claim) -> Findings:
-    return findings(variants, ablate(variants, Question()), Toys(*claims))
+    return findings(variants, ablate(variants, AblationOptions()), Toys(*claims))
 
 
 def run(name: str, encoding: str, *values: float, **changes: Any) -> Variant:
@@ -60,7 +59,7 @@ def test_more(values: tuple[float, ...], verdict: str, evidence: str) -> None:
 def test_a_run_that_is_made_up_or_incomplete_speaks_for_nothing(changes: dict[str, bool]) -> None:
     told = found([BASE, run("more", "_P_D", 0.5, 0.6, 0.7, **changes)], MORE, ROWS, GROUPS)
     assert {claim.verdict for claim in told.claims} == {"not tested"}
-    assert told.claims[0].evidence == "no run of _P_D that can speak for it"
+    assert told.claims[0].evidence == "no usable run of _P_D"
     assert told.fields == []
     assert told.silent == ["more"]
 
@@ -125,7 +124,7 @@ def test_rows_differ() -> None:
     assert told.verdict == "holds"
     assert "of 3 fields added to base" in told.evidence
     assert "F -9.33 (f), D +30.00 (d); apart by +39.33" in told.evidence
-    assert "for all 3 pairs" in told.evidence
+    assert "covers all 3 pairs" in told.evidence
     # the same two fields are less far apart where many others might have been the extremes
     noisy = [run("d", "_P_D", 0.5, 0.6, 0.7), run("e", "_P_E", 0.4, 0.41, 0.42)]
     assert found([BASE, *noisy], ROWS).claims[0].verdict == "undecided"
@@ -170,6 +169,6 @@ def test_an_error_of_zero_is_not_weighed() -> None:
 
 def test_a_task_without_claims() -> None:
     variants = [BASE, run("d", "_P_D", 0.3, 0.3, 0.4)]
-    told = findings(variants, ablate(variants, Question()), None)
+    told = findings(variants, ablate(variants, AblationOptions()), None)
     assert (told.fields, told.claims) == ([], [])
     assert math.isclose(told.table.rows[1].difference or 0.0, 0.4 / 3)

@@ -50,7 +50,7 @@ def test_a_part_that_has_changed_is_refused() -> None:
 
 
 def test_groups_of_another_label_are_no_pairs_where_the_parts_differ() -> None:
-    with pytest.raises(RunConflict, match="take different groups of 'task'") as refused:
+    with pytest.raises(RunConflict, match="use different groups of 'task'") as refused:
         refuse_incomparable(WHOLE, [part()], "category")
     assert refused.value.remedy == "Use --over task."
 
@@ -128,7 +128,7 @@ def test_what_differs_is_told() -> None:
         "model.name (m, n).",
     ]
     stemmed = variant("stemmed", {}, fingerprint={"dataset_sha256": "d", "stemmer": "old"})
-    assert "They were made or scored with another stemmer." in list(differing(other, [stemmed]))
+    assert "They were made or scored with a different stemmer." in list(differing(other, [stemmed]))
 
 
 def arm(
@@ -145,9 +145,9 @@ def test_arms_whose_prompts_differ_in_more_than_the_form_are_confounded() -> Non
     other = arm("json", "e", {"task.form": "json"}, form="json", parser="json", prompt_sha256="q")
     assert list(differing(FREE, [FREE, other])) == [
         "CONFOUNDED: the prompts of json and of free differ in more than the form of the answer, "
-        "so that what is between the two cannot be put down to the form or to decoding.",
+        "so a difference between the two cannot be attributed to the form or to decoding.",
         "The variants differ in task.form.",
-        "They were made or scored with another form, parser.",
+        "They were made or scored with a different form, parser.",
     ]
     assert next(differing(FREE, [FREE, other])) == confounding("free", "json")
 
@@ -161,8 +161,8 @@ def test_arms_that_differ_in_the_form_alone_are_what_is_compared() -> None:
     base = arm("free", form="free", parser="strict", parser_sha256="s", prompt_sha256="p")
     assert list(differing(base, [base, *arms])) == [
         "The variants differ in decoding.constraint, task.form, task.parser.",
-        "But for the form of the answer, the prompts of json, lax say what those of free do: what "
-        "is compared is form, parser, prompt.",
+        "Except for the form of the answer, the prompts of json, lax say what those of free do: "
+        "the comparison is of form, parser, prompt.",
     ]
     assert list(differing(base, [arms[1]])) == ["The variants differ in decoding.constraint."]
 
@@ -173,8 +173,8 @@ def test_each_arm_is_told_apart() -> None:
     told = list(differing(FREE, arms))
     assert [one.startswith("CONFOUNDED") for one in told] == [True, False, False]
     assert "the prompts of a and of free" in told[0]
-    assert "the prompts of b say what those of free do: what is compared is form." in told[1]
-    assert told[2] == "They were made or scored with another labels."
+    assert "the prompts of b say what those of free do: the comparison is of form." in told[1]
+    assert told[2] == "They were made or scored with a different labels."
 
 
 def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
@@ -183,7 +183,7 @@ def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
     told = list(differing(base, [other]))
     assert told == [
         "They differ in more than the task's options: decoding.constraint (None, x).",
-        "They were made or scored with another form.",
+        "They were made or scored with a different form.",
     ]
 
 

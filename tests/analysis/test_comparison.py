@@ -15,15 +15,9 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower, normal_sample_size_one_tail
 from statsmodels.stats.proportion import proportion_effectsize
 
-from harness.analysis.comparison import (
-    Comparison,
-    adjusted,
-    benjamini_hochberg,
-    compare,
-    mcnemar,
-)
-from harness.analysis.pairing import Pairs, pair
-from harness.analysis.question import PASS_RATE
+from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.paired import benjamini_hochberg, mcnemar
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable
 from scripts.bench_intervals import Design, simulate

@@ -4,7 +4,7 @@ from math import log
 
 import pytest
 
-from harness.analysis.criteria import NONE, CriteriaDescription, describe, opening, pmi
+from harness.analysis.constraints import NONE, CriteriaDescription, describe, opening, pmi
 from harness.records import Criterion
 
 

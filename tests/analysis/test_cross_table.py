@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.breakdown import means, rates
-from harness.analysis.cross_table import CrossTable, Row, cross_table
-from harness.analysis.macro_f1 import macro_f1
-from harness.analysis.table_cells import Cell
-from harness.analysis.table_figures import Run, TableAsked
-from harness.analysis.table_rows import told
+from harness.analysis.breakdown import macro_f1, means, rates
+from harness.analysis.comparable import Run
+from harness.analysis.cross_table import CrossTable, TableCell, TableRow, cross_table
+from harness.analysis.table_layout import TableOptions, shown
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
@@ -78,9 +76,9 @@ def runs(make, table_of):
     """A function that makes a run: of a task and a model, with attempts and settings."""
 
     def run(name: str, task: str, attempts, model: str = "m", **settings: Any) -> Run:
-        told = {key.replace("__", "."): value for key, value in settings.items()}
+        shown = {key.replace("__", "."): value for key, value in settings.items()}
         base = variant(
-            name, {"t": 0.5}, settings={"model.name": model, **told}, task=task, model=model,
+            name, {"t": 0.5}, settings={"model.name": model, **shown}, task=task, model=model,
             measure=None, run=name,
         )  # fmt: skip
         return base, table_of(attempts)
@@ -93,10 +91,10 @@ def column(found: CrossTable, figure: str, group: str | None) -> int:
     return names.index((figure, group))
 
 
-def cell(found: CrossTable, row: Row, figure: str, group: str | None = None) -> Cell:
-    told = row.cells[column(found, figure, group)]
-    assert told is not None
-    return told
+def cell(found: CrossTable, row: TableRow, figure: str, group: str | None = None) -> TableCell:
+    shown = row.cells[column(found, figure, group)]
+    assert shown is not None
+    return shown
 
 
 def names(found: CrossTable) -> list[tuple[str, Mapping[str, str], str]]:
@@ -106,7 +104,7 @@ def names(found: CrossTable) -> list[tuple[str, Mapping[str, str], str]]:
 def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
     generation = runs("gen", "generation", generated(make))
     validation = runs("val", "validation", validated(make))
-    found = cross_table([generation, validation], TABLES, TableAsked())
+    found = cross_table([generation, validation], TABLES, TableOptions())
     (row,) = found.rows
     assert (row.model, row.settings, row.group) == ("m", {}, "python")
     assert row.runs == ["gen", "val"]
@@ -123,7 +121,7 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
         for output in FORMATS:
             one, part = cell(found, row, name, output), expected["python", output]
             assert (one.value, one.stderr, one.ci95) == (part.mean, part.stderr, part.ci95)
-            assert (one.n, one.not_measured) == (part.n, part.without)
+            assert (one.n, one.not_measured) == (part.n, part.missing)
     answered = cell(found, row, "Answered")
     assert (answered.n, answered.not_measured) == (30, 6)
     correct = sum(n % 5 != 4 and n % 3 != 0 for n in range(12)) * 3
@@ -141,7 +139,7 @@ def test_runs_that_fill_other_cells_share_rows_and_need_no_settings(make, runs) 
             runs("a", "generation", generated(make), "a", task__representation="python"),
         ],
         TABLES,
-        TableAsked(),
+        TableOptions(),
     )
     assert names(found) == [("b", {}, "json"), ("b", {}, "python"), ("a", {}, "python")]
     assert any("task.representation" in note for note in found.notes)
@@ -157,7 +155,7 @@ def test_settings_in_which_runs_would_collide_name_the_rows(make, runs) -> None:
             runs("v5", "validation", validated(make), task__shots=5, decoding__max_tokens=1),
         ],
         TABLES,
-        TableAsked(),
+        TableOptions(),
     )
     assert names(found) == [
         ("m", {"task.shots.n": "0"}, "python"),
@@ -177,7 +175,7 @@ def test_a_run_has_the_row_of_its_own_value(make, runs) -> None:
             runs("v0", "validation", validated(make), task__shots=0),
         ],
         TABLES,
-        TableAsked(),
+        TableOptions(),
     )
     zero, five = found.rows
     assert cell(found, zero, "Val Acc").n == 36
@@ -192,7 +190,7 @@ def test_runs_with_the_same_settings_are_told_apart_by_name(make, runs, second) 
             runs("two", "generation", generated(make), **{"samples": 1, **second}),
         ],
         TABLES,
-        TableAsked(),
+        TableOptions(),
     )
     assert [row.settings for row in found.rows] == [{"run": "one"}, {"run": "two"}]
     assert "Runs with the same settings are told apart by their names." in found.notes
@@ -203,15 +201,17 @@ def test_runs_of_a_format_each_share_a_row_that_has_no_whole(make, runs) -> None
         runs(name, "generation", generated(make, outputs=(name,)), task__outputs=[name])
         for name in ("json", "yaml")
     )
-    found = cross_table([one, two], TABLES, TableAsked())
+    found = cross_table([one, two], TABLES, TableOptions())
     (row,) = found.rows
     assert row.runs == ["json", "yaml"]
     assert {head.group for head in found.columns} == {"json", "yaml"}
-    assert any("not told over all columns" in note for note in found.notes)
+    assert "Rows that several runs fill have no figure over all columns." in found.notes
 
 
 def test_without_columns(make, runs) -> None:
-    found = cross_table([runs("g", "generation", generated(make))], TABLES, TableAsked(columns=""))
+    found = cross_table(
+        [runs("g", "generation", generated(make))], TABLES, TableOptions(columns="")
+    )
     assert [one.group for one in found.columns] == [None, None]
     (row,) = found.rows
     assert cell(found, row, "Gen Acc").n == 18
@@ -219,31 +219,31 @@ def test_without_columns(make, runs) -> None:
 
 def test_without_rows(make, runs) -> None:
     found = cross_table(
-        [runs("g", "generation", generated(make))], TABLES, TableAsked(rows="", columns="")
+        [runs("g", "generation", generated(make))], TABLES, TableOptions(rows="", columns="")
     )
     assert names(found) == [("m", {}, "")]
 
 
 def test_a_single_group_needs_no_whole(make, runs) -> None:
     found = cross_table(
-        [runs("g", "generation", generated(make, outputs=("json",)))], TABLES, TableAsked()
+        [runs("g", "generation", generated(make, outputs=("json",)))], TABLES, TableOptions()
     )
     assert {one.group for one in found.columns} == {"json"}
 
 
 def test_scores_and_figures_by_name(make, runs) -> None:
     run = runs("g", "generation", generated(make))
-    found = cross_table([run], TABLES, TableAsked(scores=["IS%", "pass_rate"]))
+    found = cross_table([run], TABLES, TableOptions(scores=["IS%", "pass_rate"]))
     assert [figure.name for figure in found.figures] == ["IS%", "pass rate"]
     assert found.sources == [SOURCE]
-    plain = cross_table([run], TABLES, TableAsked(scores=["invalid"]))
+    plain = cross_table([run], TABLES, TableOptions(scores=["invalid"]))
     assert [figure.of for figure in plain.figures] == ["score"]
     assert plain.sources == []
 
 
 def test_a_figure_that_two_tasks_have_is_told_with_the_task(make, runs) -> None:
     both = [runs("a", "one", generated(make)), runs("b", "two", generated(make))]
-    found = cross_table(both, {}, TableAsked(rows="representation"))
+    found = cross_table(both, {}, TableOptions(rows="representation"))
     assert [figure.name for figure in found.figures] == ["one pass rate", "two pass rate"]
     assert len(found.rows) == 1
 
@@ -254,7 +254,7 @@ def test_what_no_run_has_is_said(make, runs) -> None:
             groups = {k: v for k, v in attempt.groups.items() if k != "label"}
             yield make(attempt.instance, attempt.passed, groups=groups)
 
-    found = cross_table([runs("v", "validation", wordless())], TABLES, TableAsked())
+    found = cross_table([runs("v", "validation", wordless())], TABLES, TableOptions())
     assert [figure.name for figure in found.figures] == ["Val Acc"]
     assert found.notes == ["No run has 'Answered', 'Macro-F1'."]
 
@@ -269,13 +269,13 @@ def test_no_answer_with_a_verdict_is_a_macro_f1_of_nothing(make, runs) -> None:
         )
         for n in range(4)
     ]
-    found = cross_table([runs("v", "validation", attempts)], TABLES, TableAsked())
+    found = cross_table([runs("v", "validation", attempts)], TABLES, TableOptions())
     assert cell(found, found.rows[0], "Macro-F1", "json").value == 0.0
 
 
 def test_a_class_that_never_occurs_is_said(make, runs) -> None:
     attempts = [one for one in validated(make) if one.groups["label"] == "yes"]
-    found = cross_table([runs("v", "validation", attempts)], TABLES, TableAsked())
+    found = cross_table([runs("v", "validation", attempts)], TABLES, TableOptions())
     assert cell(found, found.rows[0], "Macro-F1", "json").value is None
     assert "4 cells have no Macro-F1: one of its two classes never occurs there." in found.notes
 
@@ -285,7 +285,7 @@ def test_scores_that_are_no_fractions(make, runs) -> None:
         make(f"{n}", True, groups={"g": "x"}, scores={"words": Score(float(n))}) for n in range(4)
     ]
     found = cross_table(
-        [runs("r", "free", attempts)], {}, TableAsked(rows="g", scores=["words", "pass_rate"])
+        [runs("r", "free", attempts)], {}, TableOptions(rows="g", scores=["words", "pass_rate"])
     )
     assert [figure.fraction for figure in found.figures] == [False, True]
     assert cell(found, found.rows[0], "words").value == 1.5
@@ -300,10 +300,10 @@ def test_rounds(make, runs) -> None:
     ]
     run = runs("r", "free", attempts)
     for round_, value in ((None, 1.0), (2, 1.0), (1, 0.25)):
-        found = cross_table([run], {}, TableAsked(rows="g", round=round_))
+        found = cross_table([run], {}, TableOptions(rows="g", round=round_))
         assert cell(found, found.rows[0], "pass rate").value == value
     with pytest.raises(ConfigError, match="has a round 3: the last one is round 2"):
-        cross_table([run], {}, TableAsked(rows="g", round=3))
+        cross_table([run], {}, TableOptions(rows="g", round=3))
 
 
 def test_marks(make, runs) -> None:
@@ -311,34 +311,34 @@ def test_marks(make, runs) -> None:
     simulated = variant(
         "v", {"t": 0.5}, task="validation", run="v", simulated=True, complete=False, n_planned=200
     )
-    found = cross_table([one, (simulated, two[1])], TABLES, TableAsked())
+    found = cross_table([one, (simulated, two[1])], TABLES, TableOptions())
     assert found.rows[0].marks == ["v: SIMULATED", "v: INCOMPLETE 100 of 200"]
-    alone = cross_table([(simulated, two[1])], TABLES, TableAsked())
+    alone = cross_table([(simulated, two[1])], TABLES, TableOptions())
     assert alone.rows[0].marks == ["SIMULATED", "INCOMPLETE 100 of 200"]
 
 
 def test_samples_in_no_row_and_runs_without_attempts_are_told(make, runs) -> None:
     attempts = [make("a", True, groups={"g": "x"}), make("b", True, groups={"h": "y"})]
     found = cross_table(
-        [runs("r", "free", attempts), runs("empty", "free", [])], {}, TableAsked(rows="g")
+        [runs("r", "free", attempts), runs("empty", "free", [])], {}, TableOptions(rows="g")
     )
     assert "1 samples of 'r' have no 'g', and are in no row." in found.notes
     assert "The run 'empty' has no attempts." in found.notes
     with pytest.raises(ConfigError, match="None of the runs has an attempt"):
-        cross_table([runs("empty", "free", [])], {}, TableAsked(rows="g"))
+        cross_table([runs("empty", "free", [])], {}, TableOptions(rows="g"))
 
 
 @pytest.mark.parametrize(
     ("asked", "message", "remedy"),
     [
-        (TableAsked(), "'free' has no table of its own", "--rows: representation, output."),
-        (TableAsked(rows="outputs"), "'r' has no label 'outputs'", "Did you mean 'output'?"),
-        (TableAsked(rows="output", columns="x"), "--columns: the run 'r' has no label", "Valid"),
-        (TableAsked(rows="output", columns="output"), "has the rows already", "''"),
-        (TableAsked(rows="output", scores=["invalit"]), "no score 'invalit'", "mean 'invalid'"),
+        (TableOptions(), "'free' has no table of its own", "--rows: representation, output."),
+        (TableOptions(rows="outputs"), "'r' has no label 'outputs'", "Did you mean 'output'?"),
+        (TableOptions(rows="output", columns="x"), "--columns: the run 'r' has no label", "Valid"),
+        (TableOptions(rows="output", columns="output"), "is the label of the rows", "''"),
+        (TableOptions(rows="output", scores=["invalit"]), "no score 'invalit'", "mean 'invalid'"),
     ],
 )
-def test_what_cannot_be_shown(make, runs, asked: TableAsked, message: str, remedy: str) -> None:
+def test_what_cannot_be_shown(make, runs, asked: TableOptions, message: str, remedy: str) -> None:
     with pytest.raises(ConfigError, match=message) as raised:
         cross_table([runs("r", "free", generated(make))], {}, asked)
     assert remedy in raised.value.remedy
@@ -348,19 +348,19 @@ def test_tables_of_different_rows(make, runs) -> None:
     tables = TABLES | {"validation": PaperTable("label", "output", (), SOURCE)}
     both = [runs("g", "generation", generated(make)), runs("v", "validation", validated(make))]
     with pytest.raises(ConfigError, match="different rows: representation, label"):
-        cross_table(both, tables, TableAsked())
+        cross_table(both, tables, TableOptions())
 
 
 def test_other_data_are_refused_where_they_would_stand_side_by_side(make, runs) -> None:
     first, second = (runs(name, "generation", generated(make), name) for name in "ab")
     other = variant("b", {}, task="generation", run="b", fingerprint={"dataset_sha256": "other"})
     with pytest.raises(RunConflict, match="'a' and 'b' are runs of different data sets"):
-        cross_table([first, (other, second[1])], TABLES, TableAsked())
+        cross_table([first, (other, second[1])], TABLES, TableOptions())
     elsewhere = runs("b", "generation", generated(make, "json"))[1]
-    assert len(cross_table([first, (other, elsewhere)], TABLES, TableAsked()).rows) == 2
+    assert len(cross_table([first, (other, elsewhere)], TABLES, TableOptions()).rows) == 2
 
 
 def test_settings_are_told_as_yaml_has_them() -> None:
     shots = {"task.shots.n": 1, "task.shots.within": ["a", "b"], "task.shots.form": None}
-    assert told(shots, "task.shots.") == "{n: 1, within: [a, b], form: null}"
-    assert told(True) == "true"
+    assert shown(shots, "task.shots.") == "{n: 1, within: [a, b], form: null}"
+    assert shown(True) == "true"

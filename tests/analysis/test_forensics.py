@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.forensics import compare_kinds, kinds
+from harness.analysis.constraints import compare_kinds, kinds
 from harness.records import Score
 from harness.store.findings import Findings, read_findings
 from harness.store.json_lines import JsonLinesWriter

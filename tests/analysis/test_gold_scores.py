@@ -1,6 +1,6 @@
 import pytest
 
-from harness.analysis.gold_scores import gold_scores
+from harness.analysis.summary import reference_scores
 from harness.records import Score
 from tests.analysis.conftest import Make, TableOf
 
@@ -22,7 +22,7 @@ def test_a_gold_is_paired_with_the_mean_of_the_answers_to_its_instance(
         for name, values in OWN.items()
         for sample, value in enumerate(values)
     )
-    found = gold_scores(own, golds)["judge.score"]
+    found = reference_scores(own, golds)["judge.score"]
     assert (found.mean, found.n, found.not_measured) == (pytest.approx(20 / 3), 3, 1)
     # a: 3 - 4, b: 8 - 7; of c there is no value, of d no gold's, of e no gold.
     assert (found.n_pairs, found.n_pair_clusters, found.difference) == (2, 2, 0.0)
@@ -32,7 +32,7 @@ def test_a_gold_is_paired_with_the_mean_of_the_answers_to_its_instance(
 
 def test_without_a_pair_there_is_no_difference(make: Make, table_of: TableOf) -> None:
     golds = table_of([make("a", None, scores=score(0.5)), make("b", None, scores=score(1.0))])
-    found = gold_scores(table_of([make("z", None, scores=score(1.0))]), golds)["judge.score"]
+    found = reference_scores(table_of([make("z", None, scores=score(1.0))]), golds)["judge.score"]
     assert (found.n, found.n_pairs, found.difference, found.difference_ci95) == (2, 0, None, None)
     assert found.ci95 is not None
     assert found.ci95[1] == 1.0, "clipped, for both values are fractions"
@@ -40,4 +40,4 @@ def test_without_a_pair_there_is_no_difference(make: Make, table_of: TableOf) ->
 
 def test_golds_that_nobody_could_score_have_no_mean(make: Make, table_of: TableOf) -> None:
     table = table_of([make("a", None, scores=score(None))])
-    assert gold_scores(table, table) == {}
+    assert reference_scores(table, table) == {}

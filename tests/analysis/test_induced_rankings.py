@@ -3,14 +3,8 @@
 import pytest
 from scipy import stats
 
-from harness.analysis.induced_rankings import (
-    InducedRankings,
-    JudgedTables,
-    Tau,
-    induced_rankings,
-    refuse_unknown_label,
-)
-from harness.analysis.pair_matrix import Run
+from harness.analysis.comparable import Run, refuse_unknown_label
+from harness.analysis.rankings import InducedRankings, JudgedTables, Tau, induced_rankings
 from harness.errors import ConfigError
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.variants import variant
@@ -140,5 +134,5 @@ def test_numbers_are_in_their_order_and_too_many_groups_refused(
 
 def test_an_unknown_label_is_named(runs: list[Run]) -> None:
     with pytest.raises(ConfigError, match="--by: the run 'a' has no label 'domian'") as raised:
-        refuse_unknown_label("domian", [runs[0][1]], ["a"])
+        refuse_unknown_label("--by", "domian", [runs[0][1]], ["a"])
     assert "Did you mean 'domain'?" in str(raised.value.remedy)

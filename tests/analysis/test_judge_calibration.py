@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.analysis.judge_calibration import BINS, calibration
+from harness.analysis.judge_validation import BINS, calibration
 
 
 def test_the_curve_and_its_error() -> None:

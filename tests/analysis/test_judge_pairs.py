@@ -116,7 +116,7 @@ def test_a_label_without_a_criterion_where_there_are_several_is_of_none() -> Non
 
 def test_labels_that_cannot_be_told_apart_are_refused() -> None:
     runs = {name: [answer(says(x=YES))] for name in ("r", "s")}
-    with pytest.raises(ConfigError, match="which run"):
+    with pytest.raises(ConfigError, match="does not name its run"):
         pair_verdicts(runs, [Label("a", True, criterion="x")])
     with pytest.raises(ConfigError, match="one criterion"):
         pair_verdicts(

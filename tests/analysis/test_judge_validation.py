@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
-from harness.analysis.judge_rankings import rank_models
-from harness.analysis.judge_validation import validate
+from harness.analysis.judge_validation import rank_models, validate
 from harness.errors import ConfigError
 from harness.store.judge_verdicts import Answer, Said, Verdict
 

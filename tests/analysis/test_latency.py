@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.latency import latencies
+from harness.analysis.summary import latencies
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))

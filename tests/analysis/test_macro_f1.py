@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.macro_f1 import macro_f1
+from harness.analysis.breakdown import macro_f1
 from harness.errors import ConfigError
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf
@@ -63,7 +63,7 @@ def test_by_hand(make, table_of, counts: dict[str, int], expected: float) -> Non
 
 def test_answers_that_say_nothing_are_misses_and_failed_calls_are_left_out(make, table_of) -> None:
     part = found(make, table_of, matrix(yes_none=2, no_none=3, yes_error=4))[()]
-    assert (part.mean, part.n, part.without) == (0.0, 5, 4)
+    assert (part.mean, part.n, part.missing) == (0.0, 5, 4)
 
 
 def test_all_right_is_no_certainty(make, table_of) -> None:

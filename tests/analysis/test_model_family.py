@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.model_family import common_family, families
+from harness.analysis.self_preference import common_family, families
 
 KNOWN = {
     "OpenAI": [

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analysis.pair_matrix import PairMatrix, Run, pair_matrix, value_of
+from harness.analysis.breakdown import value_of
+from harness.analysis.comparable import Run
 from harness.analysis.paired import holm
+from harness.analysis.run_comparison import PairMatrix, pair_matrix
 from harness.errors import ConfigError, RunConflict
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf

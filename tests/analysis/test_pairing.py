@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.pairing import Pairs, pair
+from harness.analysis.comparison import Pairs, pair
 from harness.records import Attempt, Score
 from harness.store.columns import name_digest
 from tests.analysis.conftest import Make, TableOf

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.analysis.pairing import Pairs, pair
-from harness.analysis.ranking import rank_groups, tau_b
+from harness.analysis.comparison import Pairs, pair
+from harness.analysis.rankings import rank_groups, tau_b
 from harness.records import Attempt
 from tests.analysis.conftest import Make, TableOf
 

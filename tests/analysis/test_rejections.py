@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.rejections import Feature, features, rejections
+from harness.analysis.constraints import Feature, features, rejections
 from harness.store.asked_constraints import Asked
 
 

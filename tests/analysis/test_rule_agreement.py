@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.analysis.rule_agreement import rule_agreement
+from harness.analysis.judge_agreement import rule_agreement
 from harness.records import Score
 from harness.store.judgements import Judgement
 from tests.store.test_judgements import judged, judgement

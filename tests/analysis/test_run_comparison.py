@@ -11,7 +11,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from harness.analysis.comparable import Variant
-from harness.analysis.run_comparison import Asked, RunComparison, compare_runs, with_names
+from harness.analysis.run_comparison import (
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+    with_names,
+)
 from harness.errors import ConfigError, RunConflict
 from harness.records import Score
 from harness.store.columns import AttemptTable, name_digest
@@ -50,7 +55,9 @@ def p_values(found: list[Any]) -> tuple[list[float], list[float]]:
 
 
 def test_two_runs_and_their_groups_are_planned(run: Any) -> None:
-    found = compare_runs([run("weak", 0.2), run("strong", 0.7)], Asked(round=1, by="kind"))
+    found = compare_runs(
+        [run("weak", 0.2), run("strong", 0.7)], ComparisonOptions(round=1, by="kind")
+    )
     assert (found.task, found.baseline) == ("toys", "weak")
     (other,) = found.others
     assert other.run == "strong"
@@ -69,7 +76,7 @@ def test_two_runs_and_their_groups_are_planned(run: Any) -> None:
 
 def test_groups_of_several_runs_are_a_search(run: Any) -> None:
     runs = [run("a", 0.2), run("b", 0.4), run("c", 0.7)]
-    found = compare_runs(runs, Asked(round=1, by="kind"))
+    found = compare_runs(runs, ComparisonOptions(round=1, by="kind"))
     assert [other.run for other in found.others] == ["b", "c"]
     told, corrected = p_values([other.overall for other in found.others])
     assert corrected == pytest.approx(list(multipletests(told, method="holm")[1]), abs=1e-12)
@@ -81,10 +88,12 @@ def test_groups_of_several_runs_are_a_search(run: Any) -> None:
 
 def test_the_baseline_may_be_any_run(run: Any) -> None:
     runs = [run("a", 0.2), run("b", 0.4), run("c", 0.7)]
-    found = compare_runs(runs, Asked(), "b")
+    found = compare_runs(runs, ComparisonOptions(), "b")
     assert found.baseline == "b"
     assert [other.run for other in found.others] == ["a", "c"]
-    forth, back = (compare_runs(runs[:2], Asked(), name).others[0].overall for name in "ab")
+    forth, back = (
+        compare_runs(runs[:2], ComparisonOptions(), name).others[0].overall for name in "ab"
+    )
     assert forth.difference == pytest.approx(-(back.difference or 0))
     assert forth.p_value == pytest.approx(back.p_value)
     assert (forth.better, forth.worse) == (back.worse, back.better)
@@ -94,7 +103,7 @@ def test_what_is_asked_is_what_is_compared(run: Any) -> None:
     runs = [run("weak", 0.2), run("strong", 0.7)]
 
     def overall(**asked: Any) -> Any:
-        return compare_runs(runs, Asked(**asked)).others[0].overall
+        return compare_runs(runs, ComparisonOptions(**asked)).others[0].overall
 
     table = runs[1][1]
     for number in (1, 2):
@@ -105,7 +114,7 @@ def test_what_is_asked_is_what_is_compared(run: Any) -> None:
     score = overall(score="f1", round=1)
     assert score.second == pytest.approx(table.scores["f1"][table.round == 1].mean())
     assert overall(cluster="half").n_clusters == 2
-    (plain,) = compare_runs(runs, Asked()).others
+    (plain,) = compare_runs(runs, ComparisonOptions()).others
     assert (plain.groups, plain.ranking) == ({}, None)
 
 
@@ -114,7 +123,7 @@ def test_the_instances_that_differ_are_named(make: Make, table_of: TableOf) -> N
         (variant(name, {}), table_of(make(f"i{n}", passed) for n, passed in enumerate(verdicts)))
         for name, verdicts in (("a", [True, False, True, False]), ("b", [False, True, True, True]))
     ]
-    found = compare_runs(runs, Asked())
+    found = compare_runs(runs, ComparisonOptions())
     (other,) = found.others
     assert sorted(other.better_digests) == sorted(map(name_digest, ("i1", "i3")))
     assert other.worse_digests == [name_digest("i0")]
@@ -129,7 +138,7 @@ def test_marks_and_notes_are_told(run: Any) -> None:
             run("a", 0.2, simulated=True),
             run("b", 0.4, settings={"model.name": "n"}),
         ],
-        Asked(),
+        ComparisonOptions(),
     )
     assert "SIMULATED" in found.marks
     assert "SIMULATED" not in found.others[0].marks
@@ -137,28 +146,30 @@ def test_marks_and_notes_are_told(run: Any) -> None:
 
 
 def test_it_is_json(run: Any) -> None:
-    found = compare_runs([run("a", 0.2), run("b", 0.4)], Asked(by="kind"))
+    found = compare_runs([run("a", 0.2), run("b", 0.4)], ComparisonOptions(by="kind"))
     assert msgspec.json.decode(msgspec.json.encode(found), type=RunComparison) == found
 
 
 @pytest.mark.parametrize(
     ("asked", "baseline", "message"),
     [
-        (Asked(by="kinds"), "", "--by: the runs have no label 'kinds'"),
-        (Asked(cluster="kinds"), "", "--cluster: the runs have no label 'kinds'"),
-        (Asked(score="f2"), "", "'a' has no score 'f2'"),
-        (Asked(round=3), "", "None of the runs has a round 3"),
-        (Asked(), "c", "'c' is none of the runs"),
+        (ComparisonOptions(by="kinds"), "", "--by: the run 'a' has no label 'kinds'"),
+        (ComparisonOptions(cluster="kinds"), "", "--cluster: the run 'a' has no label 'kinds'"),
+        (ComparisonOptions(score="f2"), "", "'a' has no score 'f2'"),
+        (ComparisonOptions(round=3), "", "None of the runs has a round 3"),
+        (ComparisonOptions(), "c", "'c' is none of the runs"),
     ],
 )
-def test_what_is_not_there_is_refused(run: Any, asked: Asked, baseline: str, message: str) -> None:
+def test_what_is_not_there_is_refused(
+    run: Any, asked: ComparisonOptions, baseline: str, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         compare_runs([run("a", 0.2), run("b", 0.4)], asked, baseline)
 
 
 def test_a_label_that_the_baseline_lacks_is_refused(run: Any) -> None:
     runs = [run("a", 0.2, labels=False), run("b", 0.4)]
-    for asked in (Asked(by="kind"), Asked(cluster="kind")):
+    for asked in (ComparisonOptions(by="kind"), ComparisonOptions(cluster="kind")):
         with pytest.raises(ConfigError, match="no label 'kind'"):
             compare_runs(runs, asked)
         assert compare_runs(runs, asked, "b").others[0].overall.n == N
@@ -166,12 +177,14 @@ def test_a_label_that_the_baseline_lacks_is_refused(run: Any) -> None:
 
 def test_runs_of_other_data_are_refused(run: Any) -> None:
     with pytest.raises(RunConflict, match="different data sets"):
-        compare_runs([run("a", 0.2), run("b", 0.4, fingerprint={"dataset_sha256": "e"})], Asked())
+        compare_runs(
+            [run("a", 0.2), run("b", 0.4, fingerprint={"dataset_sha256": "e"})], ComparisonOptions()
+        )
 
 
 def test_the_recorded_models_by_structure(collie: dict[str, AttemptTable]) -> None:
     runs = [(variant(name, {}), table) for name, table in collie.items()]
-    (found,) = compare_runs(runs, Asked(by="structure")).others
+    (found,) = compare_runs(runs, ComparisonOptions(by="structure")).others
     assert (found.overall.better, found.overall.worse) == (753, 28)
     assert (len(found.better_digests), len(found.worse_digests)) == (753, 28)
     assert len(found.groups) == 13

@@ -30,13 +30,13 @@ def test_a_panel_is_of_the_family_of_any_of_its_judges() -> None:
         "own family (OpenAI)"
     ]
     (said,) = unequal([("a", judged(jury=jury)), ("b", judged(jury=JudgeFacts(of=("other",))))])
-    assert said.startswith("The panel 'jury' is of one family (OpenAI) with the model of a and not")
+    assert said.startswith("The panel 'jury' shares a family (OpenAI) with the model of a but not")
 
 
 def test_runs_that_a_judge_may_prefer_to_others_are_told() -> None:
     (said,) = unequal([("a", judged(j=OWN)), ("b", judged(j=OTHER)), ("c", judged())])
     assert said == (
-        "The judge 'j' is of one family (OpenAI) with the model of a and not with that of b: it "
+        "The judge 'j' shares a family (OpenAI) with the model of a but not with that of b: it "
         "may prefer its own kind."
     )
     assert not list(unequal([("a", judged(j=OWN)), ("b", judged(j=OWN))]))

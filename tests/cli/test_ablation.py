@@ -118,7 +118,7 @@ def test_the_claims(replayed: Path) -> None:
     assert claims == [
         ("undecided", "definition_prompt over prompt"),
         ("holds", "prompt_positive_max over positive_max"),
-        ("undecided", "of 4 fields added to prompt least and most"),
+        ("undecided", "of 4 fields added to prompt, smallest and largest gain"),
         ("holds", claims[3][1]),
     ]
     assert re.match(r"10 of 10 other encodings .* gain on some tasks and lose", claims[3][1])

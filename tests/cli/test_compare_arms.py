@@ -51,7 +51,7 @@ def test_arms_of_the_form_and_of_decoding_are_not(runs: Path) -> None:
     said = " ".join(compared(runs, "two", "json", "held").split())
     assert "CONFOUNDED" not in said
     assert "in more than" not in said
-    assert "scored with another" not in said
+    assert "scored with a different" not in said
     assert "differ in decoding.constraint, task.form." in said
     assert "what is compared is form, parser, prompt." in said
 

@@ -77,7 +77,7 @@ def test_a_run_tells_which_of_its_judges_is_of_its_models_family(
 def test_comparisons_and_validations_tell_it(environment: dict[str, str]) -> None:
     told = harness("compare", "own", "other", env=environment).stdout
     assert (
-        "The judge 'j' is of one family (OpenAI) with the model of own and not with that of other"
+        "The judge 'j' shares a family (OpenAI) with the model of own but not with that of other"
         in " ".join(told.split())
     )
     arguments = ("judge", "validate", "own", "--judge", "k", "--against", "j", "--format", "json")

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from harness.analysis.ablation import Ablation, Gain, Row
-from harness.analysis.claims import FieldGain, Findings, Verdict
+from harness.analysis.ablation import Ablation, AblationRow, Gain
+from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
 from harness.report.ablation_export import as_csv, as_json, as_markdown
 from harness.report.ablation_figures import p_value
 from harness.report.ablation_table import ablation_table, folded
@@ -25,20 +25,20 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
     }
     whole = Gain(n=7, of=7, mean=0.3, percent=23.145)
     rows = [
-        Row(
+        AblationRow(
             variant="base", is_baseline=True, marks=[], n_groups=7, mean=0.2565, same_groups=True,
             gain=replace(whole, percent=0.0), by=by,
         ),
-        Row(
+        AblationRow(
             variant=name, is_baseline=False, marks=["INCOMPLETE 210 of 700"], n_groups=7,
             mean=0.3158, same_groups=True, gain=whole, difference=0.0594, ci95=(-0.0922, 0.2109),
             p_value=0.0123, p_holm=0.0369, n_better=5, by=by,
         ),
-        Row(
+        AblationRow(
             variant="part", is_baseline=False, marks=[], n_groups=1, mean=0.5, same_groups=False,
             gain=Gain(n=1, of=7, mean=0.5, percent=-3.0), difference=-0.01, by=by,
         ),
-        Row(
+        AblationRow(
             variant="none", is_baseline=False, marks=[], n_groups=0, mean=None, same_groups=False,
             gain=Gain(n=0, of=7, mean=None, percent=None), by=by,
         ),
@@ -56,7 +56,7 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
                 ci95=(-0.0922, 0.2109), other_forms={"Positive": ("short", name)},
             )
         ],
-        claims=[Verdict(says="it helps", source="us", verdict="undecided", evidence=name)],
+        claims=[ClaimVerdict(says="it helps", source="us", verdict="undecided", evidence=name)],
         silent=[name],
     )  # fmt: skip
 

@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from harness.analysis.cross_table import Column, CrossTable, Figure, Row
-from harness.analysis.table_cells import Cell
+from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
 from harness.report.cross_table import results_table
 from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.cross_table_figures import aligned, cell_text
@@ -22,13 +21,15 @@ FIGURES = ("Gen Acc", "IS%", "RTV%", "Val Acc", "Macro-F1")
 LEFT_OUT = "Left out for want of room: standard errors"
 
 
-def cell(value: float | None, **changes: Any) -> Cell:
-    made = Cell(value=value, stderr=0.0123, ci95=(0.1, 0.9), n=40, n_clusters=40, not_measured=2)
+def cell(value: float | None, **changes: Any) -> TableCell:
+    made = TableCell(
+        value=value, stderr=0.0123, ci95=(0.1, 0.9), n=40, n_clusters=40, not_measured=2
+    )
     return replace(made, **changes)
 
 
-def figure(name: str, **changes: Any) -> Figure:
-    made = Figure(name=name, task="toys", of="passed", score="", label="", fraction=True)
+def figure(name: str, **changes: Any) -> ShownFigure:
+    made = ShownFigure(name=name, task="toys", of="passed", score="", label="", fraction=True)
     return replace(made, **changes)
 
 
@@ -38,7 +39,9 @@ def table(
     """Two models with two rows each; values 0.00, 0.01, … in reading order."""
     formats = ["json", "xml", "yaml"][:groups]
     columns = [
-        Column(figure=number, group=one) for number in range(len(names)) for one in (*formats, None)
+        TableColumn(figure=number, group=one)
+        for number in range(len(names))
+        for one in (*formats, None)
     ]
     rows = []
     for at, (model, own) in enumerate(
@@ -46,7 +49,7 @@ def table(
     ):
         values = [cell((at * len(columns) + place) / 100) for place in range(len(columns))]
         rows.append(
-            Row(
+            TableRow(
                 model=model,
                 settings={"task.shots": "5" if at % 4 > 1 else "0"},
                 group=own,

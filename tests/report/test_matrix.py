@@ -9,8 +9,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from harness.analysis.induced_rankings import InducedRankings, induced_rankings
-from harness.analysis.pair_matrix import PairMatrix, Run, pair_matrix
+from harness.analysis.comparable import Run
+from harness.analysis.rankings import InducedRankings, induced_rankings
+from harness.analysis.run_comparison import PairMatrix, pair_matrix
 from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
 from harness.report.matrix_figures import p_cells
 from harness.report.matrix_table import matrix_table

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from rich.console import Console
 
-from harness.analysis.judge_agreement import agreement
-from harness.analysis.rule_agreement import JudgeAndRules, RuleAgreement
+from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement, agreement
 from harness.report.rule_agreement_table import rule_agreement_table
 
 NASTY = "[red]a\x1b[2J"

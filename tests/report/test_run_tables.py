@@ -8,15 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from harness.analysis.metrics import (
-    CallFigures,
-    Group,
-    JudgeFacts,
-    Mean,
-    Metrics,
-    Rate,
-    Rounds,
-)
+from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metrics, Rate, Rounds
 from harness.records import OUTCOMES, Usage
 from harness.report.cells import inert
 from harness.report.group_table import MOST_GROUPS

@@ -113,7 +113,7 @@ def test_no_other_group_takes_the_turn_of_one_that_has_no_more() -> None:
     assert refused.value.message == (
         "task.shots: only 3 of 4 shots are suitable for the instance 'a' (5 instances have "
         "too few), too few of them with kind 'x'. The others would give its answer away, or have "
-        "none that passes."
+        "no answer that passes."
     )
     assert refused.value.remedy == (
         "Use a smaller n, fewer labels in within, no across, another source or allow_fewer: true."

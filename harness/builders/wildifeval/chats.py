@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.builders.json_lines import json_rows
+from harness.builders.loaders.jsonl import json_rows
 from harness.records import encodable
 
 IDS = ("conversation_id", "id", "conversation_hash")

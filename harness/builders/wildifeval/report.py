@@ -13,7 +13,7 @@ from importlib.metadata import version
 from statistics import mean
 from typing import Any
 
-from harness.builders.card import Cell, inline, quoted, table
+from harness.builders.markdown import Cell, inline, quoted, table
 from harness.builders.wildifeval.pipeline import Curated, Row
 from harness.builders.wildifeval.steps import Step
 from harness.tasks.wildifeval.categories import CATEGORIES, OTHER

@@ -9,8 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from harness.analysis.judge_calibration import Bin
-from harness.analysis.judge_validation import JudgeValidation
+from harness.analysis.judge_validation import Bin, JudgeValidation
 from harness.report.figure import Figure
 from harness.report.figures.names import interval, number
 from harness.report.figures.runs import specification

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from harness.analysis.comparison import Comparison
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
 from harness.report.ablation_figures import p_value, whole
 from harness.report.comparison_figures import captions

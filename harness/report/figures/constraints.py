@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.analysis.forensics import MOST_REASONS, ConstraintKind
+from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
 from harness.report.figures.comparison import looked_at
@@ -92,8 +92,8 @@ def _misses(runs: Runs, found: Kinds, rounds: str) -> Iterator[Figure]:
 
 def _miss(runs: Runs, kind: str, off_by: Mapping[str, Mapping[float, int]], rounds: str) -> Figure:
     n = {run: sum(of.values()) for run, of in off_by.items()}
-    cut = [run for run, of in off_by.items() if len(of) >= MOST_REASONS]
-    only = f" Of {', '.join(cut)} only the {MOST_REASONS} most frequent misses." if cut else ""
+    cut = [run for run, of in off_by.items() if len(of) >= MAX_REASONS]
+    only = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
     headings: Sequence[str] = ("run", "off by", "misses")
     in_which = f" in {rounds}" if runs.several_rounds else ""
     return runs.figure(

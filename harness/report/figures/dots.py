@@ -12,7 +12,7 @@ from typing import Any
 
 import altair as alt
 
-from harness.analysis.breakdown import Part
+from harness.analysis.clustered import SampleStatistic
 from harness.report.cells import UNKNOWN
 from harness.report.figures.names import interval, number, on_axis
 from harness.report.figures.runs import Runs, name_axis, specification
@@ -74,7 +74,7 @@ class Plan:
     difference: bool = False
 
 
-def dot(row: str, run: str, part: Part, beside: Mapping[str, str] | None = None) -> Dot:
+def dot(row: str, run: str, part: SampleStatistic, beside: Mapping[str, str] | None = None) -> Dot:
     """The dot of a part of the samples."""
     return Dot(row, run, part.mean, part.stderr, part.ci95, part.n, part.n_clusters, beside or {})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from harness.analysis.breakdown import Part
+from harness.analysis.clustered import SampleStatistic
 from harness.report.ablation_figures import whole
 from harness.report.cells import UNKNOWN
 from harness.report.figure import Figure
@@ -36,7 +36,7 @@ class Cell:
     row: str
     column: str
     run: str
-    part: Part | None
+    part: SampleStatistic | None
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.analysis.breakdown import Part, any_of_first, rates
+from harness.analysis.breakdown import any_of_first, rates
+from harness.analysis.clustered import SampleStatistic
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.figures.dots import BARS, Dot, Plan, are_fractions, chart, dot, table
@@ -15,7 +16,7 @@ from harness.report.reported_run import ReportedRun
 
 MOST_GROUPS = 60
 
-Measured = Mapping[str, Mapping[str, Part]]
+Measured = Mapping[str, Mapping[str, SampleStatistic]]
 """Shown name of a run to its figure for each group."""
 
 
@@ -84,7 +85,7 @@ def largest(measured: Measured) -> tuple[list[str], int]:
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
-            sizes[group] = sizes.get(group, 0) + part.n + part.without
+            sizes[group] = sizes.get(group, 0) + part.n + part.missing
     kept = sorted(sizes, key=lambda group: (-sizes[group], natural(group)))[:MOST_GROUPS]
     return sorted(kept, key=natural), len(sizes)
 
@@ -99,7 +100,7 @@ def units() -> str:
     return "Samples of one prompt, or of one named cluster, are one statistical unit."
 
 
-def _any_round(run: ReportedRun, label: str) -> dict[str, Part]:
+def _any_round(run: ReportedRun, label: str) -> dict[str, SampleStatistic]:
     passed = any_of_first(run.attempts, last_round(run))
     return {group: part for (group,), part in rates(passed, label).items()}
 
@@ -122,7 +123,7 @@ def _figure(
         groups = sorted(groups, key=numbers.__getitem__)
     names = shown(groups)
     dots = [
-        dot(names[group], run, found[group], {"without": f"{found[group].without:,}"})
+        dot(names[group], run, found[group], {"without": f"{found[group].missing:,}"})
         for group in groups
         for run, found in measured.items()
         if group in found

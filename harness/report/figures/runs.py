@@ -11,7 +11,8 @@ from typing import Any
 
 import altair as alt
 
-from harness.analysis.breakdown import Part, means, of_round, rates
+from harness.analysis.breakdown import means, of_round, rates
+from harness.analysis.clustered import SampleStatistic
 from harness.analysis.run_comparison import RunComparison
 from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
@@ -97,7 +98,7 @@ class Runs:
 
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
-    ) -> Mapping[tuple[str, ...], Part]:
+    ) -> Mapping[tuple[str, ...], SampleStatistic]:
         """Of the answers, the mean of the measure, or the pass rate.
 
         last: of each sample's last round instead, which all of the run was paid for.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from harness.analysis.comparison import Comparison
-from harness.analysis.question import PASS_RATE
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.comparison_figures import HEADINGS, cells
 from harness.report.html.table import Cell, Table

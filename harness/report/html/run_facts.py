@@ -85,7 +85,7 @@ def golds(runs: Sequence[ReportedRun]) -> Table | None:
     rows = [
         [run.name, name, *gold_figures.cells(gold)]
         for run in runs
-        for name, gold in run.metrics.golds.items()
+        for name, gold in run.metrics.references.items()
     ]
     headings = ("run", "score", *gold_figures.HEADINGS)
     return table("Gold answers, and each run's own", headings, rows, 2) if rows else None

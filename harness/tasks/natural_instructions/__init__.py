@@ -1,10 +1,10 @@
-"""Natural Instructions: tasks told by the instructions once written for people.
+"""Natural Instructions: tasks described by the instructions once written for crowd workers.
 
-Mishra et al. 2022, arXiv 2104.08773: does a model do a task that it is only told of, and which
-parts of the instruction help it? The prompt holds the parts that `encoding` names, and the answer
-is measured against the references by ROUGE-L. Data sets: ``builtin`` (six tasks of our own,
-offline), ``v1`` (the authors' files, in the data folder), or a file or folder of tasks in either of
-the authors' forms or in YAML (see `loading`).
+Mishra et al. 2022, arXiv 2104.08773: can a model do an unseen task from its instructions, and which
+parts of them help? The prompt has the parts that `encoding` names, and the answer is compared with
+the references by ROUGE-L. Data sets: ``builtin`` (six tasks of ours, offline), ``v1`` (the authors'
+files, in the data folder), or a file or folder of tasks in either of the authors' JSON forms or in
+YAML (see `loading`).
 
 >>> [instance.id for instance in NaturalInstructionsTask(data=folder).instances()][:1]  # doctest: +SKIP
 ['classify_quantity/0']
@@ -26,17 +26,23 @@ from harness.ports import Metric
 from harness.records import Instance, Message, Score
 from harness.scoring.overlap.match import bare
 from harness.tasks.natural_instructions.answers import Measures, Truncation
-from harness.tasks.natural_instructions.categories import (
+from harness.tasks.natural_instructions.encodings import (
+    CLAIMS,
+    WORDING,
+    fields_of,
+    label,
+    named_fields,
+)
+from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, Item, Showing
+from harness.tasks.natural_instructions.loading import (
     CLASSIFICATION,
     SHIPPED,
-    UNKNOWN,
-    Categories,
+    NaturalTask,
+    category_of,
+    read_categories,
+    read_task,
+    task_files,
 )
-from harness.tasks.natural_instructions.claims import CLAIMS, named_fields
-from harness.tasks.natural_instructions.encodings import WORDING, fields_of, label
-from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, Item, Showing
-from harness.tasks.natural_instructions.loading import read_task, task_files
-from harness.tasks.natural_instructions.schema import NaturalTask
 from harness.tasks.natural_instructions.tokens import counter
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -46,22 +52,23 @@ V1 = "natural_instructions/tasks"
 class NaturalInstructionsTask:
     """Natural Instructions: which parts of an instruction help a model with an unseen task.
 
-    dataset: ``builtin``, ``v1``, or a file or folder of tasks.
-    tasks: names of the tasks to take; null for all.
-    encoding: instance_only, prompt, prompt_definition, positive_examples or full; or a list of the
-        instruction's fields, in the order wanted.
-    examples: how many right ones are shown, where the encoding has them: a number, a mapping of
-        tasks to numbers, own (all of the task's own) or fit (as many as token_budget holds).
-    form: paper (the authors' text, byte for byte) or chat.
-    truncation: what of an answer exact_match, token_f1 and accuracy look at: none (all of it),
-        first_line, or stop (what is before the first stop sequence).
-    stop: the stop sequences, for that truncation.
-    instances: how many of each task at most; null for all. The authors take 50.
-    categories: a YAML file, task to category, over what is known of the tasks.
-    token_budget: tokens of the longest prompt, where examples fit.
-    metrics: further ones, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
-    token_table: the model's tokens (r50k_base.tiktoken and the like), in the data folder or a path
-        of its own; null for an estimate.
+    Args:
+        dataset: ``builtin``, ``v1``, or a file or folder of tasks.
+        tasks: names of the tasks to use; default: all.
+        encoding: instance_only, prompt, prompt_definition, positive_examples or full; or a list of
+            the instruction's fields, in order.
+        examples: how many right examples are shown, if the encoding has them: a number, a mapping
+            of tasks to numbers, own (all of the task's own) or fit (as many as token_budget holds).
+        form: paper (the authors' text, byte for byte) or chat.
+        truncation: the part of an answer that exact_match, token_f1 and accuracy look at: none (all
+            of it), first_line, or stop (the part before the first stop sequence).
+        stop: the stop sequences, for that truncation.
+        instances: at most how many of each task; null for all. The authors use 50.
+        categories: a YAML file, task to category, that overrides what is known of the tasks.
+        token_budget: most tokens of the longest prompt, with examples: fit.
+        token_table: the model's tokens (such as r50k_base.tiktoken), in the data folder or a path;
+            default: tokens are estimated.
+        metrics: further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"
@@ -92,8 +99,8 @@ class NaturalInstructionsTask:
         self._metrics = _built(metrics or [])
         self._measures = Measures(truncation, tuple(stop or ()), self._metrics)
         self._category_files = [data.file(categories)] if categories else []
-        self._told = [Categories.read(file) for file in self._category_files]
-        self._known = Categories.read(SHIPPED)
+        self._own_categories = [read_categories(file) for file in self._category_files]
+        self._known_categories = read_categories(SHIPPED)
         self._table = data.file(token_table) if token_table and examples == "fit" else None
         self._showing = Showing(
             fields_of(encoding), form, examples, instances, token_budget, counter(self._table)
@@ -102,7 +109,8 @@ class NaturalInstructionsTask:
     def instances(self) -> Iterator[Instance[Item]]:
         """The evaluated instances, task by task.
 
-        Raises: DataInvalid naming file and place.
+        Raises:
+            DataInvalid: A file is malformed; the message names file and place.
         """
         encoding = label(self._showing.fields)
         for path in self._files.values():
@@ -118,33 +126,37 @@ class NaturalInstructionsTask:
                 yield Instance(item.id, item, groups)
 
     def _category(self, task: NaturalTask) -> str:
-        told = next((found for known in self._told if (found := known.of(task.name))), None)
-        category = told or task.category or self._known.of(task.name) or UNKNOWN
+        category = (
+            category_of(task.name, *self._own_categories)
+            or task.category
+            or category_of(task.name, self._known_categories)
+            or "unknown"
+        )
         if category != CLASSIFICATION and get_close_matches(category, [CLASSIFICATION], 1, 0.85):
             raise DataInvalid(
-                f"The task {task.name!r} is of the category {category!r:.80}.",
-                f"Did you mean {CLASSIFICATION!r}? By that name alone answers are labels.",
+                f"The task {task.name!r} has the category {category!r:.80}.",
+                f"Did you mean {CLASSIFICATION!r}? Only under that name are answers labels.",
             )
         return category
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes of tasks and categories, and whose stems ROUGE-L compares."""
+        """Hashes of tasks and categories, and the stemmer that ROUGE-L uses."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
-        listed = "".join(f"{name} {found}\n" for name, found in hashes.items())
-        told = {
+        listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
+        found = {
             "dataset": self.dataset,
             "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
             "categories_sha256": " ".join(map(sha256, [*self._category_files, SHIPPED])),
             "stemmer": f"Porter, nltk {version('nltk')}",
-            # So that a run of some of the tasks can be compared with one of all.
-            **{f"task_sha256/{name}": found for name, found in hashes.items()},
+            # So that a run of some of the tasks can be compared with a run of all.
+            **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
         }
         if self._showing.form == "chat":
-            told["wording_sha256"] = WORDING
-        told |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
+            found["wording_sha256"] = WORDING
+        found |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
-            told["tokens"] = sha256(self._table) if self._table else "estimate"
-        return told
+            found["tokens"] = sha256(self._table) if self._table else "estimate"
+        return found
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
@@ -153,24 +165,24 @@ class NaturalInstructionsTask:
         if shots:
             raise ConfigError(
                 "The task 'natural_instructions' takes no shots.",
-                "Set task.shots.form to turns, or task.examples to how many are to be shown.",
+                "Set task.shots.form to turns, or task.examples to the number of examples.",
             )
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """ROUGE-L of the whole answer and of its first line, exact match, and more (`Measures`)."""
+        """ROUGE-L of the whole answer and of its first line, exact match and more (`Measures`)."""
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
-        """That of an empty text, as in the authors' evaluation: 0, for want of any word."""
+        """The scores of an empty text, as in the authors' evaluation: 0."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
         }
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot is the same input, however its prompt is formed."""
+        """Whether the shot has the same input, whatever its prompt."""
         ours, theirs = instance.data, shot.data
         return bare(ours.input) == bare(theirs.input)
 
@@ -181,7 +193,7 @@ class NaturalInstructionsTask:
         return "That is not the output. Please read the instruction again, and give the output."
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """The first reference that the truncation leaves right."""
+        """The first reference that is still right after truncation."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)
 
@@ -191,7 +203,7 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
     for options in metrics:
         name = options.get("name")
         if not isinstance(name, str):
-            raise ConfigError("A metric of task.metrics has no name.", "Write {name: bleurt, ...}.")
+            raise ConfigError("A metric in task.metrics has no name.", "Write {name: bleurt, ...}.")
         if name in built:
             raise ConfigError(f"task.metrics names {name!r} twice.", "Name it once.")
         own = {key: value for key, value in options.items() if key != "name"}
@@ -211,13 +223,13 @@ def _chosen(path: Path, tasks: list[str] | None) -> dict[str, Path]:
         if name not in files:
             raise ConfigError(f"{path} has no task {name!r:.80}.", nearest(name, files))
     if tasks is not None and not tasks:
-        raise ConfigError("task.tasks names no task.", "Name some, or leave it out for all.")
+        raise ConfigError("task.tasks names no task.", "Name some, or remove it for all.")
     return {name: file for name, file in files.items() if tasks is None or name in tasks}
 
 
 def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str, Path]) -> None:
     if instances is not None and instances < 1:
-        raise ConfigError("task.instances must be at least 1.", "Or null, for all.")
+        raise ConfigError("task.instances must be at least 1, or null for all.")
     if isinstance(examples, str):
         return
     numbers = [examples] if isinstance(examples, int) else list(examples.values())
@@ -228,7 +240,7 @@ def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str
     for name in files.keys() - examples.keys():
         raise ConfigError(
             f"task.examples has no number for the task {name!r}.",
-            "Give each task its number, or name in task.tasks those that have one.",
+            "Give each task a number, or list in task.tasks only those that have one.",
         )
 
 

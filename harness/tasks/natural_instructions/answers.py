@@ -1,15 +1,20 @@
-"""What is said of an answer: ROUGE-L of all of it and of its first line, and whether it is right.
+"""Scores an answer: ROUGE-L of all of it and of its first line, whether it is right, how it fails.
 
-The benchmark's measure is ROUGE-L, a number without a verdict. The verdict is `exact_match`, of the
-part of the answer that the truncation leaves: strict for a question that is to be written, and the
-right measure for a label.
+The benchmark's measure is ROUGE-L, a number without a verdict. The verdict is `exact_match` of the
+part of the answer that the truncation leaves: strict for generated questions, and the right measure
+for labels. The failures follow the error analysis of Mishra et al. 2022: redundant content, and not
+following the instruction. Each is a score without a verdict, so that its mean is the share of
+answers that fail in that way; an answer may fail in several ways, or in none of these.
 
 >>> Measures("first_line").scores(["yes"], " Yes.\\n\\ninput: Next")["exact_match"].passed
 True
+>>> failures("Yes.\\n\\ninput: Is it?", right=False, references=["yes"], source="Was it?")
+{'redundant': True, 'goes_on': True, 'copies_input': False}
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,26 +22,35 @@ from typing import Literal
 from harness.errors import ConfigError
 from harness.ports import Metric
 from harness.records import Score
-from harness.scoring.overlap.match import exact_match, named_label, token_f1
-from harness.scoring.overlap.rouge_l import rouge_l
+from harness.scoring.overlap.match import bare, exact_match, named_label, token_f1
+from harness.scoring.overlap.rouge_l import covered, rouge_l
 from harness.scoring.truncation import before_stop, first_line
-from harness.tasks.natural_instructions.failures import failures
+from harness.tasks.natural_instructions.loading import TEXT_FIELDS
 
 Truncation = Literal["none", "first_line", "stop"]
 
 LONGEST_REFERENCE = 60
 """Characters of a reference that a reason quotes."""
+COPIED = 0.9
+"""From this share of its words on that are the input's, in order, an answer is a copy."""
+SHORTEST_COPY = 4
+"""Words: shorter answers often consist of words of the input, and rightly so."""
+
+_FIELDS = "|".join([*map(re.escape, TEXT_FIELDS), "input", "output", r"(?:posi|nega)tive example"])
+_NEXT = re.compile(rf"^[ \t]*(?:{_FIELDS})\d*[ \t]*[:-]", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
     """The scores of an answer.
 
-    truncation: which part is the answer for `exact_match`, `token_f1`, `accuracy` and the metrics.
-    stops: where it ends, for the truncation ``stop``.
-    metrics: further ones by name.
+    Args:
+        truncation: Which part is the answer for `exact_match`, `token_f1`, `accuracy` and metrics.
+        stops: Where the answer ends, for the truncation ``stop``.
+        metrics: Further metrics by name.
 
-    Raises: ConfigError where the two do not go together.
+    Raises:
+        ConfigError: The truncation and the stops contradict each other.
     """
 
     truncation: Truncation
@@ -47,13 +61,13 @@ class Measures:
         if (self.truncation == "stop") != bool(self.stops):
             raise ConfigError(
                 "task.stop and task.truncation: stop go together.",
-                "Name both the truncation and the sequences at which an answer ends.",
+                "Set both the truncation and the sequences at which an answer ends.",
             )
         if not all(self.stops):
             raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
 
     def answer(self, text: str) -> str:
-        """The part of a text that is taken for the answer."""
+        """The part of a text that counts as the answer."""
         if self.truncation == "first_line":
             return first_line(text)
         return before_stop(text, self.stops) if self.stops else text
@@ -67,10 +81,11 @@ class Measures:
     ) -> dict[str, Score]:
         """The scores of a text by name.
 
-        outputs: the references.
-        source: the input.
-        labels: of a classification, bare; then there is an `accuracy`, which forgives what follows
-            the label.
+        Args:
+            outputs: The references.
+            text: The reply.
+            labels: Of a classification, bare; adds `accuracy`, which ignores what follows a label.
+            source: The instance's input.
         """
         answer = self.answer(text)
         found = {
@@ -94,6 +109,44 @@ class Measures:
         whole = exact_match(text, outputs)
         ways = failures(text, right=whole, references=outputs, source=source)
         return found | {name: Score(failed) for name, failed in ways.items()}
+
+
+def failures(text: str, *, right: bool, references: Sequence[str], source: str) -> dict[str, bool]:
+    """In which ways an answer fails.
+
+    Args:
+        text: The whole answer.
+        right: Whether it is a reference; then it fails in no way.
+        references: The right answers.
+        source: The instance's input.
+
+    Returns:
+        ``redundant``: it begins with a right answer, and more follows. ``goes_on``: it begins
+        another field or instance of the prompt. ``copies_input``: nearly all of it repeats the
+        input, and no right answer does.
+    """
+    if right:
+        return dict.fromkeys(("redundant", "goes_on", "copies_input"), False)
+    return {
+        "redundant": _begins_right(text, references),
+        "goes_on": _NEXT.search(text) is not None,
+        "copies_input": _is_copy(first_line(text), source)
+        and not any(_is_copy(reference, source) for reference in references),
+    }
+
+
+def _begins_right(text: str, references: Sequence[str]) -> bool:
+    text = text.strip().lower()
+    for reference in map(bare, references):
+        rest = text[len(reference) :]
+        if reference and text.startswith(reference) and not rest[:1].isalnum():
+            return bool(re.search(r"\w", rest))
+    return False
+
+
+def _is_copy(text: str, source: str) -> bool:
+    words, common = covered(text, source)
+    return words >= SHORTEST_COPY and common >= COPIED * words
 
 
 def _quoted(text: str) -> str:

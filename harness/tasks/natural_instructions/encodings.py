@@ -1,11 +1,15 @@
-"""Which parts of an instruction a prompt holds, and in which words: the ablations of the paper.
+"""Which parts of an instruction a prompt has, and how they are worded: the paper's ablations.
 
-An *encoding* is a list of fields, in the order in which they come. The ``paper`` form is the text
-that the authors sent to GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form
-says the same to a model that converses, and asks for the output alone.
+An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
+GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says the same to a chat
+model, and asks for the output alone. The paper's claims about encodings are here too, only those of
+its abstracts and in their words: Mishra et al. 2022, "Cross-Task Generalization via Natural
+Language Crowdsourcing Instructions" (ACL), and its first version of 2021 (arXiv 2104.08773v1).
 
 >>> paper(Instruction(prompt="Name a colour."), ("Prompt",), "grass")
 'Prompt: Name a colour.\ninput: grass\noutput:'
+>>> list(named_fields("_Prompt_Positive Examples Full Only"))
+['Prompt', 'Positive Examples']
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.errors import ConfigError, nearest
-from harness.tasks.natural_instructions.schema import TEXT_FIELDS, Example, Instruction
+from harness.ports import Claim
+from harness.tasks.natural_instructions.loading import TEXT_FIELDS, Example, Instruction
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
@@ -22,7 +27,7 @@ NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
 
 EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED)
 FIELDS = (*TEXT_FIELDS, *EXAMPLE_FIELDS)
-"""The names that the authors' recorded prompts go by."""
+"""The field names in the authors' recorded prompts."""
 
 ENCODINGS: Mapping[str, tuple[str, ...]] = {
     "instance_only": (),
@@ -41,13 +46,14 @@ ENCODINGS: Mapping[str, tuple[str, ...]] = {
 """The encodings of the paper's tables."""
 
 NO_SUGGESTION = " "
-"""What the authors' files hold where there is no suggestion."""
+"""What the authors' files have instead of a missing suggestion."""
 
 
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
-    """The fields of an encoding: by its name, in a list, or as the authors' ``_Definition_Prompt``.
+    """The fields of an encoding: a name, a list, or in the authors' form ``_Definition_Prompt``.
 
-    Raises: ConfigError naming the nearest.
+    Raises:
+        ConfigError: There is no such encoding or field, or a field is named twice.
     """
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
@@ -68,7 +74,7 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """An encoding's name in tables: the one that the authors' files have."""
+    """An encoding's name in tables: that of the authors' files."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
@@ -77,11 +83,14 @@ def paper(
 ) -> str:
     """The prompt in the authors' words.
 
-    text: the input that is asked about.
-    positives: the examples to show; as many of the wrong ones are shown with them, or all.
+    No recorded prompt begins with explained examples or with the input. For these the authors' code
+    writes an empty first line, which is omitted here.
 
-    Nothing recorded begins with examples that are explained, or with the input: there the authors'
-    code has an empty first line, which is left out here.
+    Args:
+        instruction: The task's.
+        fields: Which of its fields to include, in order.
+        text: The instance's input.
+        positives: The right examples to show; at most as many wrong ones are shown with them.
     """
     lines: list[str] = []
     for field in fields:
@@ -120,10 +129,10 @@ def _paper_examples(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """The prompt as a user's turn; arguments as for `paper`.
+    """The prompt as one user turn; arguments as for `paper`.
 
-    One turn holds the examples too: recordings and providers of completions know no others, and an
-    explained example as a turn of the model's would ask for explanations.
+    Examples are part of that turn: recordings and completion providers have no others, and an
+    explained example in an assistant turn would invite explanations.
     """
     parts: list[str] = []
     for field in fields:
@@ -156,4 +165,44 @@ def _chat_example(title: str, example: Example, explained: bool = True) -> str:
 _SAMPLE = Example("input", "output", "reason", "suggestion")
 _ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
 WORDING = hashlib.sha256(chat(_ALL, FIELDS, "text", (_SAMPLE,)).encode()).hexdigest()
-"""Hash of what the chat form says in words of its own: a run's prompts depend on it."""
+"""Hash of the chat form's own wording, on which a run's prompts depend."""
+
+ACL = "Mishra et al. 2022, abstract (ACL)"
+V1 = "Mishra et al. 2021, abstract (arXiv 2104.08773v1)"
+
+CLAIMS = (
+    Claim(
+        "models benefit from instructions",
+        ACL,
+        "more",
+        more=label(["Definition", "Prompt"]),
+        less=label(["Prompt"]),
+    ),
+    Claim(
+        "models benefit from instructions",
+        ACL,
+        "more",
+        more=label(["Prompt", POSITIVE]),
+        less=label([POSITIVE]),
+    ),
+    Claim(
+        "the extent of their gains varies across different fields of instructions",
+        V1,
+        "rows_differ",
+    ),
+    Claim("and also depends on the task being solved", V1, "groups_differ"),
+)
+
+SHORT = {
+    POSITIVE: "Positive Examples",
+    POSITIVE_EXPLAINED: "Positive Examples",
+    NEGATIVE_EXPLAINED: "Negative Examples",
+}
+"""Right examples are one field, explained or not: the authors explain them whenever they add wrong
+examples."""
+
+
+def named_fields(encoding: str) -> Mapping[str, str]:
+    """The fields of an encoding: short name to the authors' full one."""
+    fields = () if encoding == "instance_only" else fields_of(encoding)
+    return {SHORT.get(field, field): field for field in fields}

@@ -1,6 +1,6 @@
-"""From a task to what is asked: the evaluated instances, and the examples shown before them.
+"""From a task to its prompts: which instances are evaluated, and which examples are shown.
 
-All instances of a task are shown the same examples, so that they differ in nothing but their input.
+All prompts of a task show the same examples, so that they differ in the input alone.
 
 >>> task = NaturalTask("t", Instruction(prompt="Colour?"), (Entry("0", "grass", ("green",)),))
 >>> items = Showing(fields=("Prompt",), form="paper").items(task, "answer generation")
@@ -10,7 +10,7 @@ All instances of a task are shown the same examples, so that they differ in noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,27 +18,35 @@ from msgspec import Struct
 
 from harness.errors import ConfigError
 from harness.scoring.overlap.match import bare
-from harness.tasks.natural_instructions.categories import CLASSIFICATION
 from harness.tasks.natural_instructions.encodings import EXAMPLE_FIELDS, chat, paper
-from harness.tasks.natural_instructions.schema import Entry, Example, Instruction, NaturalTask
-from harness.tasks.natural_instructions.selection import evaluated, most_that_fit, shown
+from harness.tasks.natural_instructions.loading import (
+    CLASSIFICATION,
+    Entry,
+    Example,
+    Instruction,
+    NaturalTask,
+)
 from harness.tasks.natural_instructions.tokens import Counter, estimate
 
 Examples = int | Literal["own", "fit"] | Mapping[str, int]
-"""How many examples: a number, one for each task, all of a task's own, as many as fit."""
+"""How many examples: a number, a number for each task, the task's own, or as many as fit."""
 
 GPT3_PROMPT = 2048 - 16
-"""Tokens that the authors' model left for a prompt."""
+"""Tokens that the authors' model leaves for a prompt."""
+
+KEPT = 60
+SPREAD = 100
 
 FORMS = {"paper": paper, "chat": chat}
 
 
 class Item(Struct, frozen=True):
-    """An instance as it is asked.
+    """An instance with its prompt.
 
-    n_examples: how many right ones are shown.
-    input: what is asked about, without the instruction.
-    labels: the bare answers there are, where the task is a classification.
+    input: the instance's input, without the instruction.
+    outputs: the references.
+    n_examples: how many right examples are shown.
+    labels: all bare answers of the task, if it is a classification.
     """
 
     id: str
@@ -50,12 +58,86 @@ class Item(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
 
 
+def evaluated(n_entries: int, wanted: int | None) -> list[int]:
+    """The positions of the evaluated instances, in order.
+
+    The authors keep a task's first 60 instances for examples and spread 100 evenly over the rest
+    (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. A task
+    with too few instances for that rule keeps only those that are not wanted.
+
+    >>> evaluated(430, 3), evaluated(8, 50)
+    ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
+
+    Args:
+        n_entries: How many instances the task has.
+        wanted: How many to evaluate at most; None for all that are not kept for examples. Up to
+            100, a larger number takes the same ones and more.
+    """
+    wanted = n_entries if wanted is None else wanted
+    if n_entries < KEPT + SPREAD:
+        kept = min(KEPT, max(0, n_entries - wanted))
+        return list(range(kept, n_entries))[:wanted]
+    step = max(1, (n_entries - KEPT) // max(SPREAD, wanted))
+    return list(range(KEPT, n_entries, step))[:wanted]
+
+
+def shown(
+    task: NaturalTask, chosen: Collection[int]
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """All examples that may be shown: the task's own, and instances with their first output.
+
+    The evaluated instances (``chosen``) are not among them, nor is an example that has the input of
+    one of them and a right output for it.
+    """
+    answers: dict[str, set[str]] = {}
+    for index in chosen:
+        entry = task.entries[index]
+        answers.setdefault(entry.input.strip(), set()).update(map(bare, entry.outputs))
+
+    def harmless(example: Example) -> bool:
+        return bare(example.output) not in answers.get(example.input.strip(), ())
+
+    taken = frozenset(chosen)
+    others = (
+        Example(entry.input, entry.outputs[0])
+        for index, entry in enumerate(task.entries)
+        if index not in taken
+    )
+    return (
+        tuple(filter(harmless, task.instruction.positive)),
+        tuple(filter(harmless, others)),
+    )
+
+
+def most_that_fit(available: int, tokens: Callable[[int], int], budget: int) -> int:
+    """The largest number of examples whose prompt is within a budget of tokens.
+
+    Args:
+        available: How many examples there are.
+        tokens: Tokens of the longest prompt with so many examples; grows with their number.
+        budget: The most tokens allowed.
+    """
+    fitting, too_many = 0, available + 1
+    while too_many - fitting > 1:
+        tried = (fitting + too_many) // 2
+        if tokens(tried) <= budget:
+            fitting = tried
+        else:
+            too_many = tried
+    return fitting
+
+
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What is shown of each task, and how.
+    """What the prompts of each task show, and how.
 
-    instances: how many of each task; None for all.
-    token_budget: of the longest prompt of a task, where examples ``fit``.
+    Args:
+        fields: Of the instruction, in order.
+        form: The wording.
+        examples: How many right examples.
+        instances: How many of each task; None for all.
+        token_budget: Most tokens of a task's longest prompt, for examples: fit.
+        count: Counts tokens.
     """
 
     fields: Sequence[str]
@@ -115,9 +197,9 @@ class Showing:
 def _first(available: Sequence[Example], number: int, task: NaturalTask) -> Sequence[Example]:
     if number > len(available):
         raise ConfigError(
-            f"task.examples asks for {number}, and the task {task.name!r} has {len(available)} to "
+            f"task.examples asks for {number}, but the task {task.name!r} has {len(available)} to "
             "show: its own, and instances that are not evaluated.",
-            "Lower task.examples, or task.instances; or write own, for those there are.",
+            "Lower task.examples or task.instances, or set task.examples to own.",
         )
     return available[:number]
 

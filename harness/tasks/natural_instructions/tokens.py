@@ -1,9 +1,9 @@
-"""How many tokens a prompt has: by a model's own table where it is there, else an estimate.
+"""Counts the tokens of a prompt: with a model's own table if there is one, else by estimate.
 
 A table is a file of byte-pair ranks as OpenAI publishes them (``r50k_base.tiktoken``: GPT-3,
-``cl100k_base.tiktoken``: GPT-4, ``o200k_base.tiktoken``: GPT-4o), a token in base64 and its rank
-on each line. Its name tells how text is split before pairs are merged. Libraries that know these
-tables download them, which an offline machine cannot.
+``cl100k_base.tiktoken``: GPT-4, ``o200k_base.tiktoken``: GPT-4o), with a token in base64 and its
+rank on each line. Its name implies how text is split before pairs are merged. Libraries that know
+these tables download them, which does not work offline.
 
 >>> estimate("How long did Jack play?")
 7
@@ -24,10 +24,10 @@ import regex
 from harness.errors import ConfigError, DataInvalid, nearest
 
 ASCII_PER_TOKEN = 3.5
-"""Of the estimate, on the safe side of a budget: the fullest prompts that the authors got into
-GPT-3's 2,048 tokens have 3.7 to 4.4 bytes for each."""
+"""For the estimate, a cautious value: the longest prompts that the authors fitted into GPT-3's
+2,048 tokens have 3.7 to 4.4 bytes per token."""
 OTHER_BYTES_PER_TOKEN = 1.5
-"""Of the estimate: letters beyond ASCII have two to four bytes, and are often tokens alone."""
+"""For the estimate: letters beyond ASCII have two to four bytes and are often single tokens."""
 
 _LETTERS = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _CLITIC = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -48,30 +48,33 @@ SPLITS = {
     "cl100k_base": _CL100K,
     "o200k_base": _O200K,
 }
-"""A table's name -> how its model splits text into pieces."""
+"""Name of a table -> the pattern by which its model splits text."""
 
 Counter = Callable[[str], int]
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text without a table, rather too many than too few."""
+    """Estimated tokens of a text; too many rather than too few."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
 
 
 def counter(table: Path | None) -> Counter:
-    """What counts tokens.
+    """A function that counts the tokens of a text.
 
-    table: the model's; None for the estimate.
+    Args:
+        table: The model's table; None for the estimate.
 
-    Raises: ConfigError for a table of an unknown name; DataInvalid where it is none.
+    Raises:
+        ConfigError: The table has an unknown name.
+        DataInvalid: The file is not a table.
     """
     if table is None:
         return estimate
     if table.stem not in SPLITS:
         raise ConfigError(
-            f"{table} has the name of no known table of tokens.", nearest(table.stem, SPLITS)
+            f"{table} is not named like a known token table.", nearest(table.stem, SPLITS)
         )
     ranks = _ranks(table)
     pieces = regex.compile(SPLITS[table.stem])
@@ -94,7 +97,7 @@ def _ranks(table: Path) -> dict[bytes, int]:
 
 
 def _merged(piece: bytes, ranks: dict[bytes, int]) -> int:
-    """Tokens of a piece: neighbours are merged, the pair of the lowest rank first."""
+    """Tokens of a piece: neighbours are merged, the pair with the lowest rank first."""
     if piece in ranks:
         return 1
     parts = [piece[place : place + 1] for place in range(len(piece))]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.analysis.summary import summarise
+from harness.analysis.summary import RunFacts, summarise
 from harness.ports import Effect
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.report.reported_run import ReportedRun
@@ -67,7 +67,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         with JsonLinesWriter(path) as writer:
             for one in attempts:
                 writer.append(one)
-        found = summarise(*read_columns(path), run=name, task="t", measure=measure)
+        found = summarise(*read_columns(path), RunFacts(run=name, task="t", measure=measure))
         known = {"latencies": None, "constraints": (), "manifest": {}, **others}
         return ReportedRun(
             name=name,

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from harness.analysis.comparable import Variant
-from harness.analysis.forensics import ConstraintKind, KindChange
-from harness.analysis.latency import latencies
-from harness.analysis.run_comparison import Asked, RunComparison, compare_runs
+from harness.analysis.constraints import ConstraintKind, KindChange
+from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
+from harness.analysis.summary import latencies
 from harness.records import Score, Usage
 from harness.report.figure import Figure
 from harness.report.figures import figures
@@ -26,7 +26,7 @@ def compared(*runs: ReportedRun, by: str = "parity") -> RunComparison:
     variants = [Variant(run.name, run.metrics, {}, {}) for run in runs]
     return compare_runs(
         [(variant, run.attempts) for variant, run in zip(variants, runs, strict=True)],
-        Asked(by=by),
+        ComparisonOptions(by=by),
     )
 
 

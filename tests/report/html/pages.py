@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.comparable import Variant
-from harness.analysis.latency import latencies
-from harness.analysis.run_comparison import Asked, RunComparison, compare_runs
-from harness.analysis.summary import summarise
+from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
+from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.figure import Figure
 from harness.report.html import Report, write_page
@@ -73,7 +72,7 @@ def reported_run(
         for one in attempts:
             writer.append(one)
     found, calls = read_columns(path)
-    metrics = summarise(found, calls, run=name, task="sums", model=f"model of {name}")
+    metrics = summarise(found, calls, RunFacts(run=name, task="sums", model=f"model of {name}"))
     return ReportedRun(
         **(
             {
@@ -96,7 +95,7 @@ def reported_run(
 def compared(runs: Sequence[ReportedRun], by: str = "shape") -> RunComparison:
     variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs]
     tables = [run.attempts for run in runs]
-    return compare_runs(list(zip(variants, tables, strict=True)), Asked(by=by))
+    return compare_runs(list(zip(variants, tables, strict=True)), ComparisonOptions(by=by))
 
 
 def _compared(runs: Sequence[ReportedRun]) -> RunComparison | None:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from harness.analysis.run_comparison import Asked
+from harness.analysis.run_comparison import ComparisonOptions
 from harness.records import Score
 from harness.report.figures import figures
 from tests.report.html.pages import (
@@ -447,7 +447,7 @@ def test_the_last_round_that_is_compared_is_the_one_asked_about(
     tmp_path: Path, opened: Opened
 ) -> None:
     runs = two_runs(tmp_path)
-    first = msgspec.structs.replace(compared(runs), asked=Asked(round=1))
+    first = msgspec.structs.replace(compared(runs), asked=ComparisonOptions(round=1))
     path = write(tmp_path / "report.html", runs, comparison=first)
     page = opened(path, "#attempts?open=sum/4&sample=0&of=after&at=2")
     titles = page.locator("#open article h4")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.run_comparison import Asked
+from harness.analysis.run_comparison import ComparisonOptions
 from harness.report.html.comparison_facts import changes, comparison_tables, unequal
 from tests.report.html.pages import compared, two_runs
 
@@ -47,9 +47,9 @@ def test_unequal_rounds_and_samples_are_told(tmp_path: Path) -> None:
         replace(runs[0], settings={"rounds.max": rounds, "samples": samples})
         for rounds, samples in ((1, 1), (4, 5), (2, 5))
     ]
-    rounds, samples = unequal(replaced(found, asked=Asked(round=3)), several)
+    rounds, samples = unequal(replaced(found, asked=ComparisonOptions(round=3)), several)
     assert rounds.startswith("The runs have 1, 2 and 4 rounds: ")
     assert rounds.endswith("each sample's last round up to 3.")
     assert samples.startswith("The runs have 1 and 5 samples of an instance: ")
-    (first, _) = unequal(replaced(found, asked=Asked(round=1)), several)
+    (first, _) = unequal(replaced(found, asked=ComparisonOptions(round=1)), several)
     assert first.endswith("the comparison is of first rounds.")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import GoldScore
+from harness.analysis.metrics import ReferenceScore
 from harness.report.html.run_facts import (
     differences,
     golds,
@@ -89,11 +89,11 @@ def test_marks_and_outcomes_are_told(tmp_path: Path) -> None:
 def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a")])
     assert golds([run]) is None
-    found = GoldScore(
+    found = ReferenceScore(
         mean=7.5, stderr=0.25, n=9, n_clusters=9, n_pairs=8, n_pair_clusters=8,
         difference=-0.5, difference_stderr=0.125, difference_ci95=(-0.75, -0.25),
     )  # fmt: skip
-    run = replace(run, metrics=replaced(run.metrics, golds={"j.score": found}))
+    run = replace(run, metrics=replaced(run.metrics, references={"j.score": found}))
     ((*_, row),) = [texts(golds([run]))]
     assert row == ["run", "j.score", "9", "7.500 ± 0.250", "8", "-0.500 ± 0.125",
                    "-0.750 to -0.250"]  # fmt: skip

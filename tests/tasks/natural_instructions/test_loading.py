@@ -8,8 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, DataMissing
-from harness.tasks.natural_instructions.loading import read_task, task_files
-from harness.tasks.natural_instructions.schema import Entry, Example, Instruction
+from harness.tasks.natural_instructions.loading import (
+    SHIPPED,
+    Entry,
+    Example,
+    Instruction,
+    category_of,
+    read_categories,
+    read_task,
+    task_files,
+)
 
 FIRST: dict[str, Any] = {
     "Title": "Colours",
@@ -117,7 +125,7 @@ def changed(raw: dict[str, Any], **changes: Any) -> str:
         (changed(FIRST, Examples={"Positive Examples": ["x"]}), "Positive Examples, item 1: must"),
         (changed(FIRST, Examples={"Positive Examples": [{"input": "x"}]}), "`output`"),
         (changed(SECOND, Definition={"a": 1}), "at `$.Definition`"),
-        (changed(SECOND, Instances=SECOND["Instances"][:1] * 2), "'task9-a' is there twice"),
+        (changed(SECOND, Instances=SECOND["Instances"][:1] * 2), "'task9-a' occurs twice"),
         (changed(SECOND, Categories="x"), "at `$.Categories`"),
     ],
 )
@@ -152,7 +160,7 @@ BOMB = "x0: &x0 {k: v}\n" + "".join(
         ("instances: [{input: x, output: yes}]", "got `bool` - at `$.instances[0].output`. Put it"),
         ("instances: [{input: 2024-01-01, output: x}]", "at `$.instances[0].input`"),
         ("instances: [{input: x, output: y, out: z}]", "unknown field `out`"),
-        ("instances: [{input: x, output: y}, {id: 0, input: z, output: y}]", "'0' is there twice"),
+        ("instances: [{input: x, output: y}, {id: 0, input: z, output: y}]", "'0' occurs twice"),
         ("instances: &a [*a]", "line 1: found unconstructable recursive node"),
         ('instances: [{input: "\\ud800", output: x}]', "half a character"),
     ],
@@ -221,7 +229,7 @@ def test_a_folders_tasks_by_name(tmp_path: Path) -> None:
     assert list(task_files(tmp_path)) == ["a", "b"]
     assert list(task_files(tmp_path / "b.json")) == ["b"]
     (tmp_path / "a.json").touch()
-    with pytest.raises(DataInvalid, match="'a' is there twice"):
+    with pytest.raises(DataInvalid, match="two tasks named 'a'"):
         task_files(tmp_path)
 
 
@@ -230,3 +238,41 @@ def test_a_place_without_tasks_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(DataInvalid, match="holds no task"):
             task_files(path)
+
+
+def test_ours_knows_the_papers_tasks() -> None:
+    known = read_categories(SHIPPED)
+    assert {
+        name: category_of(name, known)
+        for name in (
+            "subtask005_mctaco_wrong_answer_generation_event_duration",
+            "subtask002_quoref_answer_generation",
+            "subtask034_winogrande_question_modification_object",
+            "subtask039_qasc_find_overlapping_words",
+            "another",
+        )
+    } == {
+        "subtask005_mctaco_wrong_answer_generation_event_duration": "incorrect answer generation",
+        "subtask002_quoref_answer_generation": "answer generation",
+        "subtask034_winogrande_question_modification_object": "minimal text modification",
+        "subtask039_qasc_find_overlapping_words": "verification",
+        "another": None,
+    }
+
+
+def test_the_first_pattern_that_fits_counts(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text('one_two: exact\n"one_*": first\n"*_two": second\n')
+    own = read_categories(path)
+    assert [category_of(name, own) for name in ("one_two", "one_three", "a_two", "x")] == [
+        *("exact", "first", "second"),
+        None,
+    ]
+
+
+@pytest.mark.parametrize("text", ["- a", "a: 1", "a: ' '", "a: [", "a: {b: c}", ""])
+def test_what_maps_no_names_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(text)
+    with pytest.raises(DataInvalid, match=r"own\.yaml"):
+        read_categories(path)

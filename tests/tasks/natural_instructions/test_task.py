@@ -211,7 +211,7 @@ def test_more_examples_than_there_are_is_told(tmp_path: Path) -> None:
     )
     (tmp_path / "own.yaml").write_text(text)
     own = task(dataset=str(tmp_path), encoding="positive_examples", examples=5)
-    with pytest.raises(ConfigError, match="asks for 5, and the task 'own' has 1 to show"):
+    with pytest.raises(ConfigError, match="asks for 5, but the task 'own' has 1 to show"):
         list(own.instances())
 
 

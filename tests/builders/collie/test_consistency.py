@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie.impossible import refuse_impossible
+from harness.builders.collie.consistency import refuse_impossible
 from harness.builders.collie.structure import PAPER, find_structures, read_structure
 from harness.errors import DataInvalid
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie.target_rules import (
+from harness.builders.collie.targets import (
     Sweep,
     Take,
     options,
@@ -113,9 +113,9 @@ def test_what_is_suspicious(target: Target, is_suspicious: bool) -> None:
     ],
 )
 def test_mistakes_are_told(rule: Any, said: str) -> None:
-    with pytest.raises(DataInvalid) as told:
+    with pytest.raises(DataInvalid) as raised:
         read_rule(rule, "here")
-    assert said in str(told.value)
+    assert said in str(raised.value)
 
 
 def test_what_does_not_fit_has_no_specimen() -> None:

@@ -1,8 +1,8 @@
-"""Markdown for cards: what comes from a corpus is no mark of ours."""
+"""Markdown for cards: text from a corpus is never markup."""
 
 from markdown_it import MarkdownIt
 
-from harness.builders.card import inline, quoted, table
+from harness.builders.markdown import inline, quoted, table
 
 
 def test_a_table_says_what_it_was_given() -> None:

@@ -5,9 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.builders.concodeeval.decimals import Range, beyond, decimal, no_multiples, number
-from harness.builders.concodeeval.verdict import Verdicts
+from harness.builders.concodeeval.values import (
+    Range,
+    decimal,
+    no_multiples,
+    number,
+    numbers_beyond,
+)
 from harness.builders.draws import Draws
+from harness.scoring.validators import validator
 
 CENTS = st.integers(0, 10_000).map(lambda cents: number(Decimal(cents) / 100))
 BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
@@ -37,32 +43,32 @@ def test_no_number() -> None:
 
 
 def test_an_exclusive_bound_is_broken_by_itself_first() -> None:
-    assert beyond({"exclusiveMaximum": 10}, "exclusiveMaximum", Draws(0))[0] == 10
-    assert beyond({"exclusiveMinimum": 2}, "exclusiveMinimum", Draws(0))[0] == 2
-    assert beyond({"maximum": 10}, "maximum", Draws(0))[0] == Decimal("10.01")
+    assert numbers_beyond({"exclusiveMaximum": 10}, "exclusiveMaximum", Draws(0))[0] == 10
+    assert numbers_beyond({"exclusiveMinimum": 2}, "exclusiveMinimum", Draws(0))[0] == 2
+    assert numbers_beyond({"maximum": 10}, "maximum", Draws(0))[0] == Decimal("10.01")
 
 
 @given(schema=numeric, seed=st.integers(0, 999))
 @settings(max_examples=200, deadline=None)
 def test_numbers_of_a_range_are_valid(schema: dict[str, Any], seed: int) -> None:
     allowed = Range.of(schema)
-    verdicts = Verdicts(schema)
+    strict = validator(schema)
     if allowed.empty:
         return
     for value in (*allowed.ends(), allowed.draw(Draws(seed))):
         assert decimal(number(value)) == value  # said exactly
-        assert verdicts.accepts(number(value)), value
+        assert not strict.violations(number(value)), value
 
 
 @given(schema=numeric, seed=st.integers(0, 999))
 @settings(max_examples=200, deadline=None)
 def test_numbers_beyond_are_not(schema: dict[str, Any], seed: int) -> None:
     for keyword in schema.keys() & set(BOUNDS):
-        for value in beyond(schema, keyword, Draws(seed)):
-            broken = {found.keyword for found in Verdicts(schema).violations(number(value))}
+        for value in numbers_beyond(schema, keyword, Draws(seed)):
+            broken = {found.keyword for found in validator(schema).violations(number(value))}
             assert keyword in broken
     if "multipleOf" in schema:
         for value in no_multiples(schema, Draws(seed)):
             assert {"multipleOf"} == {
-                found.keyword for found in Verdicts(schema).violations(number(value))
+                found.keyword for found in validator(schema).violations(number(value))
             }

@@ -1,0 +1,302 @@
+"""How runs rank groups, and how groups and published scores rank runs: Kendall's tau-b.
+
+Each group of a label orders the runs by their values on it; so does the score over everything,
+and so do published scores. Kendall's tau-b says how alike two orders are, as in section 4.3
+(figure 7b) and appendix D of Lior et al. 2025 (arXiv 2503.06573). The label may be the
+instances' (``domain``, ``n_constraints``: the score's mean) or that of the constraints that a
+judge has judged (``category``: the share of constraints that are met, clustered by task).
+
+>>> tau_b([0.9, 0.5, 0.1], [0.8, 0.6, 0.2])
+1.0
+>>> induced_rankings(runs, "pass_rate", "domain").taus[0].tau_b  # doctest: +SKIP
+0.82
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from math import isnan
+from typing import Literal, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from harness.analysis.breakdown import value_of
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.comparable import Run
+from harness.analysis.comparison import Pairs
+from harness.analysis.metrics import PASS_RATE
+from harness.errors import ConfigError
+from harness.store.columns import AttemptTable
+
+MAX_GROUPS = 60
+"""More groups than this make no readable table."""
+
+DRAWS = 2_000
+MAX_WORK = 200_000_000
+"""Draws times pairs: beyond it, fewer draws are made, but never fewer than `MIN_DRAWS`."""
+MIN_DRAWS = 200
+SEED = 20_260_000
+
+
+def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Kendall's tau-b of two rankings of the same things; None if either is all ties.
+
+    Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
+    divided by the root of the product of the numbers of untied pairs in each.
+    """
+    if len(first) < 2:
+        return None
+    from scipy.stats import kendalltau  # loads slowly
+
+    # The p value is not used here: the exact one is slow, the other divides by 0 for two.
+    method = "asymptotic" if len(first) > 2 else "exact"
+    found = float(kendalltau(first, second, method=method).statistic)
+    return None if isnan(found) else found
+
+
+class RankCorrelation(NamedTuple):
+    """Kendall's tau-b of two scorings of some runs.
+
+    tau_b: None over fewer than two runs, and where all tie.
+    p_value: two-sided, of no relation, exact without ties; None over fewer than three runs.
+    n: runs that both scorings have a value of.
+    """
+
+    tau_b: float | None
+    p_value: float | None
+    n: int
+
+
+def rank_correlation(
+    values: Iterable[tuple[float | None, float | None]],
+) -> RankCorrelation:
+    """Correlate the ranks of two scorings.
+
+    Args:
+        values: Both scorings' values of each run; pairs with a None are left out.
+    """
+    # Sums in another order differ in the last bits, which should not decide a rank.
+    both = [
+        (round(one, 12), round(other, 12))
+        for one, other in values
+        if one is not None and other is not None
+    ]
+    first, second = [one for one, _ in both], [other for _, other in both]
+    found = tau_b(first, second)
+    p_value = None
+    if found is not None and len(both) > 2:
+        from scipy.stats import kendalltau
+
+        p_value = float(kendalltau(first, second).pvalue)
+    return RankCorrelation(found, p_value, len(both))
+
+
+class Ranking(Struct, frozen=True, kw_only=True):
+    """How alike two runs rank the groups of a label.
+
+    tau_b: 1 for the same order, -1 for the reverse; null where all groups of a run tie.
+    ci95: by bootstrap over clusters; null where tau_b is, and over one cluster.
+    n_groups: number of groups ranked.
+    draws: number of bootstrap draws.
+    """
+
+    tau_b: float | None
+    ci95: tuple[float, float] | None
+    n_groups: int
+    draws: int
+
+
+def rank_groups(pairs: Pairs, label: str) -> Ranking:
+    """Compare how two runs rank the groups of a label.
+
+    The interval is the percentile bootstrap (Efron 1979) over clusters: units are drawn with
+    replacement, and the groups' means are computed and ranked again.
+    """
+    groups = pairs.group(label)
+    code = np.full(len(pairs), -1)
+    for number, rows in enumerate(groups.values()):
+        code[rows] = number
+    kept = pairs.take(code >= 0)
+    code = code[code >= 0]
+    n = len(groups)
+    found = _weighted_tau(kept, code, n, np.ones(len(kept)))
+    units, unit = np.unique(kept.cluster, return_inverse=True)
+    if found is None or len(units) < 2:
+        return Ranking(tau_b=found, ci95=None, n_groups=n, draws=0)
+    draws = max(MIN_DRAWS, min(DRAWS, MAX_WORK // max(1, len(kept))))
+    random = np.random.default_rng(SEED)
+    drawn = []
+    for _ in range(draws):
+        counts = np.bincount(random.integers(len(units), size=len(units)), minlength=len(units))
+        again = _weighted_tau(kept, code, n, counts[unit].astype(np.float64))
+        if again is not None:
+            drawn.append(again)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return Ranking(tau_b=found, ci95=(float(low), float(high)), n_groups=n, draws=draws)
+
+
+def _weighted_tau(pairs: Pairs, code: np.ndarray, n: int, weights: np.ndarray) -> float | None:
+    sizes = np.bincount(code, weights=weights, minlength=n)
+    present = sizes > 0  # a draw may miss a small group
+    means = [
+        np.bincount(code, weights=weights * values, minlength=n)[present] / sizes[present]
+        for values in (pairs.first, pairs.second)
+    ]
+    # Sums in another order differ in the last bits, which should not decide a rank.
+    return tau_b(*(np.round(values, 12).tolist() for values in means))
+
+
+class Scoring(Struct, frozen=True, kw_only=True):
+    """What orders the runs.
+
+    kind: ``all``: the score over everything; ``group``: a group of the label; ``external``:
+        published scores.
+    values: by run; null where it has none. Published scores have neither error nor n.
+    """
+
+    name: str
+    kind: Literal["all", "group", "external"]
+    values: list[SampleStatistic | None]
+
+
+class Tau(Struct, frozen=True, kw_only=True):
+    """How alike two scorings order the runs; see `RankCorrelation`.
+
+    first, second: their places among the scorings.
+    """
+
+    first: int
+    second: int
+    tau_b: float | None
+    p_value: float | None
+    n_runs: int
+
+
+class JudgedTables(NamedTuple):
+    """A judge's verdicts on each run's constraints.
+
+    judge: its name in the runs.
+    tables: for each run (`harness.store.judged_constraints.JudgedConstraints.table`).
+    without: for each run, samples without any judged constraint.
+    """
+
+    judge: str
+    tables: Sequence[AttemptTable]
+    without: Sequence[int]
+
+
+class InducedRankings(Struct, frozen=True, kw_only=True):
+    """The scorings of the runs, and the tau of each two.
+
+    label: empty if there are published scores only.
+    of: whether the groups are those of instances or of judged constraints.
+    judge: whose verdicts on constraints these are; empty for none.
+    without: for each run, samples without any constraint judged by that judge.
+    unmatched: models in the published scores that match no run.
+    """
+
+    label: str
+    of: Literal["instances", "constraints"]
+    judge: str
+    without: list[int]
+    score: str
+    scorings: list[Scoring]
+    taus: list[Tau]
+    unmatched: list[str]
+
+
+def induced_rankings(
+    runs: Sequence[Run],
+    score: str = PASS_RATE,
+    label: str = "",
+    *,
+    judged: JudgedTables | None = None,
+    external: Mapping[str, Mapping[str, float]] | None = None,
+    round_: int | None = None,
+) -> InducedRankings:
+    """Rank runs by the groups of a label and by published scores.
+
+    Args:
+        runs: The runs to rank.
+        score: Orders the runs over everything and, if the label is the instances', on each
+            group.
+        label: Empty for none.
+        judged: The judged constraints, if the label is theirs.
+        external: Each scoring's published scores, by model or run.
+        round_: Use each sample's last round up to this one; None for its last round.
+
+    Raises: ConfigError for a label with too many groups.
+    """
+    overall = [value_of(table, score, round_) for _, table in runs]
+    scorings = [Scoring(name=score, kind="all", values=[*overall])]
+    if label and judged is not None:
+        scorings += _by_group(judged.tables, PASS_RATE, label, None)
+    elif label:
+        scorings += _by_group([table for _, table in runs], score, label, round_)
+    unmatched: set[str] = set()
+    for name, scores in (external or {}).items():
+        found = [_published(scores, run) for run in runs]
+        unmatched |= scores.keys() - {key for key, _ in found}
+        scorings.append(Scoring(name=name, kind="external", values=[one for _, one in found]))
+    return InducedRankings(
+        label=label,
+        of="constraints" if judged else "instances",
+        judge=judged.judge if judged else "",
+        without=list(judged.without) if judged else [],
+        score=score,
+        scorings=scorings,
+        taus=[_tau(scorings, *places) for places in combinations(range(len(scorings)), 2)],
+        unmatched=sorted(unmatched),
+    )
+
+
+def refuse_many_groups(label: str, n: int) -> None:
+    """Refuse a label with too many groups for a table.
+
+    Raises: ConfigError.
+    """
+    if n > MAX_GROUPS:
+        raise ConfigError(
+            f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}.",
+            "Name a coarser label.",
+        )
+
+
+def _by_group(
+    tables: Sequence[AttemptTable], score: str, label: str, round_: int | None
+) -> list[Scoring]:
+    values = [
+        {group: value_of(rows, score, round_) for group, rows in table.by(label)}
+        for table in tables
+    ]
+
+    def in_order(group: str) -> tuple[int, str]:
+        return (int(group) if group.isdecimal() else -1), group
+
+    groups = sorted({group for found in values for group in found}, key=in_order)
+    refuse_many_groups(label, len(groups))
+    return [
+        Scoring(name=group, kind="group", values=[found.get(group) for found in values])
+        for group in groups
+    ]
+
+
+def _published(scores: Mapping[str, float], run: Run) -> tuple[str, SampleStatistic | None]:
+    """A run's published score and the name it was found by: the run's, else its model's."""
+    variant = run[0]
+    for name in (variant.name, variant.metrics.model or ""):
+        if name in scores:
+            return name, SampleStatistic(
+                mean=scores[name], stderr=None, ci95=None, n=0, n_clusters=0
+            )
+    return "", None
+
+
+def _tau(scorings: Sequence[Scoring], first: int, second: int) -> Tau:
+    both = zip(scorings[first].values, scorings[second].values, strict=True)
+    found = rank_correlation(
+        (one.mean if one else None, other.mean if other else None) for one, other in both
+    )
+    return Tau(first=first, second=second, tau_b=found.tau_b, p_value=found.p_value, n_runs=found.n)
