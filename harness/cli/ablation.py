@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
+
+import typer
 
 from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import findings
@@ -23,6 +25,33 @@ from harness.store.run_folder import RunFolder, run_name
 from harness.store.variants import find_variants
 
 FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
+
+
+def ablation(
+    name: Annotated[
+        str, typer.Argument(help="The run file's name: its variants' runs are NAME.VARIANT.")
+    ],
+    baseline: Annotated[
+        str, typer.Option(metavar="VARIANT", help="Compare with it; by default the first one.")
+    ] = "",
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="Average and pair over its groups; by default the first label of all the runs.",
+        ),
+    ] = "",
+    score: Annotated[
+        str,
+        typer.Option(help="By default what the task is measured by, else pass_rate."),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Gains by its groups, too, such as category.")
+    ] = "",
+    form: Annotated[str, typer.Option("--format", help="table, markdown, csv or json.")] = "table",
+) -> None:
+    """Show what the variants of a run file gain over one of them, and which claims hold."""
+    show_ablation(name, baseline=baseline, over=over, score=score, by=by, form=form)
 
 
 def show_ablation(

@@ -15,6 +15,11 @@ from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.report.plugin_list import Card, Option, describe, plugin_list, preset_list
 
 
+def backends() -> None:
+    """List the backends with their options, and the presets."""
+    list_backends()
+
+
 def list_backends() -> None:
     """Print every backend, then the presets; keys by name and never by value."""
     output.print(plugin_list({name: _card(name) for name in kind("backends").names()}))

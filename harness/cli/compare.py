@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
+import typer
 from msgspec.structs import replace
 from rich.text import Text
 
@@ -19,6 +21,7 @@ from harness.analysis.run_comparison import (
     with_names,
 )
 from harness.analysis.summary import latencies
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -36,6 +39,56 @@ from harness.store.variants import find_runs
 from harness.store.whole import read_places
 
 FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Two runs or more.", autocompletion=run_names)],
+    baseline: Annotated[
+        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Compare the groups of a label, too.")
+    ] = "",
+    score: Annotated[
+        str,
+        typer.Option(
+            "--score",
+            "--metric",
+            help="By default what the task is measured by, else pass_rate.",
+        ),
+    ] = "",
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+    ids: Annotated[
+        bool, typer.Option("--ids", help="List the instances in which a run is better, and worse.")
+    ] = False,
+    constraints: Annotated[
+        bool,
+        typer.Option(
+            "--constraints", help="What a run fixed and broke, by kind of base constraint."
+        ),
+    ] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What the runs took: calls, tokens, seconds, money.")
+    ] = False,
+) -> None:
+    """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
+    show_comparison(
+        runs,
+        ComparisonOptions(score=score, round=round_, by=by, cluster=cluster),
+        baseline=baseline,
+        form=form,
+        ids=ids,
+        constraints=constraints,
+        cost=cost,
+    )
 
 
 def show_comparison(

@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from pydantic_settings import BaseSettings
 
 from harness.backends import anthropic
@@ -39,6 +41,15 @@ SECONDS = 1.0
 START = "To use one, start it; each is a server of your own."
 
 PUNKT = Path("tokenizers", "punkt_tab", "english")
+
+
+def doctor(
+    no_network: Annotated[
+        bool, typer.Option("--no-network", help="Ask no server whether it answers.")
+    ] = False,
+) -> None:
+    """Check installation, keys, servers, data and folders."""
+    raise typer.Exit(check_up(network=not no_network))
 
 
 def check_up(*, network: bool) -> int:

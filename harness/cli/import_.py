@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
 from harness.analysis.metrics import to_json
@@ -21,6 +23,23 @@ from harness.store.files import write_whole
 from harness.store.run_folder import RunFolder
 
 FORMATS = ("inspect", "lm-eval")
+
+
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).")
+    ],
+    form: Annotated[
+        str, typer.Option("--format", help="inspect or lm-eval; by default what the file holds.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="The run's name; by default that of the file.")] = "",
+    task: Annotated[str, typer.Option(help="The task's name; by default what the file says.")] = "",
+    score: Annotated[
+        str, typer.Option(help="The score that says what passed; by default the file's first.")
+    ] = "",
+) -> None:
+    """Make a run of another tool's results, to show and to compare like any other."""
+    import_file(file, form, name=name, task=task, score=score)
 
 
 def import_file(file: Path, form: str, *, name: str, task: str, score: str) -> None:

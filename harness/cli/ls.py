@@ -14,6 +14,11 @@ from harness.report.runs_table import runs_table
 from harness.store.run_folder import RunFolder, all_runs
 
 
+def ls() -> None:
+    """List the runs."""
+    list_runs()
+
+
 def list_runs() -> None:
     """Print a line per run, with its metrics as they were last written."""
     root = Settings().runs_dir

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from harness.analysis.comparable import Variant, refuse_unknown_label
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
 from harness.analysis.run_comparison import pair_matrix
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
@@ -25,6 +28,48 @@ from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 
 FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+
+def matrix(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Two runs or more; a run file's name means all of its variants.",
+            autocompletion=run_names,
+        ),
+    ],
+    score: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="By default what the task is measured by, else pass_rate."
+        ),
+    ] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="How its groups rank the runs; of the instances, or of the constraints that a "
+            "judge has judged, such as category.",
+        ),
+    ] = "",
+    external: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Published scores (CSV or JSONL: model, score), ranked as well."
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+) -> None:
+    """Test every pair of runs, and show how alike groups and published scores rank them."""
+    show_matrix(runs, MatrixAsked(score, by, external, round_, cluster), form)
 
 
 class MatrixAsked(NamedTuple):

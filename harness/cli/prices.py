@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.text import Text
 
 from harness.cli.console import messages, output
@@ -10,6 +13,15 @@ from harness.config.settings import Settings
 from harness.report.price_table import price_table
 
 PIPE_WIDTH = 120
+
+
+def prices(
+    wanted: Annotated[
+        str, typer.Argument(metavar="FILTER", help="Part of a host's or a model's name.")
+    ] = "",
+) -> None:
+    """List what models cost, with the day and the page that each price is from."""
+    list_prices(wanted)
 
 
 def list_prices(wanted: str) -> None:

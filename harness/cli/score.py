@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Annotated
 
+import typer
 from rich.progress import track
 from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
+from harness.cli.completion import run_names
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import DataMissing
@@ -31,6 +34,22 @@ CHANGED = 3
 
 FIRST = 10
 """Changes shown without ``--all``."""
+
+
+def score(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show every verdict that has changed, not the first ten.")
+    ] = False,
+) -> None:
+    """Score a run anew, with no model call, and say what has changed.
+
+    Writes scores.jsonl beside the attempts. Ends with 0 where every verdict is the same, 3 where
+    some have changed, 1 where it failed.
+    """
+    raise typer.Exit(score_run(run, show_all=show_all))
 
 
 def score_run(name: str, *, show_all: bool) -> int:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import typer
 
 from harness.analysis.constraints import kinds, rejections
 from harness.analysis.judge_agreement import rule_agreement
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
@@ -20,6 +24,38 @@ from harness.store.findings import LABEL, read_findings
 from harness.store.reader import read_instance
 from harness.store.run_folder import find_run
 from harness.store.whole import read_places
+
+
+def show(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
+    instance: Annotated[
+        str | None, typer.Option(help="Show the attempts of one instance in full.")
+    ] = None,
+    constraints: Annotated[
+        bool,
+        typer.Option("--constraints", help="Show which base constraints fail, and by how much."),
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="The constraints by its groups instead of their kind."),
+    ] = None,
+    rejected: Annotated[
+        bool,
+        typer.Option(
+            "--rejected", help="Show which schemas (decoding.constraint) the provider rejected."
+        ),
+    ] = False,
+    rules: Annotated[
+        bool,
+        typer.Option("--rules", help="Show how often judges and rules say the same, by rule."),
+    ] = False,
+) -> None:
+    """Show a run's metrics, its base constraints, or every attempt of one instance."""
+    show_asked(
+        run, instance=instance, constraints=constraints, by=by, rejected=rejected, rules=rules
+    )
 
 
 def show_asked(

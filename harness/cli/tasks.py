@@ -12,6 +12,11 @@ from harness.plugins import kind
 from harness.report.plugin_list import Card, describe, plugin_list
 
 
+def tasks() -> None:
+    """List the tasks with their options and data sets."""
+    list_tasks()
+
+
 def list_tasks() -> None:
     """Print every task; one that cannot be loaded is said and hides no other."""
     data = DataFolder(Settings().data_dir)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec.structs import replace
-
 from harness.errors import Unparseable
 from harness.ports import Judge
 from harness.records import (
@@ -65,18 +63,15 @@ class BoundJudge:
             return []
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
-        return [
-            replace(
-                request,
-                model=self.model.name,
-                origin=origin,
-                decoding=self.model.model.supported(
-                    request.decoding, f"The judge {self.name!r}", remedy
-                ),
-                redraw=redraw,
-            )
-            for request in self.judge.requests(instance, attempt.text or "")
-        ]
+        requests = []
+        for question in self.judge.questions(instance, attempt.text or ""):
+            asker = f"The judge {self.name!r}"
+            decoding = self.model.model.supported(question.decoding, asker, remedy)
+            requests += [
+                Request(self.model.name, question.messages, decoding, sample, origin, redraw=redraw)
+                for sample in range(question.samples)
+            ]
+        return requests
 
     def parse(self, instance: Instance[Any], attempt: Attempt, replies: Sequence[Reply]) -> Scores:
         """What the replies about an attempt say.

@@ -320,5 +320,5 @@ def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> I
         if unit is None or not judges(instance):
             continue
         text = job.task.reference(instance)
-        if text and text.strip() and judge.judge.requests(instance, text):
+        if text and text.strip() and judge.judge.questions(instance, text):
             yield Gold(instance.id, unit, text)

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from harness.backends._model_files import Hashes
-from harness.backends._owned_servers import OwnedServers
+from harness.backends._processes import OwnedServers
 from harness.calls.rate_limits import RateLimits, Unit
 from harness.config.judges import JudgeSection
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection, TaskSection
-from harness.config.settings import Settings, secret, visible_gpus
+from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
@@ -83,7 +83,7 @@ class Resources:
             raise ConfigError(
                 f"HARNESS_VLLM_COMMAND cannot be parsed: {error}.", "Quote it as in a shell."
             ) from None
-        self.servers = OwnedServers(command, visible_gpus())
+        self.servers = OwnedServers(command)
         self._rate_limits: dict[tuple[str, str, str], RateLimits] = {}
 
     def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:

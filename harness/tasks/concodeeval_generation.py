@@ -19,13 +19,13 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.extraction import Extraction, NoAnswerBlock
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import (
     FORMATS,
     Format,
     Mode,
     Undecided,
-    Unreadable,
+    UnparseableDocument,
     read,
     render,
     root_type_violated,
@@ -98,7 +98,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         data: DataFolder,
     ) -> None:
         super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
-        self._extraction = Extraction(extraction)
+        self._extraction = BlockExtraction(extraction)
         self._samples: dict[tuple[str, Format], Sample | None] = {}
 
     def instances(self) -> Iterator[Instance[Item]]:
@@ -136,9 +136,9 @@ class ConCodeEvalGeneration(ConCodeEval):
         """
         item = instance.data
         try:
-            sample = self._extraction.of(text)
+            sample = self._extraction.read(text)
             value = read(sample, item.output, mode=self.mode, schema=item.row.schema)
-        except (NoAnswerBlock, Unreadable) as error:
+        except (NoAnswerBlock, UnparseableDocument) as error:
             error.scores = _unread(error.kind == "no answer block")
             raise
         wrong_root = root_type_violated(value, item.row.schema)
@@ -174,7 +174,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     def reference(self, instance: Instance[Item]) -> str | None:
         """A valid sample; None if the data have none, or none is valid as the mode reads it."""
         sample = self._sample(instance.data)
-        return None if sample is None else self._extraction.reply(sample.text)
+        return None if sample is None else self._extraction.write(sample.text)
 
     def wrong_answer(self, instance: Instance[Item]) -> str | None:
         """A sample that violates a constraint, or broken text; None stands for a plain sentence."""
@@ -185,7 +185,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         if kind == "sentence" or not samples:
             return None
         text = "{[ <" if kind == "broken" else render(chance.choice(samples).value, item.output)
-        answer = self._extraction.reply(text.removesuffix("\n"))
+        answer = self._extraction.write(text.removesuffix("\n"))
         try:
             passes = self.score(instance, answer)["valid"].passed
         except Unparseable:
@@ -213,7 +213,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         try:
             text = render(value, item.output).removesuffix("\n")
             back = read(text, item.output, mode=self.mode, schema=schema)
-        except (DataInvalid, Unreadable):
+        except (DataInvalid, UnparseableDocument):
             return None
         # The authors' xmltodict reads any XML as an object, never as a number.
         return None if validator(schema, mode=self.mode).violations(back) else Sample(text, back)

@@ -73,12 +73,15 @@ async def test_every_item_is_done_once_by_a_few_workers() -> None:
 
 
 async def test_the_first_error_is_raised_once_what_is_in_flight_is_done() -> None:
-    failed, done = asyncio.Event(), list[int]()
+    failed, all_begun, done = asyncio.Event(), asyncio.Event(), list[int]()
 
     async def work(number: int) -> None:
         if number == 0:
+            await all_begun.wait()
             failed.set()
             raise KeyError
+        if number == 2:
+            all_begun.set()
         await failed.wait()
         done.append(number)
         if number == 1:

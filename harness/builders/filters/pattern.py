@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.scoring.parsers.pattern import Pattern, PatternTooSlow
+from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 class PatternFilter:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from harness.scoring.validators import Format, Mode, Violation, place, third
+from harness.scoring.validators import Format, Mode, Violation, locate, third
 from harness.tasks.concodeeval.representations import (
     Representation,
     Schema,
@@ -150,7 +150,7 @@ def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
     """The third of a sample that has the middle of a value; ``whole`` for the root value."""
     if not path:
         return "whole"
-    found = place(sample, output, path, mode=mode)
+    found = locate(sample, output, path, mode=mode)
     if found is None:
         return "unknown"
     return third(sum(found) // 2, len(sample))

@@ -33,9 +33,9 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.prompts.template import Template
 from harness.records import Criterion, Instance, Message, Score, verdict
-from harness.scoring.parsers.extraction import extraction
-from harness.scoring.parsers.pattern import PatternTooSlow
-from harness.scoring.parsers.prompt_check import Shown, faults, garbled
+from harness.scoring.extraction import extraction
+from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.prompt_check import Shown, faults, garbled
 from harness.tasks._rows import rows
 from harness.tasks.jsonl.checks import Checks
 from harness.tasks.jsonl.items import Item, Reader

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import DataInvalid
-from harness.scoring.parsers.numerals import numbers
+from harness.scoring.patterns import numbers
 
 Row = dict[str, Any]
 

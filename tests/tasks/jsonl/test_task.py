@@ -13,7 +13,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugins import kind
 from harness.records import Message, verdict
-from harness.scoring.parsers.prompt_check import check_prompt
+from harness.scoring.prompt_check import check_prompt
 from harness.tasks.jsonl import JsonlTask
 
 Made = Callable[..., JsonlTask]
