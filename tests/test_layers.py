@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1] / "harness"
 # Top to bottom; the parts of one layer are siblings.
 LAYERS = [
     {"__main__"},
-    {"cli"},
+    {"cli", "testing"},
     {"run"},
     {"report", "builders", "exchange"},
     {"analysis"},

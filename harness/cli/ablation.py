@@ -16,15 +16,16 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import Claiming
-from harness.report.ablation_export import as_csv, as_json, as_markdown
-from harness.report.ablation_table import ablation_table
-from harness.report.cells import inert
+from harness.report.ablation import ablation_document
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
+from harness.report.text import inert
 from harness.run import measured, variant_of
 from harness.store.reader import read_attempts
 from harness.store.run_folder import RunFolder, run_name
 from harness.store.variants import find_variants
 
-FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
+FORMS = ("table", "markdown", "csv", "json")
 
 
 def ablation(
@@ -61,8 +62,8 @@ def show_ablation(
 
     Raises: a `harness.errors.HarnessError`.
     """
-    if form not in ("table", *FORMATS):
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    if form not in FORMS:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMS))
     folders = find_variants(Settings().runs_dir, name)
     variants = [_variant(name, folder) for folder in folders]
     asked = AblationOptions(baseline=baseline, over=over, score=score, by=by)
@@ -72,11 +73,11 @@ def show_ablation(
         member = _members(folders[place], table.over, by)
         asked = AblationOptions(baseline=baseline, over=over, score=score, by=by, member=member)
         table = ablate(variants, asked)
-    found = findings(variants, table, _claiming(table.task))
+    document = ablation_document(findings(variants, table, _claiming(table.task)))
     if form == "table":
-        output.print(ablation_table(found))
+        output.print(terminal(document))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](found))
+        sys.stdout.write(FORMATS[form](document))
 
 
 def _variant(base: str, folder: RunFolder) -> Variant:

@@ -12,7 +12,7 @@ from harness.config.settings import secret
 from harness.errors import ConfigError, HarnessError, SecretMissing
 from harness.plugins import kind
 from harness.ports import CONSTRAINTS, PARAMETERS
-from harness.report.plugin_list import Card, Option, describe, plugin_list, preset_list
+from harness.report.listings import Card, Option, describe, plugin_list, preset_list
 
 
 def backends() -> None:

@@ -48,7 +48,7 @@ def wildifeval(
     from harness.cli.console import messages
     from harness.config.curation import load_curation
     from harness.config.settings import Settings
-    from harness.report.transcript import inert_text
+    from harness.report.text import inert_text
     from harness.run import Resources
     from harness.run.curation import estimate_curation, prepare_curation
 
@@ -137,7 +137,7 @@ def _show(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     from rich.text import Text
 
     from harness.cli.console import output
-    from harness.report.cells import inert
+    from harness.report.text import inert
 
     table = Table("stage", "model")
     for head in ("calls at most", "tokens in, about", "tokens out, about", "US dollars, about"):

@@ -25,10 +25,11 @@ from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
-from harness.report.cells import inert
-from harness.report.comparison_export import as_csv, as_json, as_latex, as_markdown
-from harness.report.comparison_table import comparison_table
-from harness.report.cost_table import cost_table
+from harness.report.comparison import comparison_document
+from harness.report.render import FORMATS
+from harness.report.runs import cost_table
+from harness.report.terminal import terminal
+from harness.report.text import inert
 from harness.run import measure, measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.findings import Findings, read_findings
@@ -37,8 +38,6 @@ from harness.store.run_folder import RunFolder
 from harness.store.timings import read_latencies
 from harness.store.variants import find_runs
 from harness.store.whole import read_places
-
-FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
 
 
 def compare(
@@ -123,9 +122,9 @@ def show_comparison(
         findings = {folder.name: _findings(folder, asked.round) for folder in folders}
         found = with_constraints(found, findings, names_of.values())
     if form != "table":  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](found))
+        sys.stdout.write(FORMATS[form](comparison_document(found)))
         return
-    output.print(comparison_table(found))
+    output.print(terminal(comparison_document(found)))
     if cost:
         _print_cost(folders)
     if ids:
@@ -136,14 +135,16 @@ def show_comparison(
 def _print_cost(folders: Sequence[RunFolder]) -> None:
     output.print()
     output.print(
-        cost_table(
-            [
-                (
-                    measure(folder),
-                    latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
-                )
-                for folder in folders
-            ]
+        terminal(
+            cost_table(
+                [
+                    (
+                        measure(folder),
+                        latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
+                    )
+                    for folder in folders
+                ]
+            )
         )
     )
 

@@ -119,11 +119,13 @@ def describe(
     from harness.errors import ConfigError, nearest
     from harness.plugins import kind
     from harness.ports import Judged
-    from harness.report.criteria_table import as_json, as_markdown, criteria_table
+    from harness.report.constraints import criteria_document
+    from harness.report.render import FORMATS
+    from harness.report.terminal import terminal
 
-    forms = {"markdown": as_markdown, "json": as_json}
-    if form not in ("table", *forms):
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *forms]))
+    forms = ("table", "markdown", "json")
+    if form not in forms:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, forms))
     options: dict[str, str] = {}
     for one in option or []:
         name, equals, value = one.partition("=")
@@ -139,7 +141,8 @@ def describe(
             "Tasks that do have criteria, such as wildifeval.",
         )
     found = counted(((one.id, one.groups, built.criteria(one)) for one in task_instances), by)
+    document = criteria_document(task, found)
     if form == "table":
-        output.print(criteria_table(task, found))
+        output.print(terminal(document))
     else:
-        sys.stdout.write(forms[form](task, found))
+        sys.stdout.write(FORMATS[form](document))

@@ -32,8 +32,8 @@ from harness.config.settings import Settings, secret
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
-from harness.report.cache_contents import size_text
-from harness.report.checkup import Finding, State, checkup
+from harness.report.listings import Finding, State, checkup
+from harness.report.text import size_text
 
 SECONDS = 1.0
 """For all endpoints together: what has not answered by then counts as silent."""

@@ -17,7 +17,7 @@ from harness.exchange.imported_run import Imported, refuse_existing, write_run
 from harness.exchange.inspect_import import read_inspect
 from harness.exchange.inspect_log import InspectLog, is_inspect_log
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
-from harness.report.cells import inert
+from harness.report.text import inert
 from harness.run import measure
 from harness.store.files import write_whole
 from harness.store.run_folder import RunFolder

@@ -23,8 +23,9 @@ from harness.config.loading import read
 from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
-from harness.report.run_tables import run_tables
-from harness.report.transcript import inert_text
+from harness.report.run_tables import run_document
+from harness.report.terminal import terminal
+from harness.report.text import inert_text
 from harness.run.later_judge import (
     JudgingEnd,
     judge_later,
@@ -157,7 +158,7 @@ def judge_run(
             if begun:
                 _say(f"To continue: {anew}")
             raise
-    output.print(run_tables(judged.metrics))
+    output.print(terminal(run_document(judged.metrics)))
     what = "gold answers" if golds else "answers"
     return _told(judged, f"{job.name}: {judged.tally.finished:,} {what}", again, anew)
 

@@ -17,8 +17,9 @@ from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
-from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
-from harness.report.matrix_table import matrix_table
+from harness.report.matrix import matrix_document
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.judge_verdicts import judges_with_verdicts
@@ -26,8 +27,6 @@ from harness.store.judged_constraints import read_judged
 from harness.store.model_scores import read_model_scores
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
-
-FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
 
 
 def matrix(
@@ -122,10 +121,11 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
             external=external,
             round_=asked.round,
         )
+    document = matrix_document(matrix, rankings)
     if form == "table":
-        output.print(matrix_table(matrix, rankings))
+        output.print(terminal(document))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](matrix, rankings))
+        sys.stdout.write(FORMATS[form](document))
 
 
 def _judged(

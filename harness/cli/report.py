@@ -15,10 +15,9 @@ from harness.cli.completion import run_names
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
-from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
-from harness.report.reported_run import ReportedRun
-from harness.report.run_names import common_start
+from harness.report.reported_run import ReportedRun, common_start
+from harness.report.text import printable
 from harness.run import report_on
 from harness.store.files import check_output, replacing
 from harness.store.variants import find_runs
@@ -106,7 +105,7 @@ def write_report(
     _refuse_nothing(runs)
     pictures = figures(runs, comparison)
     if images is not None:
-        only = whole(runs[0].name) if len(runs) == 1 else ""
+        only = printable(runs[0].name) if len(runs) == 1 else ""
         _write_images(pictures, images, form, only)
     if output is None and images is not None:
         return

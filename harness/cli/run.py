@@ -25,9 +25,10 @@ from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
-from harness.report.run_tables import run_tables
-from harness.report.runs_table import runs_table
-from harness.report.transcript import inert_text
+from harness.report.run_tables import run_document
+from harness.report.runs import runs_table
+from harness.report.terminal import terminal
+from harness.report.text import inert_text
 from harness.run import FileVariant, Job, Resources, Result, Tally, execute, prepare
 from harness.store.run_folder import fresh_base, run_name
 
@@ -185,10 +186,10 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> Non
     if not results:
         return
     if len(jobs) == 1:
-        output.print(run_tables(*results.values()))
+        output.print(terminal(run_document(*results.values())))
         messages.print(Text(f"Results in {jobs[0].folder.path}"), soft_wrap=True)
         return
-    output.print(runs_table(results))
+    output.print(terminal(runs_table(results)))
     first = jobs[0].folder.name
     line = f"Results in {jobs[0].settings.runs_dir}; all of one: harness show {first}"
     messages.print(Text(line), soft_wrap=True)
@@ -197,7 +198,7 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> Non
 def _compare(names: Sequence[str], base: str) -> None:
     """The runs against the first of them, where they can be compared."""
     from harness.cli.compare import compared
-    from harness.report.comparison_table import comparison_table
+    from harness.report.comparison import comparison_document
 
     more = f"harness compare {shlex.join(names)}"
     try:
@@ -207,7 +208,7 @@ def _compare(names: Sequence[str], base: str) -> None:
         more = ""
     else:
         output.print()
-        output.print(comparison_table(found, brief=True))
+        output.print(terminal(comparison_document(found, brief=True)))
     if len(names) > _MOST_NAMED:
         more = ""
     gains = f"Over the groups of a label: harness ablation {base}"

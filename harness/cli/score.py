@@ -22,8 +22,9 @@ from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
-from harness.report.cells import inert
-from harness.report.verdict_changes import change_line, change_tables
+from harness.report.terminal import terminal
+from harness.report.text import inert
+from harness.report.transcript import change_line, changes_document
 from harness.run import Recorded, build_task, rescored
 from harness.store.files import replacing
 from harness.store.manifest import package_versions
@@ -98,18 +99,18 @@ def score_run(name: str, *, show_all: bool) -> int:
             if change is None:
                 continue
             if show_all:  # shown as they come: there may be as many as attempts
-                output.print(change_line(change))
+                output.print(change_line(*change))
             elif len(first) < FIRST:
                 first.append(change)
     for change in first:
-        output.print(change_line(change))
+        output.print(change_line(*change))
     if not show_all and changes.changed > FIRST:
         more = f"… and {changes.changed - FIRST:,} more; --all shows them."
         output.print(Text(more, style="dim"))
     if changes.changed:
         output.print()
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
-    output.print(change_tables(changes, versions))
+    output.print(terminal(changes_document(changes, versions)))
     messages.print(Text(f"Scores in {path}"), soft_wrap=True)
     return CHANGED if changes.changed else 0
 

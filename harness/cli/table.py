@@ -17,14 +17,13 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import PaperTable, Tabled
-from harness.report.cross_table import results_table
-from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
+from harness.report.cross_table import cross_table_document
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
-
-FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
 
 
 def table(
@@ -81,11 +80,11 @@ def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -
     runs = [_read(folder) for folder in find_runs(Settings().runs_dir, names)]
     tasks = {variant.metrics.task for variant, _ in runs}
     tables = {task: table for task in tasks if (table := _table(task))}
-    found = cross_table(runs, tables, asked)
+    document = cross_table_document(cross_table(runs, tables, asked))
     if form == "table":
-        output.print(results_table(found))
+        output.print(terminal(document))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](found))
+        sys.stdout.write(FORMATS[form](document))
 
 
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:

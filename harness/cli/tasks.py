@@ -9,7 +9,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import DataMissing, HarnessError
 from harness.plugins import kind
-from harness.report.plugin_list import Card, describe, plugin_list
+from harness.report.listings import Card, describe, plugin_list
 
 
 def tasks() -> None:

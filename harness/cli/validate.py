@@ -18,7 +18,9 @@ from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.report.judge_validation_table import as_json, validation_table
+from harness.report.judges import validation_document
+from harness.report.render import as_json
+from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.files import replacing
 from harness.store.judge_labels import Label, read_labels
@@ -104,9 +106,9 @@ def show_validation(
         raise ConfigError(f"--figure: {figure.name} ends in none of {', '.join(PICTURES)}.")
     found = _validated(find_runs(Settings().runs_dir, names), asked)
     if form == "table":
-        output.print(validation_table(found))
+        output.print(terminal(validation_document(found)))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(as_json(found))
+        sys.stdout.write(as_json(validation_document(found)))
     if figure is not None:
         _draw(found, figure)
 
