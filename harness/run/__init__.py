@@ -9,12 +9,12 @@ session (`session`: lock, cache, budget, call stacks) and hands the owed samples
 worker pool (`pool`); `samples` takes each through its rounds and writes the lines.
 """
 
+from harness.run.assessment import rescored
 from harness.run.dry_run import Bounds, DryRun, dry_run
 from harness.run.job import FileVariant, Job, Result, execute, prepare
 from harness.run.metrics import measure, measured, report_on, variant_of
 from harness.run.models import Resources, build_task
 from harness.run.pool import Listener, Tally
-from harness.run.rescore import Recorded, rescored
 from harness.run.session import replies_path
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "FileVariant",
     "Job",
     "Listener",
-    "Recorded",
     "Resources",
     "Result",
     "Tally",

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from harness.analysis.rescoring import GONE, Rescored
 from harness.calls.calls import ReplyUnsaved
-from harness.errors import Unparseable
+from harness.errors import DataMissing, Unparseable
 from harness.ports import ScoresNoAnswer, Task
-from harness.records import REFUSALS, Attempt, Instance, Outcome, Reply, Score, verdict
+from harness.records import (
+    REFUSALS,
+    SCHEMA_VERSION,
+    Attempt,
+    Instance,
+    Outcome,
+    Reply,
+    Score,
+    verdict,
+)
+from harness.store.index import AttemptIndex
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # a run without judges spares the import
@@ -104,3 +117,67 @@ class NoJudges:
 
     def record(self, verdict: AnswerVerdict) -> None:
         """Nothing to write."""
+
+
+def rescore(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -> Rescored:
+    """Score a recorded attempt again; a failed call stays what it was.
+
+    Args:
+        task: As it is now.
+        instance: None where the data set does not have it any more. There is no verdict then,
+            which is not a failed one.
+        attempt: As it was recorded.
+    """
+    outcome, passed, scores, error = (
+        attempt.outcome, attempt.passed, attempt.scores, attempt.error
+    )  # fmt: skip
+    if attempt.outcome == "error":
+        pass
+    elif instance is None:
+        passed, scores, error = None, {}, GONE
+    else:
+        reply = Reply(attempt.text or "", attempt.finish_reason or "")
+        outcome, passed, scores, problem = assess(task, instance, reply)
+        error = problem or None
+    return Rescored(
+        SCHEMA_VERSION,
+        attempt.instance,
+        attempt.sample,
+        attempt.round,
+        outcome,
+        passed,
+        scores,
+        error,
+    )
+
+
+def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt, Rescored]]:
+    """Score all attempts of a run again under the task as it is now.
+
+    No model is called and nothing is written. The attempts are read in the order of the data set,
+    so that neither its instances nor their texts are ever held.
+
+    Args:
+        task: As it is now.
+        recorded: An index of the rules' scores alone.
+
+    Yields:
+        Each attempt with its new scores; at the end those whose instances do not exist any more.
+
+    Raises:
+        DataMissing: The data set has none of the run's instances.
+    """
+    left = np.ones(len(recorded), np.bool_)
+    for instance in task.instances():
+        rows = recorded.rows_of(instance.id)
+        left[rows.start : rows.stop] = False
+        for attempt in recorded.read(Attempt, rows):
+            yield attempt, rescore(task, instance, attempt)
+    order = recorded.in_order()
+    for attempt in recorded.read(Attempt, order[left[order]]):
+        if left.all():
+            raise DataMissing(
+                f"The data set has none of the run's instances, such as {attempt.instance!r}.",
+                "Restore the data set that the run was made with.",
+            )
+        yield attempt, rescore(task, None, attempt)

@@ -40,10 +40,10 @@ from harness.run.samples import Samples
 from harness.run.session import Session, open_session
 from harness.run.shots import Shots, build_shots
 from harness.store.files import write_whole
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import JUDGEMENTS, RunFolder
 
 if TYPE_CHECKING:
     from harness.run.judges import JudgeModel  # a run without judges spares the import
@@ -123,7 +123,7 @@ class Job:
             self.task,
             self.run,
             self.instances,
-            Ledger(self.folder.attempts),
+            AttemptIndex(self.folder.attempts, judges=False),
             self.model.backend.features,
             self.retried,
             self.shots,
@@ -351,11 +351,10 @@ def _open_judging(job: Job, session: Session, tally: Tally) -> Iterator[Judging]
     """The judges of a run, bound to the session."""
     from harness.run.judges import bind_judges, register_judges
     from harness.run.judging import Judging
-    from harness.store.judgements import JudgementWriter
 
     register_judges(job.folder, job.task, job.judges, job.run.panels)
     bound = bind_judges(job.task, job.judges, job.run.panels, session)
-    with JudgementWriter(job.folder.path) as writer:
+    with JsonLinesWriter(job.folder.path / JUDGEMENTS) as writer:
         yield Judging(bound, job.folder.attempts, writer, tally)
 
 
@@ -364,14 +363,13 @@ async def _caught_up(
 ) -> RunPlan:
     """The plan, once earlier attempts have been judged: that may decide which rounds are owed."""
     from harness.run.judges import judge_warnings
-    from harness.run.judging import passed_rounds
 
     for name, text in judge_warnings(job.task, job.judges, job.instances):
         session.notices.status(f"judge {name}")(text)
     late = len(judging.late)
     await judging.catch_up(job.data, workers, session.stop)
-    if not judging.decides or job.run.rounds.max == 1 or not len(plan.ledger):
+    if not judging.decides or job.run.rounds.max == 1 or not len(plan.index):
         return plan
-    plan = replace(plan, passed=passed_rounds(job.folder.attempts))
+    plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
     tally.owed = late + plan.count()[1]
     return plan

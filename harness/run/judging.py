@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop
-from harness.errors import CallError, FatalCallError, StoreFailed, Unparseable
+from harness.errors import CallError, FatalCallError, Unparseable
 from harness.ports import Task
 from harness.records import (
     REFUSALS,
@@ -35,19 +34,17 @@ from harness.records import (
 from harness.run.assessment import AnswerVerdict, Assessment
 from harness.run.bound_judges import BoundJudge, BoundJudges
 from harness.run.pool import Tally, work_off
-from harness.store.columns import name_digest
-from harness.store.judgement_places import JudgementPlaces
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgement_index import JudgementIndex
 from harness.store.judgements import (
     FAILED,
     JudgeCall,
     Judgement,
     JudgementOutcome,
-    JudgementWriter,
-    read_judgements,
     text_hash,
     verdict_over,
 )
-from harness.store.reader import read_attempts, read_owed_judgements
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
@@ -84,47 +81,26 @@ class OwedJudgements:
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
     ) -> None:
-        self._path = path
-        empty = not path.exists() or not path.stat().st_size
-        names, outcomes = tuple(judges), {*FAILED, *retried}
-        self._owed = {} if empty else read_owed_judgements(path, names, outcomes)
+        self._index = AttemptIndex(path)
+        self._owed = self._index.owed_judgements(judges, {*FAILED, *retried})
 
     def __len__(self) -> int:
-        return sum(map(len, self._owed.values()))
+        return len(self._owed)
 
     def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
         """Each of them, in the order of the instances; attempts of other instances are skipped.
 
         Raises:
+            DataInvalid: A line is damaged.
             StoreFailed: The attempts cannot be read.
         """
-        decode = msgspec.json.Decoder(Attempt).decode
-        try:
-            with self._path.open("rb") as file:
-                for instance in instances:
-                    for owed in self._owed.pop(instance.id, ()):
-                        file.seek(owed.offset)
-                        yield Unjudged(instance, decode(file.readline()), owed.judges)
-                    if not self._owed:
-                        return
-        except OSError as error:
-            raise StoreFailed(
-                f"Cannot read {self._path}: {error.strerror}.",
-                "Fix its permissions, then try again.",
-            ) from None
-
-
-def passed_rounds(path: Path) -> Callable[[str, int, int], bool]:
-    """Whether a round (instance, sample, round) has passed by rules and judges.
-
-    Args:
-        path: Of the attempts, which are read once.
-    """
-    table = read_attempts(path)
-    rows = table.passed == 1
-    columns = (table.instances.digest[table.instance], table.sample, table.round)
-    keys = set(zip(*(column[rows].tolist() for column in columns), strict=True))
-    return lambda instance, sample, number: (name_digest(instance), sample, number) in keys
+        if not self._owed:
+            return
+        for instance in instances:
+            rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
+            attempts = self._index.read(Attempt, rows, judged=False)
+            for row, attempt in zip(rows, attempts, strict=True):
+                yield Unjudged(instance, attempt, self._owed[row])
 
 
 class Judging:
@@ -146,7 +122,7 @@ class Judging:
         self,
         bound: BoundJudges,
         attempts: Path,
-        writer: JudgementWriter,
+        writer: JsonLinesWriter,
         tally: Tally,
         retried: Collection[JudgementOutcome] = (),
         clock: Callable[[], float] = time.time,
@@ -157,6 +133,7 @@ class Judging:
         self._writer = writer
         self._tally = tally
         self._clock = clock
+        self._recorded: JudgementIndex | None = None
         self.late = OwedJudgements(attempts, bound.names, retried)
 
     @property
@@ -190,15 +167,11 @@ class Judging:
         """
         if attempt.outcome not in self._bound.outcomes:
             return AnswerVerdict(attempt.passed)
-        key = (attempt.sample, attempt.round, text_hash(attempt.text or ""))
-        latest = {
-            found.judge: found
-            for found in read_judgements(self._attempts.parent, attempt.instance)
-            if (found.sample, found.round, found.attempt) == key
-        }
-        return self._verdict(
-            attempt, [latest[name] for name in self._bound.names if name in latest]
-        )
+        if self._recorded is None:  # what this session judges from now on is not asked for
+            self._recorded = JudgementIndex(self._attempts.parent)
+        latest = self._recorded.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
+        said = [latest[name] for name in self._bound.names if name in latest]
+        return self._verdict(attempt, said)
 
     def _verdict(self, attempt: Attempt, judgements: Sequence[Judgement]) -> AnswerVerdict:
         said = {one.judge: one for one in judgements}
@@ -270,7 +243,7 @@ class Judging:
             return 0
         # What panels owe, their members may have said in an earlier session.
         panels = self._bound.panels
-        earlier = JudgementPlaces(self._attempts.parent, Judgement) if panels else None
+        earlier = JudgementIndex(self._attempts.parent) if panels else None
         waiting = 0
 
         async def judge(work: Unjudged) -> None:
@@ -279,8 +252,7 @@ class Judging:
             made, unsaved = await self._ask_all(instance, attempt, names)
             said: dict[str, Judgement] = {}
             if earlier is not None:
-                text = text_hash(attempt.text or "")
-                said = earlier.of(attempt.instance, attempt.sample, attempt.round, text)
+                said = earlier.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
             said |= {one.judge: one for one in made}
             for panel in panels:
                 if not {panel.name, *panel.panel.of}.isdisjoint(names):

@@ -2,7 +2,7 @@
 
 It judges every answer of the run that it has not judged yet. Its scores are added to the run's,
 and what has passed stays as it was. Or it judges the reference answers to the run's instances,
-apart from the run's own (`harness.store.golds`).
+apart from the run's own (`harness.store.references`).
 """
 
 from __future__ import annotations
@@ -44,14 +44,20 @@ from harness.run.plan import HeldInstances
 from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
 from harness.store.files import write_whole
-from harness.store.golds import Gold, Unit, gold_folder, read_units, record_golds
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
     JudgementOutcome,
-    JudgementWriter,
     RegisteredJudge,
     read_register,
 )
-from harness.store.run_folder import RunFolder
+from harness.store.references import (
+    Reference,
+    Unit,
+    read_units,
+    record_references,
+    references_folder,
+)
+from harness.store.run_folder import JUDGEMENTS, RunFolder
 
 RENAME = "Give this one another name with 'as: NAME' in its section."
 
@@ -260,7 +266,7 @@ async def judge_later(
             register_judges(folder, job.task, judges, panels, later=True)
             bound = bind_judges(job.task, judges, combining, session)
             tally = Tally(budget=session.budget)
-            with JudgementWriter(place.path) as writer:
+            with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
                 judging = Judging(bound, place.attempts, writer, tally, retried)
                 tally.owed = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
@@ -291,7 +297,7 @@ def _write_references(
     Raises:
         DataMissing: There are none for the judge, or none that a panel's judges have judged.
     """
-    place, judge = gold_folder(job.folder), job.judge
+    place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}
     whole = [panel for panel in panels if known.issuperset(panel.of)]
@@ -303,7 +309,7 @@ def _write_references(
                 f"that the judge {judge.name!r} judges.",
                 "Omit --gold to judge the run's own answers.",
             )
-        record_golds(place, references)
+        record_references(place, references)
     elif not whole:
         raise DataMissing(
             "The judges of the panel have not all judged the reference answers.",
@@ -313,7 +319,7 @@ def _write_references(
     return place, whole
 
 
-def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> Iterator[Gold]:
+def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> Iterator[Reference]:
     judges = routed_to(job.task, judge.name)
     for instance in job.data:
         unit = units.get(instance.id)
@@ -321,4 +327,4 @@ def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> I
             continue
         text = job.task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
-            yield Gold(instance.id, unit, text)
+            yield Reference(instance.id, unit, text)

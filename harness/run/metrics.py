@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import RunFacts, summarise
-from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
-from harness.store.reader import read_attempts, read_columns
-from harness.store.run_folder import GOLD, JUDGES, RunFolder
+from harness.store.calls import NO_CALLS, CallTotals, read_columns
+from harness.store.columns import AttemptTable
+from harness.store.index import AttemptIndex, read_attempts
+from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
 
 if TYPE_CHECKING:  # heavy, and no part of a run
     from harness.analysis.comparable import Variant
@@ -54,10 +55,10 @@ def _summary(
         models = {name: one.model for name, one in known.items() if name not in panels}
         judges = {"judges": models, "panels": panels}
     references = None
-    if (folder.path / GOLD).is_dir():
-        from harness.store.golds import gold_folder
+    if (folder.path / REFERENCES).is_dir():
+        from harness.store.references import references_folder
 
-        references = read_attempts(gold_folder(folder).attempts)
+        references = read_attempts(references_folder(folder).attempts)
     facts = RunFacts(
         run=folder.name,
         task=manifest.get("task", ""),
@@ -124,15 +125,13 @@ def report_on(
     from harness.analysis.run_comparison import compare_runs, with_constraints
     from harness.analysis.summary import latencies
     from harness.report.reported_run import ReportedRun
-    from harness.store.findings import read_findings
-    from harness.store.reader import read_calls
-    from harness.store.timings import read_latencies
-    from harness.store.whole import read_places
+    from harness.store.calls import read_calls, read_latencies
+    from harness.store.constraints import read_findings
 
     variants, runs, findings = [], [], {}
     for folder in folders:
-        places = read_places(folder.attempts)
-        found = findings[folder.name] = read_findings(folder.attempts, places, asked.round)
+        places = AttemptIndex(folder.attempts)
+        found = findings[folder.name] = read_findings(places, asked.round)
         metrics = _summary(folder, places.attempts, read_calls(folder.attempts))
         variant = variant_of(folder, metrics)
         variants.append((variant, places.attempts))
@@ -145,7 +144,7 @@ def report_on(
                 places=places,
                 settings=variant.settings,
                 manifest=folder.read_manifest(),
-                latencies=latencies(read_latencies(folder.attempts, places)),
+                latencies=latencies(read_latencies(places)),
                 constraints=kinds(found),
                 effects=_effects(metrics.task),
                 without_constraints=found.without,

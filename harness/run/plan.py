@@ -19,7 +19,7 @@ from harness.config.sections import MOST
 from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 from harness.run.shots import Shots
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 
 MAX_HELD = 20_000
 """Instances of a data set that are kept in memory once they were read."""
@@ -139,7 +139,7 @@ class RunPlan:
 
     Attributes:
         instances: Of the run, in its order; iterated several times.
-        ledger: The attempts that exist.
+        index: The attempts that exist, as the rules score them.
         features: Of the model's backend.
         retried: Outcomes whose attempts are made again.
         shots: None for a zero-shot run.
@@ -150,7 +150,7 @@ class RunPlan:
     task: Task[Any]
     run: RunFile
     instances: Iterable[Instance[Any]]
-    ledger: Ledger
+    index: AttemptIndex
     features: Collection[str] = frozenset({"seed"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
@@ -176,7 +176,7 @@ class RunPlan:
             for sample in range(self.run.samples):
                 number = self._owed_round(instance.id, sample)
                 if number is not None:
-                    redraw = self.ledger.answers(instance.id, sample, number)
+                    redraw = self.index.answers(instance.id, sample, number)
                     yield OwedSample(instance, sample, number, redraw)
 
     def count(self) -> tuple[int, int]:
@@ -189,9 +189,9 @@ class RunPlan:
         return total, owed
 
     def _owed_round(self, instance: str, sample: int) -> int | None:
-        rounds, ledger = self.run.rounds, self.ledger
+        rounds, index = self.run.rounds, self.index
         if self.passed is None or not rounds.stop_on_pass:
-            return ledger.owed_round(
+            return index.next_round(
                 instance,
                 sample,
                 rounds=rounds.max,
@@ -199,7 +199,7 @@ class RunPlan:
                 retried=self.retried,
             )
         for number in range(1, rounds.max + 1):
-            owed = ledger.owed_round(
+            owed = index.next_round(
                 instance, sample, rounds=number, stop_on_pass=False, retried=self.retried
             )
             if owed is not None:

@@ -171,7 +171,7 @@ class Samples:
         None where it cannot be continued yet: a judge has still to say what was wrong.
         """
         task, instance = self.plan.task, owed.instance
-        done = self.plan.ledger.rounds(instance.id, owed.sample, before=owed.round)
+        done = self.plan.index.rounds(instance.id, owed.sample, before=owed.round)
         if not done:
             origin = Origin(instance.id, owed.sample, 1)
             text, more = await self.paraphrase(opening[-1].content, "instruction", instance, origin)

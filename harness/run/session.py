@@ -26,7 +26,7 @@ from harness.config.settings import Settings
 from harness.ports import PreferredConcurrency, Startable
 from harness.records import Call, Reply, Request
 from harness.run.models import FREE, Model, state_limits
-from harness.store.reader import read_payments
+from harness.store.calls import read_payments
 from harness.store.run_folder import RunFolder
 
 

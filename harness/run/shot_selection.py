@@ -28,6 +28,7 @@ from harness.errors import ConfigError, nearest
 from harness.ports import LeakAware, Task
 from harness.records import Attempt, Instance, Reply, Score, messages_hash
 from harness.run.assessment import assess
+from harness.store.index import AttemptIndex
 
 LabelValues = tuple[str | None, ...]
 """An instance's groups under the labels that it shares with its shots."""
@@ -341,10 +342,8 @@ class Mistakes:
     """
 
     def __init__(self, path: Path) -> None:
-        from harness.run.rescore import Recorded  # only shots from an earlier run need it
-
         self._of: dict[str, Counter[Mistake]] = {}
-        for attempt in Recorded(path).rest():
+        for attempt in AttemptIndex(path, judges=False).read(Attempt):
             if attempt.round == 1 and (found := mistakes_of(attempt)):
                 self._of.setdefault(attempt.instance, Counter()).update(found)
 

@@ -25,22 +25,22 @@ from harness.records import (
     Score,
 )
 from harness.run.bound_judges import BoundJudge, BoundJudges, BoundPanel
-from harness.run.judging import Judging, judged_outcomes, passed_rounds
+from harness.run.judging import Judging, judged_outcomes
 from harness.run.plan import OwedSample
 from harness.run.pool import Tally, work_off
 from harness.run.samples import Samples
 from harness.scoring.panel import Panel
+from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.judgements import (
     Judgement,
-    JudgementWriter,
     Register,
     RegisteredJudge,
     text_hash,
     write_register,
 )
-from harness.store.reader import read_attempts, read_calls
 from tests.conftest import Scripted, Sums, sum_asked
 from tests.run.toys import QUARTER, bound, plan
 
@@ -103,11 +103,14 @@ class Setting:
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally()
         owed = plan(self.path, self.task, **self.options)
-        with JsonLinesWriter(self.path) as writer, JudgementWriter(self.folder) as said:
+        with (
+            JsonLinesWriter(self.path) as writer,
+            JsonLinesWriter(self.folder / "judgements.jsonl") as said,
+        ):
             judging = Judging(BoundJudges(bound_judges, outcomes, panels), self.path, said, tally)
             await judging.catch_up(owed.instances, 4, stop)
             if judging.decides:
-                owed = replace(owed, passed=passed_rounds(self.path))
+                owed = replace(owed, passed=AttemptIndex(self.path).passed)
 
             def record(attempt: Attempt) -> None:
                 writer.append(attempt)
@@ -453,7 +456,7 @@ async def test_the_text_is_given_to_a_parse_that_takes_it(judge: YesOrNo, tmp_pa
     """Judges of third parties that do not are called as ever."""
     setting = Setting(tmp_path)
     bound_judge = BoundJudge("one", judge, bound(yes(), Stop()))
-    with JudgementWriter(tmp_path) as said:
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as said:
         judging = Judging(BoundJudges([bound_judge], ("ok",)), setting.path, said, Tally())
         await setting.run()
         attempt = list(setting.attempts().values())[-1]

@@ -11,7 +11,7 @@ from harness.run.dry_run import count_work
 from harness.run.plan import RunPlan
 from harness.run.shot_selection import ShotPool, ShotSelection
 from harness.run.shots import Shots
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 from tests.conftest import Sums, run_file
 from tests.run.shown import Fact, Facts, fact, selection
 
@@ -101,12 +101,12 @@ def test_too_few_are_refused_before_any_call() -> None:
 def plan(task: Any, **section: Any) -> RunPlan:
     run = run_file(task={"name": "sums", "shots": section or 0})
     shots = Shots(selection(task, **section)) if section else None
-    return RunPlan(task, run, list(task.instances()), Ledger(Path("none")), shots=shots)
+    return RunPlan(task, run, list(task.instances()), AttemptIndex(Path("none")), shots=shots)
 
 
 def test_a_plan_without_the_shots_that_its_run_file_asks_for_is_refused() -> None:
     with pytest.raises(ValueError, match="asks for shots"):
-        RunPlan(Sums(), run_file(task={"name": "sums", "shots": 1}), [], Ledger(Path("none")))
+        RunPlan(Sums(), run_file(task={"name": "sums", "shots": 1}), [], AttemptIndex(Path("none")))
 
 
 def test_zero_shot_and_few_shot_runs_pair_by_cluster() -> None:

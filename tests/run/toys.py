@@ -16,7 +16,7 @@ from harness.records import Instance
 from harness.run.models import FREE, Model
 from harness.run.plan import RunPlan
 from harness.run.session import BoundModel
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 from tests.conftest import Scripted, Sums, run_file
 
 QUARTER = Price(input=0, output=125_000)
@@ -51,4 +51,4 @@ def plan(
     """What a run on the toy task owes; path: of its attempts."""
     task = task or Sums()
     held = list(task.instances()) if instances is None else instances
-    return RunPlan(task, run_file(**run), held, Ledger(path))
+    return RunPlan(task, run_file(**run), held, AttemptIndex(path))
