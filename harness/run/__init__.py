@@ -13,10 +13,10 @@ from harness.run.job import (
     Watch,
     execute,
     prepare,
-    replies_path,
 )
 from harness.run.measuring import measure, measured
 from harness.run.parts import Rates, build_task, owned_servers
+from harness.run.reply_cache import replies_path
 
 __all__ = [
     "Job",

@@ -32,7 +32,7 @@ from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing
 from harness.run.call_stack import Session, call_stack
-from harness.run.job import WORKERS_PER_SLOT, replies_path
+from harness.run.job import WORKERS_PER_SLOT
 from harness.run.parts import (
     Model,
     Rates,
@@ -41,6 +41,7 @@ from harness.run.parts import (
     refuse_unpriced,
     state_limits,
 )
+from harness.run.reply_cache import open_cache
 from harness.run.spending import spent
 from harness.run.tally import Tally
 from harness.tasks.wildifeval import WildIFEvalTask
@@ -167,9 +168,7 @@ async def curate(
     try:
         with (
             locked_stages(stages_folder(job.out), job.out) as stages,
-            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
-            if paid
-            else nullcontext() as replies,
+            open_cache(job.settings, notices.status("cache")) if paid else nullcontext() as replies,
         ):
             name = stages.result("name", key_of(), str, lambda: uuid4().hex)
             budget = _budget(job.curation.budget.usd, stages, name, replies, stop)

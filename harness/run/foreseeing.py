@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness.calls.key import call_key
-from harness.calls.reply_cache import ReplyCache
 from harness.records import Instance, Request
-from harness.run.job import Job, plan_of, replies_path
+from harness.run.job import Job, plan_of
 from harness.run.outlook import Outlook, foresee
-from harness.store.ledger import Ledger
+from harness.run.reply_cache import open_cache, replies_path
+from harness.store.index import AttemptIndex
 
 
 def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
@@ -26,7 +26,7 @@ def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
     def key(request: Request) -> str:
         return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
 
-    ledger = Ledger(job.folder.attempts)
+    ledger = AttemptIndex(job.folder.attempts, judges=False)
     price = job.model.price.cost if job.model.price else None
     with ExitStack() as stack:
         has = _cached(job, before, stack)
@@ -60,5 +60,5 @@ def _cached(job: Job, before: Collection[str], stack: ExitStack) -> Callable[[st
         return lambda _: False
     if not path.exists():
         return lambda name: name in before
-    replies = stack.enter_context(ReplyCache(path))
+    replies = stack.enter_context(open_cache(job.settings))
     return lambda name: name in before or replies.get(name) is not None

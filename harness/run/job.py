@@ -8,12 +8,10 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.backends._processes import OwnedServers
-from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.prices import load_prices
 from harness.config.run_file import RunFile
@@ -37,14 +35,15 @@ from harness.run.parts import (
 )
 from harness.run.plan import Plan
 from harness.run.polish import Polisher
+from harness.run.reply_cache import open_cache
 from harness.run.runner import Runner
 from harness.run.shots import Shots
 from harness.run.spending import budget_of
 from harness.run.tally import Tally
 from harness.run.unsupported import refuse_unsupported
 from harness.store.files import write_whole
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
 from harness.store.run_folder import RunFolder
 
@@ -224,11 +223,6 @@ def fingerprint(job: Job) -> dict[str, str]:
     }
 
 
-def replies_path(settings: Settings) -> Path:
-    """Where the paid replies of all runs are."""
-    return settings.cache_dir / "replies.sqlite"
-
-
 async def execute(job: Job, watch: Watch | None = None) -> Result:
     """Do what a run owes, then write its metrics.
 
@@ -296,9 +290,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
     try:
         with (
             JsonLinesWriter(folder.attempts) as writer,
-            ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
-            if paid
-            else nullcontext() as replies,
+            open_cache(job.settings, notices.status("cache")) if paid else nullcontext() as replies,
             contextlib.ExitStack() as stack,
         ):
             sharing = [(shared, shared.run_id() or "") for shared in job.sharing]
@@ -306,7 +298,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
             budget = budget_of(run.budget.usd, runs, replies, stop)
             state_limits(job.models)  # now, and not before: another variant may have stated its own
             session = Session(manifest.id, stop, notices, replies, budget)
-            ledger = Ledger(folder.attempts)
+            ledger = AttemptIndex(folder.attempts, judges=False)
             plan = plan_of(job)
             total, owed = plan.count(ledger)
             tally = Tally(owed, total - owed, budget=budget)
@@ -361,15 +353,15 @@ def _foretell(job: Job, plan: Plan, notices: Notices) -> None:
         notices.status(f"judge {name}")(text)
 
 
-async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:
+async def _caught_up(
+    job: Job, judging: Judging, plan: Plan, ledger: AttemptIndex, tally: Tally
+) -> Plan:
     """The plan, once all that is there has been judged: that may say what more is owed."""
-    from harness.run.owed_judgements import Passed
-
     late = judging.late
     await judging.catch_up(job.task, job.workers)
     if not judging.decides or job.run.rounds.max == 1 or not len(ledger):
         return plan
-    plan = replace(plan, passed=Passed(job.folder.attempts))
+    plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
     tally.owed = late + plan.count(ledger)[1]
     return plan
 

@@ -2,7 +2,7 @@
 
 It judges every answer of the run that it has not judged yet, and its scores stand beside what
 the run was made with; what has passed stays what it was. Or it judges the gold answers to the
-run's instances, apart from them (`harness.store.golds`).
+run's instances, apart from them (`harness.store.references`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
-from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, judge_section
@@ -24,7 +23,7 @@ from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
 from harness.run.call_stack import Session
 from harness.run.golds import prepare_golds
-from harness.run.job import Watch, replies_path
+from harness.run.job import Watch
 from harness.run.judges import (
     JudgeModel,
     build_judge,
@@ -44,6 +43,7 @@ from harness.run.parts import (
     resolved_judge,
     state_limits,
 )
+from harness.run.reply_cache import open_cache
 from harness.run.spending import budget_of
 from harness.run.tally import Tally
 from harness.store.files import write_whole
@@ -253,7 +253,7 @@ async def judge_later(
                 place, combining = prepare_golds(folder, job.task, job.judge, panels)
             register_judges(folder, job.task, judges, panels, later=True)
             with (
-                ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
+                open_cache(job.settings, notices.status("cache"))
                 if paid
                 else nullcontext() as replies,
                 ExitStack() as stack,
