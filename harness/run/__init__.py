@@ -15,7 +15,7 @@ from harness.run.job import FileVariant, Job, Result, execute, prepare
 from harness.run.metrics import measure, measured, report_on, variant_of
 from harness.run.models import Resources, build_task
 from harness.run.pool import Listener, Tally
-from harness.run.session import replies_path
+from harness.run.reply_cache import replies_path
 
 __all__ = [
     "Bounds",

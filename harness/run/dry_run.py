@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.calls.key import call_key
-from harness.calls.reply_cache import ReplyCache
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
-from harness.run.session import replies_path
+from harness.run.reply_cache import open_cache, replies_path
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)
 """Of plain English and of code: the usual range."""
@@ -224,7 +223,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
     elif not path.exists():
         yield lambda name: name in before
     else:
-        with ReplyCache(path) as replies:
+        with open_cache(job.settings) as replies:
             yield lambda name: name in before or replies.get(name) is not None
 
 

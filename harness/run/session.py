@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
@@ -26,13 +25,9 @@ from harness.config.settings import Settings
 from harness.ports import PreferredConcurrency, Startable
 from harness.records import Call, Reply, Request
 from harness.run.models import FREE, Model, state_limits
+from harness.run.reply_cache import open_cache
 from harness.store.calls import read_payments
 from harness.store.run_folder import RunFolder
-
-
-def replies_path(settings: Settings) -> Path:
-    """The file of paid replies, shared by all runs."""
-    return settings.cache_dir / "replies.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +111,7 @@ async def open_session(
             stack.push_async_callback(model.backend.aclose)
         replies = budget = None
         if any(model.backend.cacheable for model in models):
-            file = ReplyCache(replies_path(settings), notice=notices.status("cache"))
-            replies = stack.enter_context(file)
+            replies = stack.enter_context(open_cache(settings, notices.status("cache")))
             if usd is not None:
                 paid = [_paid(folder, replies.booked(run_id))]
                 paid += [_paid(one, replies.booked(one.run_id() or "")) for one in sharing]
