@@ -21,8 +21,8 @@ from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.parquet import write_parquet
 from harness.run import measure
 from harness.store.files import output_file
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_run
-from harness.store.whole import read_places
 
 FORMATS = {
     "parquet": (".parquet",),
@@ -114,7 +114,7 @@ def _of_ending(file: str) -> str:
 
 def _run(folder: RunFolder) -> ExportedRun:
     """Raises: DataMissing where it has no attempts."""
-    places = read_places(folder.attempts)
+    places = AttemptIndex(folder.attempts)
     if not len(places.attempts):
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to export.",

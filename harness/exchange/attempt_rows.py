@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from harness.records import Usage
-from harness.store.whole import AttemptLine, Places, read_lines
+from harness.store.index import AttemptIndex, AttemptLine
 
 Kind = Literal["text", "integer", "number", "flag"]
 Cell = str | int | float | bool | None
@@ -33,7 +33,7 @@ class ExportedRun:
     model: str | None
     simulated: bool
     path: Path
-    places: Places
+    places: AttemptIndex
 
 
 class _Score(msgspec.Struct, gc=False):
@@ -86,7 +86,7 @@ class AttemptRows:
         readers = self._readers
         for run in self.runs:
             fixed = (run.name, run.task, run.model, run.simulated)
-            for line in read_lines(run.path, run.places, _Row):
+            for line in run.places.read(_Row):
                 yield (*fixed, *[reader(line) for reader in readers])
 
 

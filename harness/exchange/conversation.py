@@ -7,7 +7,6 @@ from itertools import groupby
 
 from harness.exchange.attempt_rows import ExportedRun
 from harness.records import Attempt
-from harness.store.whole import read_whole
 
 Turn = dict[str, str]
 """``role`` and ``content``."""
@@ -16,9 +15,9 @@ Turn = dict[str, str]
 def samples(run: ExportedRun) -> Iterator[list[Attempt]]:
     """The attempts of each sample by round, instance by instance.
 
-    Raises: as `harness.store.whole.read_places`.
+    Raises: as `harness.store.index.AttemptIndex.read`.
     """
-    attempts = read_whole(run.path, run.places)
+    attempts = run.places.read(Attempt)
     for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
         yield list(rounds)
 

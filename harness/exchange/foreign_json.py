@@ -20,7 +20,7 @@ MOST_WHOLE = 1 << 30
 """Of a file that can only be read as one."""
 
 LARGEST = 1e100
-"""Of a number that figures are made of, as in `harness.store.reader`."""
+"""Of a number that figures are made of, as in `harness.store.columns`."""
 
 
 def parse(text: bytes, where: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from harness.exchange.conversation import samples
 from harness.exchange.inspect_header import inspect_header, model_name
 from harness.exchange.inspect_sample import inspect_sample, summary
 from harness.store.files import output_file
-from harness.store.reader import read_names
+from harness.store.index import read_names
 
 SUFFIXES = (".eval", ".json")
 

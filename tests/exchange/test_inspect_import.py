@@ -15,8 +15,8 @@ from harness.exchange.inspect_import import read_inspect
 from harness.exchange.inspect_log import InspectLog
 from harness.records import Attempt
 from harness.run import measure
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from harness.store.whole import read_whole
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -56,7 +56,7 @@ def log(path: Path, *samples: Any, **changes: Any) -> Path:
 
 def imported(path: Path, **wanted: str) -> tuple[RunFolder, list[Attempt]]:
     folder = write_run(path.parent / "runs", "x", path, read_inspect(InspectLog(path), **wanted))
-    return folder, list(read_whole(folder.attempts))
+    return folder, list(AttemptIndex(folder.attempts).read(Attempt))
 
 
 def scored(tmp_path: Path, *values: Any, **wanted: str) -> list[Attempt]:

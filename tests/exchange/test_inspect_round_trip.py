@@ -16,9 +16,9 @@ from harness.exchange.inspect_import import read_inspect
 from harness.exchange.inspect_log import InspectLog
 from harness.records import Attempt, Score
 from harness.run import measure
-from harness.store.reader import read_columns
+from harness.store.calls import read_columns
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from harness.store.whole import read_whole
 from tests.exchange.made import attempt, attempts, run, whole_run
 
 
@@ -36,7 +36,9 @@ def there_and_back(tmp: Path, suffix: str, found: list[Attempt]) -> tuple[RunFol
 def test_attempts_are_equal(suffix: str, found: list[Attempt]) -> None:
     with tempfile.TemporaryDirectory() as tmp:
         before, after = there_and_back(Path(tmp), suffix, found)
-        assert list(read_whole(after.attempts)) == list(read_whole(before.attempts))
+        assert list(AttemptIndex(after.attempts).read(Attempt)) == list(
+            AttemptIndex(before.attempts).read(Attempt)
+        )
         assert after.read_config() == before.read_config()
         told, kept = after.read_manifest(), before.read_manifest()
         for key in ("task", "model", "fingerprint", "started_at", "owed"):

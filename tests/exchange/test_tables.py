@@ -19,7 +19,7 @@ from harness.exchange.comma_separated import write_csv
 from harness.exchange.parquet import write_parquet
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
-from harness.store.whole import AttemptLine
+from harness.store.index import AttemptLine
 from tests.exchange.made import attempt, attempts, run
 
 

@@ -33,9 +33,8 @@ from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import kind
-from harness.scoring.constraints.grammar import Base, Constraint
+from harness.scoring.constraints.grammar import Base, Constraint, measure_name
 from harness.scoring.constraints.levels import splitter
-from harness.scoring.constraints.measuring import named
 
 KIND = "collie"
 VERSION = 1
@@ -196,7 +195,7 @@ def _plugins(
         for structure in structures
         for constraint in structure.constraints
         for base in _bases(constraint)
-        if (name := named(base)) is not None
+        if (name := measure_name(base)) is not None
     }
     for source in sources:
         filters = [*source.filters, *source.passage_filters]

@@ -19,11 +19,9 @@ from msgspec.structs import replace
 from harness.builders.collie.consistency import problems
 from harness.builders.collie.near_misses import near_misses
 from harness.builders.workers import Workers
-from harness.scoring.constraints.check import check, extract, judged
-from harness.scoring.constraints.form import read, write
-from harness.scoring.constraints.grammar import Base
+from harness.scoring.constraints.check import Observed, check, extract, judged
+from harness.scoring.constraints.grammar import Base, read, write
 from harness.scoring.constraints.levels import Splitter, splitter
-from harness.scoring.constraints.relations import Observed
 from harness.scoring.constraints.render import clause
 from harness.tasks.collie.items import Item
 

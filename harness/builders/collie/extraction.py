@@ -23,8 +23,7 @@ from harness.builders.collie.targets import draw, satisfying, suspicious
 from harness.builders.draws import Draws
 from harness.errors import HarnessError
 from harness.records import Document
-from harness.scoring.constraints.form import read, write
-from harness.scoring.constraints.grammar import Level, Specification
+from harness.scoring.constraints.grammar import Level, Specification, read, write
 from harness.scoring.constraints.levels import Splitter, splitter
 
 BACKGROUND = 40

@@ -22,7 +22,7 @@ from harness.records import OUTCOMES, Message, Score, Usage
 from harness.report.html.inline import block, to_json
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.whole import AttemptLine, Places, read_lines
+from harness.store.index import AttemptIndex, AttemptLine
 
 LONGEST_TEXT = 200_000
 """Characters of one text that the page has."""
@@ -48,7 +48,7 @@ class Selection:
     n_instances: int
 
 
-def select(runs: Sequence[Places], most: int | None) -> Selection:
+def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Choose instances: in the first run's order, then those that only the others have.
 
     If there are too many, whole instances are left out, in an order that does not depend on what
@@ -70,14 +70,14 @@ def select(runs: Sequence[Places], most: int | None) -> Selection:
     return Selection(taken, rows, counts, len(every))
 
 
-def _in_order(runs: Sequence[Places]) -> NDArray[np.int64]:
+def _in_order(runs: Sequence[AttemptIndex]) -> NDArray[np.int64]:
     """(n,) digests of all instances, as the files of the runs begin them."""
     digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
     every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
     return every[np.argsort(first, kind="stable")]
 
 
-def _within(every: NDArray[np.int64], runs: Sequence[Places], most: int) -> NDArray[np.intp]:
+def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
     """Ascending places of the instances that are taken: the first ones by digest."""
     order = np.argsort(every, kind="stable")
     n = len(every)
@@ -88,7 +88,7 @@ def _within(every: NDArray[np.int64], runs: Sequence[Places], most: int) -> NDAr
     return np.sort(order[: max(1, n)])
 
 
-def _places_of(run: Places, digests: NDArray[np.int64]) -> NDArray[np.intp]:
+def _places_of(run: AttemptIndex, digests: NDArray[np.int64]) -> NDArray[np.intp]:
     """(n,) place among the digests of the instance of each of a run's attempts, or -1."""
     if not len(digests):
         return np.full(len(run.attempts), -1, np.intp)
@@ -227,7 +227,7 @@ class Archive:
 
     def _entries(self) -> Iterator[_Entry]:
         lines = [
-            read_lines(run.path, run.places, _Line, rows)
+            run.places.read(_Line, rows)
             for run, rows in zip(self._runs, self._selection.rows, strict=True)
         ]
         for place in range(len(self._selection.digest)):
