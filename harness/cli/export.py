@@ -11,11 +11,10 @@ from rich.text import Text
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.exchange.attempt_rows import AttemptRows, ExportedRun
-from harness.exchange.comma_separated import write_csv
+from harness.exchange.exported_run import ExportedRun
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
-from harness.exchange.parquet import write_parquet
+from harness.exchange.tables import AttemptRows, write_csv, write_parquet
 from harness.run import measure
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder, find_run

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.exchange.attempt_rows import ExportedRun
+from harness.exchange.exported_run import ExportedRun
 from harness.records import SCHEMA_VERSION, Attempt, Score, Usage, encodable
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.run_folder import RunFolder
