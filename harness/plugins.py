@@ -64,6 +64,7 @@ SUPPLIED: Mapping[str, Mapping[str, str]] = {
     "tasks": {
         "data": "the data folder (`harness.datasets.folder.DataFolder`)",
         "judges": "the run's judges: name -> whether the judge decides on criteria",
+        "panels": "the run's panels: name -> the names of their judges",
     },
     "backends": {
         "secret": "look up a secret by the name of its environment variable",
@@ -260,28 +261,17 @@ class Kind:
 
         Raises: ConfigError for an unknown or wrong option.
         """
-        from pydantic import ConfigDict, ValidationError, create_model
+        from pydantic import ValidationError
 
         where = f"{self.title} {name!r}"
-        own = _parameters(self.load(name), given=False)
+        plugin = self.load(name)
+        own = _parameters(plugin, given=False)
         for key in options:
             if key not in own:
                 valid = {*own, *SECTION_KEYS[self.name]}
                 raise ConfigError(f"The {where} has no option {key!r}.", nearest(key, valid))
-        fields: dict[str, Any] = {
-            key: (
-                Any if p.annotation is p.empty else p.annotation,
-                ... if p.default is p.empty else p.default,
-            )
-            for key, p in own.items()
-        }
-        config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
-        with warnings.catch_warnings():
-            # Pydantic warns of options named like one of its methods, such as "schema".
-            warnings.simplefilter("ignore", UserWarning)
-            model = create_model("Options", __config__=config, **fields)
         try:
-            return model(**options)
+            return _options_model(plugin)(**options)
         except ValidationError as error:
             first = error.errors()[0]
             option = ".".join(str(part) for part in first["loc"])
@@ -326,6 +316,26 @@ def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]
     return found
 
 
+@functools.cache
+def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
+    """The model that validates a plug-in's options; making one takes a millisecond."""
+    from pydantic import ConfigDict, create_model
+
+    fields: dict[str, Any] = {
+        key: (
+            Any if p.annotation is p.empty else p.annotation,
+            ... if p.default is p.empty else p.default,
+        )
+        for key, p in _parameters(plugin, given=False).items()
+    }
+    config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
+    with warnings.catch_warnings():
+        # Pydantic warns of options named like one of its methods, such as "schema".
+        warnings.simplefilter("ignore", UserWarning)
+        return create_model("Options", __config__=config, **fields)
+
+
+@functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
     """A plug-in's options, or (keyword-only) what it wants to be given."""
     signature = inspect.signature(plugin, eval_str=True)

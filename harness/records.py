@@ -178,6 +178,21 @@ class Request(Struct, frozen=True):
     redraw: int = 0
 
 
+class Question(Struct, frozen=True):
+    """What a judge asks about an answer.
+
+    Attributes:
+        messages: To the judging model.
+        decoding: How it decodes. Temperature and max_tokens are dropped if its backend does not
+            take them.
+        samples: How many independent replies are drawn.
+    """
+
+    messages: tuple[Message, ...]
+    decoding: Decoding
+    samples: int = 1
+
+
 class Usage(Struct, frozen=True):
     """Tokens of one call as the provider counted them."""
 

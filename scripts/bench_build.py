@@ -1,4 +1,4 @@
-"""How fast COLLIE's 13 structures are built from 300 documents, and in what memory.
+"""How fast COLLIE's 13 structures are built from 300 documents, and with how much memory.
 
     python scripts/bench_build.py [--megabytes 20] [--jobs 2] [--check]
 

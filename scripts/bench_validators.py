@@ -22,8 +22,8 @@ from typing import Any
 
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from harness.scoring.validators import Unreadable, read, validator
-from harness.scoring.validators.violations import pointer
+from harness.scoring.validators import UnparseableDocument, read, validator
+from harness.scoring.validators.paths import pointer
 
 ROOTS = (*["number", "string", "array", "object"] * 150, "boolean", "null")
 """Root types of the paper's 602 schemas."""
@@ -250,7 +250,7 @@ def main() -> None:
             compiled = validator(schema, mode=mode)
             try:
                 valid += not compiled.violations(read(text, mode=mode))
-            except Unreadable:
+            except UnparseableDocument:
                 continue
         return valid
 

@@ -93,7 +93,7 @@ def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in flatten(tree).items():
         recording = any(key == free or key.startswith(f"{free}.") for free in RECORDING)
-        if not recording and not may_change(key) and key not in NAMED:
+        if not recording and not may_change(key, tree) and key not in NAMED:
             short = section_of(key)
             if short == key:
                 found[key] = value

@@ -1,76 +1,119 @@
-"""vLLM's asynchronous engine, as one object: what it is asked, and what it answers."""
+"""vLLM's asynchronous engine in this process: how it is loaded, asked and ended.
+
+A request becomes what vLLM's own server makes of it: what a run file leaves out has the value of
+the model's generation configuration, and an answer may fill the context.
+
+Source: vLLM's `AsyncLLM`, `SamplingParams` and `StructuredOutputsParams`, as of 0.32.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
+import threading
 from collections.abc import Mapping, Sequence
+from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from harness.backends._bodies import finish, logprobs_in, prompt_logprobs_in, split_think
-from harness.backends._engine_processes import EngineProcesses
-from harness.backends._vllm_loading import loaded
-from harness.backends._vllm_model import VLLMModel
-from harness.backends._vllm_sampling import sampling, template_options
-from harness.errors import (
-    ConfigError,
-    FatalCallError,
-    RequestRejected,
-    TransientError,
+from harness.backends._bodies import (
+    finish,
+    logprobs_in,
+    prompt_logprobs_in,
+    split_think,
+    vllm_constraint,
 )
-from harness.records import Message, Reply, Request, Usage
+from harness.backends._processes import Guard
+from harness.backends._vllm_model import VLLMModel, flags
+from harness.config.settings import handed_down
+from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
+from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
 PROMPTS_KEPT = 4096
 """Tokenised prompts that are kept: the samples of an instance come one after the other."""
+
+TEMPLATE = "chat_template_kwargs"
+"""The part of ``decoding.extra`` that is for the chat template, as in vLLM's HTTP protocol."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Engines loaded at the same time would write into each other's logs, and count each other's
+memory as their own."""
 
 
 class InProcessEngine:
     """An engine, once `load` has returned.
 
-    model: what it loads.
-    log: file of what vLLM says.
+    Args:
+        model: What it loads.
+        log: File for vLLM's output.
     """
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
         self._model = model
         self._log = log
-        self._processes = EngineProcesses()
+        self._guard = Guard()
+        self._off = threading.Event()
         self._llm: Any = None
 
     async def load(self) -> None:
         """Load the model; takes from seconds to minutes, and blocks the loop, which is its own.
 
-        Raises: ConfigError for an engine argument that vLLM does not know; FatalCallError where
-            it was called off, or the adapter cannot be loaded; whatever vLLM raises where the
-            model cannot.
+        Raises:
+            ConfigError: vLLM does not know an engine argument.
+            FatalCallError: It was called off, or the adapter cannot be loaded.
+            Exception: Whatever vLLM raises if it cannot load the model.
         """
         self._template = _text(self._model.engine.get("chat_template"))
-        self._llm = loaded(self._model, self._log, self._processes)
+        with _ONE_AT_A_TIME:
+            resource_tracker.ensure_running()  # outside of what the guard kills
+            with handed_down(**_log_to(self._log), **self._guard.variables):
+                self._llm = self._loaded()
         self._tokenizer = self._llm.renderer.tokenizer
         config = self._llm.model_config
         self._longest: int = config.max_model_len
         self._defaults: Mapping[str, Any] = config.get_diff_sampling_param()
         self._split = _reasoning_parser(self._llm, self._tokenizer)
         self._prompt = functools.lru_cache(PROMPTS_KEPT)(self._tokenised)
-        self._lora = _adapter(self._model)
-        if self._lora is not None:
-            await self._add(self._lora)
+        self._lora: Any = None
+        if self._model.adapter:
+            await self._add_adapter()
 
-    async def _add(self, adapter: Any) -> None:
-        """Load an adapter: with the first request, one that does not fit kills the engine."""
+    def _loaded(self) -> Any:
+        self._check()
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        self._check()  # the import takes a while
+        arguments = {"disable_log_stats": True, "use_tqdm_on_load": False, **self._model.engine}
+        arguments.pop("chat_template", None)
+        if self._model.adapter:
+            arguments["enable_lora"] = True
+        words = ["--model", self._model.weights, *flags(arguments)]
+        parsed = AsyncEngineArgs.add_cli_args(_parser()).parse_args(words)
+        return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
+
+    def _check(self) -> None:
+        if self._off.is_set():
+            raise FatalCallError("Loading the model was called off.")
+
+    async def _add_adapter(self) -> None:
+        """Load the adapter now: at the first request, one that does not fit kills the engine."""
+        from vllm.lora.request import LoRARequest
+
+        self._lora = LoRARequest(self._model.name, 1, self._model.adapter)
         try:
-            await self._llm.add_lora(adapter)
-        except Exception as error:  # whatever its engine's processes have told
+            await self._llm.add_lora(self._lora)
+        except Exception as error:  # whatever the engine's processes report
             said = " ".join(str(error).split())[:300]
             raise FatalCallError(
                 f"vLLM cannot load the adapter {self._model.adapter}: {said}",
-                "Mend model.lora; for an adapter of a higher rank, model.engine.max_lora_rank.",
+                "Check model.lora; an adapter of a higher rank needs model.engine.max_lora_rank.",
             ) from None
 
     def call_off(self) -> None:
-        """Have `load` raise soon, from another thread."""
-        self._processes.call_off()
+        """Make `load` raise soon, from another thread; to be repeated until it does."""
+        self._off.set()
+        self._guard.kill()
 
     @property
     def dead(self) -> bool:
@@ -81,18 +124,21 @@ class InProcessEngine:
         """End its processes; blocks until they are gone.
 
         In the loop that it was loaded in: from elsewhere, vLLM leaves the closing of its sockets
-        to that loop, and where one stays open, zmq waits for it for ever when the engine is freed.
+        to that loop, and if one stays open, zmq waits for it forever when the engine is freed.
         """
         if self._llm is not None:
             self._llm.shutdown(timeout=10)
-        self._processes.end()
+        self._guard.close()
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """The answer to one request.
+        """The answer to a request.
 
-        name: of the request, unique.
+        Args:
+            request: The request.
+            name: A unique name for it.
 
-        Raises: a `harness.errors.CallError`.
+        Raises:
+            CallError: Anything that went wrong.
         """
         from vllm import SamplingParams, TokensPrompt
         from vllm.exceptions import VLLMClientError
@@ -104,13 +150,11 @@ class InProcessEngine:
         fields = sampling(request, self._defaults, self._longest - len(tokens))
         last = None
         try:
-            if "structured_outputs" in fields:
-                fields["structured_outputs"] = StructuredOutputsParams(
-                    **fields["structured_outputs"]
-                )
+            if held := fields.get("structured_outputs"):
+                fields["structured_outputs"] = StructuredOutputsParams(**held)
             params = SamplingParams(**fields, output_kind=RequestOutputKind.FINAL_ONLY)
-        except TypeError as error:  # a field that there is not
-            raise FatalCallError(f"vLLM: {error}.", "Mend decoding.extra.") from None
+        except TypeError as error:  # an unknown field
+            raise FatalCallError(f"vLLM: {error}.", "Check decoding.extra.") from None
         except (VLLMClientError, ValueError) as error:
             raise RequestRejected(f"vLLM: {error}") from None
         prompt = TokensPrompt(prompt_token_ids=list(tokens))
@@ -118,19 +162,13 @@ class InProcessEngine:
             async for output in self._llm.generate(prompt, params, name, lora_request=self._lora):
                 last = output
         except EngineDeadError:
-            raise TransientError(
-                "The vLLM engine has died.", "It is made anew.", kind="connection_lost"
-            ) from None
+            raise TransientError("The vLLM engine has died.", kind="connection_lost") from None
         except EngineGenerateError as error:
             raise TransientError(f"vLLM: {error.__cause__ or error}", kind="interrupted") from None
-        except VLLMClientError as error:
-            raise RequestRejected(f"vLLM: {error}") from None
-        except ValueError as error:
+        except (VLLMClientError, ValueError) as error:
             raise RequestRejected(f"vLLM: {error}") from None
         if last is None:
-            raise TransientError(
-                "The vLLM engine has ended the answer without a word.", kind="interrupted"
-            )
+            raise TransientError("The vLLM engine gave no answer.", kind="interrupted")
         return self._reply(last, request)
 
     def _reply(self, output: Any, request: Request) -> Reply:
@@ -147,8 +185,8 @@ class InProcessEngine:
             ),
             self._model.name,
             reasoning=reasoning,
-            logprobs=None if decoding.logprobs is None else logprobs_in(_positions(said.logprobs)),
-            prompt_logprobs=prompt_logprobs_in(_of_prompt(output.prompt_logprobs))
+            logprobs=None if decoding.logprobs is None else logprobs_in(_as_chat(said.logprobs)),
+            prompt_logprobs=prompt_logprobs_in(_as_wire(output.prompt_logprobs))
             if decoding.prompt_logprobs
             else None,
         )
@@ -168,28 +206,65 @@ class InProcessEngine:
         except Exception as error:  # a template is a program: it may refuse these turns
             raise RequestRejected(
                 f"The model's chat template refuses this conversation: {error}",
-                "A base model has none: set model.protocol to completions, or name one in "
+                "A base model has no template: set model.protocol to completions, or name one in "
                 "model.engine.chat_template.",
             ) from None
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
 
+def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
+    """The fields of vLLM's sampling parameters for a request.
+
+    Args:
+        request: The request.
+        defaults: The fields of the model's generation configuration.
+        room: Tokens that the context has left after the prompt.
+
+    Raises:
+        RequestRejected: The answer could not fit.
+    """
+    decoding = request.decoding
+    wanted = decoding.max_tokens
+    if room < 1 or (wanted is not None and wanted > room):
+        raise RequestRejected(
+            f"The context has room for {max(room, 0)} tokens after this prompt, and the answer "
+            f"may have {wanted or 1}.",
+            "Lower decoding.max_tokens, or raise model.engine.max_model_len.",
+        )
+    given = {
+        "temperature": decoding.temperature,
+        "top_p": decoding.top_p,
+        "max_tokens": wanted or min(room, defaults.get("max_tokens") or room),
+        "stop": list(decoding.stop) or None,
+        "seed": request.seed,
+        "logprobs": decoding.logprobs,
+        "prompt_logprobs": 0 if decoding.prompt_logprobs else None,
+    }
+    fields = dict(defaults) | {name: value for name, value in given.items() if value is not None}
+    fields |= {name: value for name, value in decoding.extra.items() if name != TEMPLATE}
+    if isinstance(decoding.constraint, DecodingConstraint):
+        fields["structured_outputs"] = vllm_constraint(decoding.constraint)
+    return fields
+
+
+def template_options(request: Request) -> dict[str, Any]:
+    """What the chat template is given besides the messages."""
+    options = request.decoding.extra.get(TEMPLATE, {})
+    if not isinstance(options, dict):
+        raise RequestRejected(
+            f"decoding.extra.{TEMPLATE} must be a mapping.", "Write {name: value}."
+        )
+    return options
+
+
 def _text(template: str | None) -> str | None:
-    """A chat template: a file's, or as it stands."""
+    """A chat template, read from a file if it names one."""
     if template is None or "{" in template:
         return template
     try:
         return Path(template).expanduser().read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"model.engine.chat_template: {template}: {error}.") from None
-
-
-def _adapter(model: VLLMModel) -> Any:
-    if not model.adapter:
-        return None
-    from vllm.lora.request import LoRARequest
-
-    return LoRARequest(model.name, 1, model.adapter)
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
@@ -210,17 +285,17 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
     return split
 
 
-def _positions(logprobs: Any) -> dict[str, Any]:
+def _as_chat(logprobs: Any) -> dict[str, Any]:
     """An answer's log-probabilities in the form of a chat: two tokens may have the same text."""
-    told = [
+    positions = [
         [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
         for position in logprobs or ()
     ]
-    return {"content": [{"top_logprobs": likeliest} for likeliest in told]}
+    return {"content": [{"top_logprobs": likeliest} for likeliest in positions]}
 
 
-def _of_prompt(logprobs: Any) -> list[Any]:
-    """A prompt's in the form of the wire."""
+def _as_wire(logprobs: Any) -> list[Any]:
+    """A prompt's log-probabilities in the form of vLLM's HTTP protocol."""
     return [
         position
         and {
@@ -229,3 +304,41 @@ def _of_prompt(logprobs: Any) -> list[Any]:
         }
         for position in logprobs or ()
     ]
+
+
+def _log_to(log: Path) -> dict[str, str]:
+    """Variables that make vLLM, here and in the processes that it starts, log into a file.
+
+    Those processes are spawned: a process that has threads must not be forked.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    handler = {
+        "class": "logging.FileHandler",
+        "filename": str(log.absolute()),
+        "formatter": "plain",
+    }
+    config = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(process)d %(message)s"}},
+        "handlers": {"file": handler},
+        "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
+    }
+    path = log.with_suffix(".json")
+    path.write_text(json.dumps(config))
+    return {
+        "VLLM_LOGGING_CONFIG_PATH": str(path.absolute()),
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+    }
+
+
+def _parser() -> Any:
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    class Parser(FlexibleArgumentParser):  # type: ignore[misc]
+        def error(self, message: str) -> NoReturn:
+            raise ConfigError(
+                f"model.engine: vLLM says: {message}.", "See its documentation of engine arguments."
+            )
+
+    return Parser(add_help=False)

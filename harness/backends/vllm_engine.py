@@ -3,55 +3,162 @@
     model: {backend: vllm_engine, name: meta-llama/Llama-3.1-8B-Instruct}
     model: {backend: vllm_engine, name: mine, path: /models/mine, engine: {max_model_len: 8192}}
 
-Needs vLLM beside the harness: ``pip install 'harness[vllm]'``. Every sample is a request of its
-own, with a seed and a cache key of its own; those of one prompt share its computation by the
-engine's prefix cache. An engine that dies is made anew.
+Needs vLLM beside the harness: ``pip install 'harness[vllm]'``. Every sample is a separate
+request with its own seed and cache key; the samples of one prompt share its computation through
+the engine's prefix cache. An engine that dies is loaded again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import itertools
-import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from harness.backends._last_words import TAIL_LINES, telling
+from harness.backends._deadly_prompts import DeadlyPrompts
 from harness.backends._model_files import Hashes
-from harness.backends._owned_servers import OwnedServers
-from harness.backends._seating import Seating, Seats
-from harness.backends._server_process import tail
-from harness.backends._suspects import Suspects
-from harness.backends._vllm_arguments import depth
-from harness.backends._vllm_engine_thread import EngineThread
+from harness.backends._processes import OwnedServers, errors_in, tail
 from harness.backends._vllm_in_process import InProcessEngine
-from harness.backends._vllm_model import Protocol, VLLMModel, features
+from harness.backends._vllm_model import Protocol as ModelProtocol
+from harness.backends._vllm_model import VLLMModel, depth, features
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
+
+END_S = 20.0
+"""Seconds that an engine may take to end. Its processes have 10, and importing vLLM, which cannot
+be interrupted, takes as long."""
+
+_NUMBERS = itertools.count()
+"""Names of requests, unique in this process."""
+
+
+class Engine(Protocol):
+    """An engine to be held by an `EngineThread` (`InProcessEngine` documents the methods)."""
+
+    async def load(self) -> None:
+        """Return when it can be asked; blocks."""
+        ...
+
+    def call_off(self) -> None:
+        """Make `load` raise soon, from another thread; to be repeated until it does."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """Whether it answers nothing any more."""
+        ...
+
+    async def answer(self, request: Request, name: str) -> Reply:
+        """The answer to a request with a unique name."""
+        ...
+
+    async def shutdown(self) -> None:
+        """End it, even if it could not be loaded; blocks."""
+        ...
+
+
+class EngineThread:
+    """Loads an engine in a thread with its own event loop, and holds it until `end`.
+
+    An engine belongs to the loop it was made in, and the variants of a run file run one after the
+    other: so the engine, whose model took minutes to load, outlives them. Loading blocks only its
+    own loop, and neither the display nor Ctrl-C.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self._loaded: Future[None] = Future()
+        self._loaded.set_running_or_notify_cancel()  # no cancelled waiter cancels it
+        self._thread = threading.Thread(target=self._run, name="vllm-engine", daemon=True)
+        self._thread.start()
+
+    async def loaded(self) -> None:
+        """Return when the engine can be asked; raises what loading it raises."""
+        await asyncio.wrap_future(self._loaded)
+
+    async def answer(self, request: Request, name: str) -> Reply:
+        """The answer to a request with a unique name."""
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
+        )
+
+    def ended(self) -> bool:
+        """Whether it answers nothing any more."""
+        if not self._loaded.done():
+            return False
+        failed = self._loaded.exception() is not None
+        return failed or self._engine.dead or not self._thread.is_alive()
+
+    def end(self) -> None:
+        """End the engine and its processes, and wait until they are gone.
+
+        An engine that is loading is called off. If that does not help in time, its thread is
+        abandoned, and ends with this process.
+        """
+        until = time.monotonic() + END_S
+        while not self._loaded.done() and time.monotonic() < until:
+            self._engine.call_off()
+            self._thread.join(0.1)
+        with contextlib.suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(END_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._live())
+        finally:
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.close()
+
+    async def _live(self) -> None:
+        """Load the engine in the loop that it is asked and ended in, as vLLM requires."""
+        try:
+            await self._engine.load()
+        except BaseException as error:
+            try:
+                await self._engine.shutdown()
+            finally:
+                self._loaded.set_exception(error)
+        else:
+            self._loaded.set_result(None)
+            await self._over.wait()
+            await self._engine.shutdown()
 
 
 class VLLMEngineBackend:
     """vLLM's engine in this process.
 
-    path: folder of the weights, or their name on the hub, where it is not the model's name.
+    path: folder of the weights, or their name on the hub, if it is not the model's name.
     lora: folder of an adapter, or its name on the hub.
     engine: vLLM's engine arguments, by its own names; and ``chat_template``, a file.
     protocol: chat, by the model's chat template; or completions, for base models.
-    restarts: how often in a row an engine that dies without an answer is made anew.
+    restarts: how often in a row an engine that dies without an answer is loaded again.
     """
 
     cacheable = True
+    may_change = frozenset({"engine", "restarts"})
 
     def __init__(
         self,
         path: str = "",
         lora: str = "",
         engine: dict[str, Any] | None = None,
-        protocol: Protocol = "chat",
+        protocol: ModelProtocol = "chat",
         restarts: Annotated[int, Field(ge=0)] = 3,
         *,
         model: str = "",
@@ -69,10 +176,8 @@ class VLLMEngineBackend:
         self._name = f"engine {self._model!r}"
         self._thread: EngineThread | None = None
         self._used = False
-        self._life = 0
-        self._seating = Seating([Seats(sys.maxsize)])
-        self._suspects = Suspects()
-        self._makings = 0  # since the last answer, with the engine that gave it
+        self._prompts = DeadlyPrompts()
+        self._loads = 0  # since the last answer, counting that of the engine that gave it
         servers.want(self._name)
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -81,13 +186,14 @@ class VLLMEngineBackend:
 
     @property
     def ready(self) -> bool:
-        """Whether the engine lives."""
+        """Whether the engine is alive."""
         return self._thread is not None and not self._thread.ended()
 
-    async def start(self, tell: Callable[[str], None]) -> None:
+    async def start(self, on_status: Callable[[str], None]) -> None:
         """Load the model, for the first time or again; or join the run that has loaded it.
 
-        Raises: FatalCallError where that fails.
+        Raises:
+            FatalCallError: The model cannot be loaded.
         """
         if importlib.util.find_spec("vllm") is None:
             raise FatalCallError(
@@ -102,55 +208,49 @@ class VLLMEngineBackend:
             await found.loaded()
         except HarnessError as error:
             raise FatalCallError(error.message, error.remedy) from None
-        except Exception as error:  # whatever a model that cannot be loaded makes vLLM raise
+        except Exception as error:  # whatever vLLM raises for a model that cannot be loaded
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise self._failed(f"did not start ({said})") from None
         self._thread = found
-        self._life += 1
 
     def _launch(self) -> EngineThread:
-        if self._makings > self._restarts:
+        if self._loads > self._restarts:
             raise self._failed("died again and again, without an answer in between")
-        self._makings += 1
+        self._loads += 1
         return EngineThread(InProcessEngine(self._model, self._log))
 
     def _failed(self, how: str) -> FatalCallError:
-        words = telling(tail(self._log, lines=TAIL_LINES))
         return FatalCallError(
-            f"The vLLM engine of {self._model.name!r} {how}. It says:\n{words}\n",
-            f"All that it said is in {self._log}.",
+            f"The vLLM engine of {self._model.name!r} {how}. "
+            f"Its errors:\n{errors_in(tail(self._log))}\n",
+            f"Its whole output is in {self._log}.",
         )
 
     async def generate(self, request: Request) -> Reply:
         """Answer one request.
 
-        Raises: a `harness.errors.CallError`.
+        Raises:
+            CallError: Anything that went wrong.
         """
-        alone = self._suspects.alone(request)
-        seats = await self._seating.take(alone=alone)
-        try:
+        async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
                 raise TransientError(
-                    "The vLLM engine is not up.", "It is made anew.", kind="unreachable"
+                    "The vLLM engine is down.", "It is being loaded again.", kind="unreachable"
                 )
-            reply = await thread.answer(request, str(next(_NUMBERS)))
-        except TransientError as error:
-            if error.kind == "connection_lost":
-                self._suspects.died(request, self._life, alone=alone)
-            raise
-        finally:
-            self._seating.leave(seats)
-        self._suspects.answered(request)
-        self._makings = 1
-        return reply
+            try:
+                reply = await thread.answer(request, str(next(_NUMBERS)))
+            except TransientError as error:
+                if error.kind == "connection_lost":
+                    self._prompts.died(request, thread, alone=alone)
+                raise
+            self._prompts.answered(request)
+            self._loads = 1
+            return reply
 
     async def aclose(self) -> None:
-        """End the engine where nobody else of this process wants it."""
+        """End the engine if nobody else of this process wants it."""
         await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
         self._used = False
 
-
-_NUMBERS = itertools.count()
-"""Names of requests, unique in this process."""
 
 plugin = VLLMEngineBackend

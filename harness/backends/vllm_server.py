@@ -1,74 +1,109 @@
-"""A model served by vLLM: by servers that are there, or by one that the harness starts and owns.
+"""A model served by vLLM: by a server that is running, or by one that the harness owns.
 
     model: {backend: vllm_server, name: meta-llama/Llama-3.1-8B-Instruct}
     model: {backend: vllm_server, name: my-model, path: /models/mine, engine: {max_model_len: 8192}}
     model: {backend: vllm_server, name: my-model, base_url: "http://node1:8000/v1"}
 
 The protocol is OpenAI's with vLLM's own fields, as of the preset ``vllm`` of `openai`. Without a
-``base_url`` the server's life is that of the runs that need it: it is started at the first call
-that no cache answers, started again when it dies, and ended with them.
+``base_url`` the harness owns the server: it is started by the first call that is not cached,
+started again when it dies, and ended with the runs that need it.
 """
 
 from __future__ import annotations
 
-import math
+import asyncio
+import contextlib
+import importlib.util
+import shutil
+import sys
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from harness.backends._deadly_prompts import DeadlyPrompts
+from harness.backends._http import past_proxies
 from harness.backends._model_files import Hashes
-from harness.backends._open_files import connections
-from harness.backends._owned_servers import OwnedServers
-from harness.backends._replicas import Replicas, Tell
-from harness.backends._vllm_arguments import depth, gpus_needed
-from harness.backends._vllm_model import Protocol, VLLMModel, features
-from harness.backends._vllm_servers import GivenServer, OwnServer, Wire, server_name
+from harness.backends._processes import (
+    OwnedServers,
+    ServerProcess,
+    errors_in,
+    free_port,
+    open_files,
+    remedy,
+)
+from harness.backends._vllm_model import Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
-from harness.errors import ConfigError
+from harness.errors import ConfigError, FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
 
-KEY_MISSING = "Name the environment variable that holds its key in model.api_key_env."
-KEY_GIVEN = "Check the key in the environment variable {}."
-
 START_S, RESTARTS = 1800.0, 3
+STEP_S, LONGEST_STEP_S = 0.2, 2.0
+"""Between two looks whether a server has started."""
+PATIENCE_S = 10.0
+"""For a server's health: an engine in the middle of a long step answers late."""
+ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
+INSTALL = (
+    "pip install 'harness[vllm]', or set HARNESS_VLLM_COMMAND to what starts vLLM's server "
+    "(docs/vllm.md)."
+)
+KEY_MISSING = "Name the environment variable that holds its key in model.api_key_env."
+NO_KEY = "HARNESS_VLLM_COMMAND must start it without an API key: only this machine reaches it."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Server:
+    """A server that was started: its process, and the base URL of its protocol."""
+
+    process: ServerProcess
+    url: str
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self.process.ended()
+
+    def end(self) -> None:
+        """End it."""
+        self.process.end()
 
 
 class VLLMServerBackend:
-    """A vLLM server, or several of one model.
+    """A vLLM server.
 
-    path: folder of the weights, or their name on the hub, where it is not the model's name.
+    path: folder of the weights, or their name on the hub, if it is not the model's name.
     lora: folder of an adapter, or its name on the hub.
-    engine: vLLM's engine arguments, by its own names, for servers that the harness starts.
-    replicas: servers to start; requests go to the least loaded.
-    gpus: for each of them the GPUs that it works on, such as "0,1"; left out: the first ones for
-        the first, and so on, as many as its parallel sizes make.
-    base_url: of a server that is there, instead.
-    replicas_at: base URLs of further servers of the same model. They may change from one session
-        to the next: replies are kept under `base_url`.
-    api_key_env: the environment variable that holds the key of servers that are there.
+    engine: vLLM's engine arguments, by its own names, for a server that the harness starts.
+    gpus: the GPUs of that server, such as "0,1", as in CUDA_VISIBLE_DEVICES.
+    base_url: a server that is running, to be used instead.
+    api_key_env: the environment variable that holds the key of that server.
     protocol: chat, by the model's chat template; or completions, for base models.
-    start_s: seconds that a server may take until it is ready.
-    restarts: how often in a row one that dies without an answer is started again.
+    start_s: seconds that a server may take to start.
+    restarts: how often in a row a server that dies without an answer is started again.
+    replicas: must be 1; use engine.data_parallel_size.
+    replicas_at: must be empty; use engine.data_parallel_size.
     """
 
     cacheable = True
+    may_change = frozenset({"engine", "gpus", "start_s", "restarts", "replicas", "replicas_at"})
 
     def __init__(
         self,
         path: str = "",
         lora: str = "",
         engine: dict[str, Any] | None = None,
-        replicas: Annotated[int, Field(ge=1)] = 1,
-        gpus: list[str] | None = None,
+        gpus: str | list[str] | None = None,
         base_url: str | None = None,
-        replicas_at: list[str] | None = None,
         api_key_env: str | None = None,
         protocol: Protocol = "chat",
         start_s: Annotated[float, Field(gt=0)] = START_S,
         restarts: Annotated[int, Field(ge=0)] = RESTARTS,
+        replicas: int = 1,
+        replicas_at: list[str] | None = None,
         *,
         secret: Callable[[str], str],
         concurrency: int,
@@ -78,135 +113,284 @@ class VLLMServerBackend:
         logs: Path,
         hashes: Hashes,
     ) -> None:
-        def dial(url: str) -> Wire:
+        _refuse_replicas(replicas, replicas_at)
+        connections = open_files() // 2  # the rest is for everything else
+        self.features = features(protocol)
+        self._model = model
+        self._servers = servers
+        self._log = logs / "vllm-0.log"
+        self._start_s = start_s
+        self._restarts = restarts
+        self._gpus = ",".join([gpus] if isinstance(gpus, str) else gpus or [])
+        self._owned: VLLMModel | None = None
+        self._client: OpenAIBackend | None = None
+        self._server: Server | None = None
+        self._failed: Server | None = None
+        self._looking: asyncio.Task[bool] | None = None
+        self._starting = asyncio.Lock()
+        self._clients: list[OpenAIBackend] = []
+        self._prompts = DeadlyPrompts()
+        self._patience_s = PATIENCE_S
+        self._starts = 0  # since the last answer, counting the start of the server that gave it
+        self._used = False
+        self.ready = False
+
+        def client(url: str) -> OpenAIBackend:
             kind = OpenAIBackend if protocol == "chat" else OpenAICompletionsBackend
             return kind(
-                *("vllm", url, api_key_env),
+                "vllm",
+                url,
+                api_key_env,
                 secret=secret,
-                concurrency=self._seats,
+                concurrency=min(concurrency, connections),
                 timeout_s=timeout_s,
                 model=model,
             )
 
-        self.features = features(protocol)
-        self._served: VLLMModel | None = None
+        self._connect = client
         if base_url is not None:
             own = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
             given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **own}
-            _refuse(given, "model.base_url names a server that runs already")
-            if replicas != 1:
-                raise ConfigError(
-                    "model.replicas are servers to start, and model.base_url names one.",
-                    "List further servers in model.replicas_at.",
-                )
-            urls = dict.fromkeys([base_url, *(replicas_at or [])])
-            self.endpoint = base_url.rstrip("/")
-            self.preferred_concurrency, self._seats = _seats(depth({}), len(urls), concurrency)
-            key = secret(api_key_env) if api_key_env else ""
-            remedy = KEY_GIVEN.format(api_key_env) if api_key_env else KEY_MISSING
-            self._replicas = Replicas(
-                [GivenServer(url, dial, model, key, remedy) for url in urls], self._seats
+            _refuse(given, "model.base_url names a server that is already running")
+            self._client = client(base_url)
+            self._clients.append(self._client)
+            self.endpoint = self._client.endpoint
+            self._key = secret(api_key_env) if api_key_env else ""
+            self._key_remedy = (
+                f"Check the key in the environment variable {api_key_env}."
+                if api_key_env
+                else KEY_MISSING
             )
-            return
-        given = {"replicas_at": replicas_at, "api_key_env": api_key_env}
-        _refuse(given, "model.base_url is not set, so the harness starts the server itself")
-        self._served = served = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
-        sets = _gpu_sets(replicas, gpus, gpus_needed(served.engine), servers.gpus)
-        self.endpoint = served.endpoint()
-        self.preferred_concurrency, self._seats = _seats(
-            depth(served.engine), replicas, concurrency
-        )
-        self._replicas = Replicas(
-            [
-                OwnServer(
-                    served,
-                    own,
-                    servers,
-                    server_name(served, own, servers.command, number),
-                    logs / f"vllm-{number}.log",
-                    dial,
-                    start_s=start_s,
-                    restarts=restarts,
-                )
-                for number, own in enumerate(sets)
-            ],
-            self._seats,
-        )
+        else:
+            _refuse(
+                {"api_key_env": api_key_env},
+                "model.base_url is not set, so the harness starts the server",
+            )
+            self._owned = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
+            self.endpoint = self._owned.endpoint()
+            self._key, self._key_remedy = "", NO_KEY
+            self._name = repr((*servers.command, self._gpus, self._command(0)))
+            servers.want(self._name)
+        self.preferred_concurrency = min(depth(engine or {}), connections)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the weights are, where they are known."""
-        return {} if self._served is None else self._served.fingerprint()
+        """What the weights are, if they are known."""
+        return {} if self._owned is None else self._owned.fingerprint()
 
-    @property
-    def ready(self) -> bool:
-        """Whether a server can be asked now."""
-        return self._replicas.ready
+    async def start(self, on_status: Callable[[str], None]) -> None:
+        """Return once the server can be asked; meet a server that is running, or start one.
 
-    async def start(self, tell: Tell) -> None:
-        """Wait until a server can be asked.
-
-        Raises: FatalCallError where none comes up.
+        Raises:
+            FatalCallError: It is not the right server, or does not start.
         """
-        self._replicas.tell = tell
-        await self._replicas.start()
+        async with self._starting:
+            if self.ready:
+                return
+            if self._owned is None:
+                await self._serves(self.endpoint)
+            else:
+                await self._start_owned()
+            self.ready = True
+
+    async def _start_owned(self) -> None:
+        if not self._used:
+            self._servers.use(self._name)
+            self._used = True
+        while True:
+            before = self._starts
+            try:
+                server = await asyncio.to_thread(
+                    self._servers.renew, self._name, self._failed, self._launch
+                )
+            except HarnessError as error:
+                raise FatalCallError(error.message, error.remedy) from None
+            try:
+                up = await self._comes_up(server)
+            except FatalCallError:
+                await asyncio.to_thread(server.end)
+                raise
+            if up:
+                break
+            self._failed = server
+            log = server.process.last_words()
+            joined = self._starts == before  # another run's, which has died in the meantime
+            if not joined and "address already in use" not in log.lower():
+                await asyncio.to_thread(server.end)
+                raise self._cannot("did not start", log)
+        self._client, self._server = self._connect(server.url), server
+        self._clients.append(self._client)  # calls may be in flight on earlier ones
+
+    def _launch(self) -> Server:
+        if self._starts > self._restarts:
+            log = self._failed.process.last_words() if self._failed else ""
+            raise self._cannot("died again and again, without an answer in between", log)
+        self._starts += 1
+        port = free_port()
+        program = self._servers.command
+        if not program and importlib.util.find_spec("vllm") is None:
+            raise ConfigError("vLLM is not installed beside the harness.", INSTALL)
+        if program and shutil.which(program[0]) is None:
+            raise ConfigError(f"There is no program {program[0]!r} to start vLLM with.", INSTALL)
+        # A key that is meant for other servers would keep the harness itself out.
+        gpus = [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
+        words = [*gpus, *(program or (sys.executable, *ENTRY_POINT)), *self._command(port)]
+        process = ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log)
+        return Server(process, f"http://127.0.0.1:{port}/v1")
+
+    def _command(self, port: int) -> list[str]:
+        """The arguments of vLLM's server."""
+        model = self._owned
+        assert model is not None
+        names = ["--served-model-name", model.name]
+        if model.adapter:
+            names = [
+                *("--served-model-name", f"{model.name}-base"),
+                *("--enable-lora", "--lora-modules", f"{model.name}={model.adapter}"),
+            ]
+        return [
+            *("--model", model.weights, "--host", "127.0.0.1", "--port", str(port)),
+            *names,
+            *flags({"enable_prompt_tokens_details": True, **model.engine}),
+        ]
+
+    async def _comes_up(self, server: Server) -> bool:
+        """Wait until a server is healthy and serves the model; False if it ended or is late."""
+        end, step = time.monotonic() + self._start_s, STEP_S
+        while not server.ended() and time.monotonic() < end:
+            if await healthy(server.url) and await self._serves(server.url):
+                return True
+            await asyncio.sleep(step)
+            step = min(1.2 * step, LONGEST_STEP_S)
+        return False
+
+    async def _serves(self, url: str) -> bool:
+        return await serves(url, self._model, self._key, self._key_remedy)
+
+    def _cannot(self, how: str, log: str) -> FatalCallError:
+        return FatalCallError(
+            f"The vLLM server of {self._model!r} {how}. Its errors:\n{errors_in(log)}\n",
+            f"{remedy(log)} Its whole output is in {self._log}.".strip(),
+        )
 
     async def generate(self, request: Request) -> Reply:
         """Answer one request.
 
-        Raises: a `harness.errors.CallError`.
+        Raises:
+            CallError: Anything that went wrong.
         """
-        return await self._replicas.ask(request)
+        if self._owned is None:
+            assert self._client is not None
+            return await self._client.generate(request)
+        async with self._prompts.turn(request) as alone:
+            server, client = self._server, self._client
+            if server is None or client is None or not self.ready:
+                raise TransientError(
+                    "The vLLM server is down.", "It is being restarted.", kind="unreachable"
+                )
+            try:
+                reply = await client.generate(request)
+            except asyncio.CancelledError:
+                self._look(server)  # it may hang: while this call goes its way
+                raise
+            except TransientError as error:
+                looking = self._look(server)
+                if error.kind == "timed_out" or await asyncio.shield(looking):
+                    raise  # this one call's failure, and not its server's
+                if error.kind != "unreachable":
+                    self._prompts.died(request, server, alone=alone)
+                raise
+            self._prompts.answered(request)
+            self._starts = 1
+            return reply
+
+    def _look(self, server: Server) -> asyncio.Task[bool]:
+        """Whether a server is healthy; everyone who asks at the same time looks once."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._looked(server))
+        return self._looking
+
+    async def _looked(self, server: Server) -> bool:
+        current = server is self._server and self.ready
+        if current and not server.ended() and await healthy(server.url, self._patience_s):
+            return True
+        if server is self._server:
+            self._failed, self.ready = server, False
+        return False
 
     async def aclose(self) -> None:
-        """Close the connections, and end the servers that nobody else wants."""
-        await self._replicas.close()
+        """Close the connections, and end a server that nobody else wants."""
+        if self._looking is not None:
+            self._looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._looking
+        for client in self._clients:
+            await client.aclose()
+        if self._owned is not None:
+            await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
+            self._used = self.ready = False
 
 
-def _seats(depth: int, servers: int, concurrency: int) -> tuple[int, int]:
-    """How many calls all servers want in flight, and how many each may have.
+async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
+    """Whether the server at a base URL says that it is well, or at least answers."""
+    from httpx2 import AsyncClient, HTTPError
 
-    Each may have what it wants, or its part of what the user states where that is more; and no
-    more than this process has connections for.
+    parts = urlsplit(url)
+    try:
+        async with AsyncClient(timeout=patience_s, mounts=past_proxies(url)) as http:
+            answer = await http.get(f"{parts.scheme}://{parts.netloc}/health")
+    except (HTTPError, OSError):
+        return False
+    return bool(answer.status_code < 500)
 
-    depth: what keeps one server busy.
+
+async def serves(url: str, model: str, key: str = "", key_remedy: str = "") -> bool:
+    """Whether a server lists a model; False if it does not say what it serves, or not yet.
+
+    Args:
+        url: Its base URL.
+        model: The model's name.
+        key: The key that it wants; empty for none.
+        key_remedy: What to do if it refuses the key.
+
+    Raises:
+        FatalCallError: It serves other models (a stranger may have taken the port), or refuses
+            the key.
     """
-    room = max(1, connections() // servers)
-    return min(depth, room) * servers, min(max(depth, math.ceil(concurrency / servers)), room)
+    from httpx2 import AsyncClient, HTTPError
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with AsyncClient(timeout=PATIENCE_S, mounts=past_proxies(url)) as http:
+            answer = await http.get(f"{url}/models", headers=headers)
+        if answer.status_code in (401, 403):
+            raise FatalCallError(f"{url} answered {answer.status_code}.", key_remedy)
+        listed = [one["id"] for one in answer.json()["data"]]
+    except (HTTPError, OSError, ValueError, LookupError, TypeError):
+        return False
+    names = [name for name in listed if isinstance(name, str)]
+    if names and model not in names:
+        raise FatalCallError(
+            f"{url} serves {', '.join(map(repr, names[:5]))}, but no model {model!r}.",
+            "Set model.name to what the server calls it (--served-model-name).",
+        )
+    return model in names
 
 
-def _refuse(given: dict[str, Any], why: str) -> None:
-    """Refuse options that would change nothing."""
+def _refuse(given: Mapping[str, Any], why: str) -> None:
+    """Refuse options that would have no effect."""
     for name, value in given.items():
         if value:
-            raise ConfigError(f"model.{name} changes nothing: {why}.", "Remove one of the two.")
+            raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")
 
 
-def _gpu_sets(
-    replicas: int, gpus: list[str] | None, needed: int, there: tuple[str, ...] | None
-) -> list[tuple[str, ...]]:
-    """The GPUs of each replica; empty for whatever the only one finds.
-
-    needed: by each.
-    there: those that may be used; empty where all are hidden, None where nobody said.
-    """
-    if gpus is not None:
-        if len(gpus) != replicas:
-            raise ConfigError(
-                f"model.gpus names the GPUs of {len(gpus)} servers, and model.replicas is "
-                f"{replicas}.",
-                'Name them for each, like ["0,1", "2,3"].',
-            )
-        return [tuple(part.strip() for part in own.split(",")) for own in gpus]
-    if replicas == 1 or there == ():
-        return [()] * replicas
-    named = there or tuple(str(number) for number in range(replicas * needed))
-    if len(named) < replicas * needed:
+def _refuse_replicas(replicas: int, replicas_at: list[str] | None) -> None:
+    name = "replicas" if replicas != 1 else "replicas_at" if replicas_at else ""
+    if name:
         raise ConfigError(
-            f"{replicas} servers on {needed} GPUs each need {replicas * needed}, and "
-            f"CUDA_VISIBLE_DEVICES names {len(named)}.",
-            "Lower model.replicas, or name the GPUs of each in model.gpus.",
+            f"model.{name} is no longer supported: vLLM runs several replicas as one server.",
+            "Set model.engine.data_parallel_size, or put a load balancer's address into "
+            "model.base_url.",
         )
-    return [named[number * needed : (number + 1) * needed] for number in range(replicas)]
 
 
 plugin = VLLMServerBackend

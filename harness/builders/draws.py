@@ -1,8 +1,8 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Each place that draws has a stream of its own, named by a path from the seed: what one schema draws
-does not move what the next one gets. Only ``random.Random.random`` is used, the one method whose
-sequence Python promises to keep.
+Each use has its own stream, named by a path below the seed: what one schema draws does not change
+what the next one gets. Only ``random.Random.random`` is used, the one method whose sequence Python
+promises to keep.
 
 >>> Draws(0, "schemas", 3).integer(1, 6) == Draws(0, "schemas", 3).integer(1, 6)
 True
@@ -22,19 +22,17 @@ class Draws:
     """A stream of draws."""
 
     def __init__(self, seed: int, *name: object) -> None:
-        self._name = (seed, *name)
-        digest = hashlib.sha256(repr(self._name).encode()).digest()
+        self._seed, self._name = seed, name
+        digest = hashlib.sha256(repr((seed, *name)).encode()).digest()
         self._random = random.Random(int.from_bytes(digest[:16], "big"))
 
     def stream(self, *name: object) -> Draws:
-        """Another stream, named below this one; no draw of either moves the other."""
-        seed, *path = self._name
-        assert isinstance(seed, int)
-        return Draws(seed, *path, *name)
+        """A stream named below this one; the two are independent."""
+        return Draws(self._seed, *self._name, *name)
 
-    def chance(self, of: float) -> bool:
-        """True in that share of draws."""
-        return self._random.random() < of
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self._random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
         """A whole number from low to high, both included."""
@@ -45,7 +43,7 @@ class Draws:
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
-        """One of the keys, as often as its weight says."""
+        """One of the keys, with a probability in proportion to its weight."""
         left = self.integer(1, sum(weights.values()))
         for item, weight in weights.items():
             left -= weight
@@ -54,10 +52,10 @@ class Draws:
         raise ValueError("no weights")
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:
-        """Different items, in the order drawn; all of them where there are fewer."""
+        """Up to ``size`` different items, in the order drawn."""
         left = list(items)
         return [left.pop(self.integer(0, len(left) - 1)) for _ in range(min(size, len(left)))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """All items, in another order."""
+        """All items in random order."""
         return self.sample(items, len(items))

@@ -1,8 +1,7 @@
-"""A benchmark's folder: written whole or not at all, and never over what is not its own.
+"""A benchmark's folder: written whole or not at all, never over somebody else's files.
 
-Beside its tables a folder holds ``manifest.json``, which says what built it and the tables'
-SHA-256. One that holds anything else, another benchmark's manifest, or a table that is not as it
-was built is left as it is.
+Beside its tables a folder holds ``manifest.json``: what built it, and the SHA-256 of the tables. A
+folder is left alone if it holds other files, another manifest, or a table changed since the build.
 """
 
 from __future__ import annotations
@@ -28,27 +27,28 @@ def write(
     out: Path,
     kind: str,
     tables: Mapping[str, Iterable[msgspec.Struct]],
-    about: Mapping[str, Any],
-    *,
+    facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Make the folder, or put it in the place of one that was built before.
+    """Write the folder, or replace one that was built before.
 
-    kind: the benchmark's name, told by the manifest.
-    tables: of JSONL, by the file's name.
-    about: what the manifest says besides its kind and the tables' hashes.
-    texts: files that tell people about the tables, by name.
+    Args:
+        out: The folder.
+        kind: The benchmark's name, recorded in the manifest.
+        tables: JSONL files by name.
+        facts: What the manifest says besides the kind and the hashes.
+        texts: Files about the tables by name.
 
-    Raises: RunConflict where there is something else; StoreFailed where it cannot be written.
+    Raises:
+        RunConflict: The folder holds something else.
+        StoreFailed: It cannot be written.
     """
-    contents = {name: _lines(rows) for name, rows in tables.items()}
-    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    manifest = {"kind": kind, **about, "sha256": hashes}
-    files = {
-        **contents,
-        **{name: text.encode() for name, text in (texts or {}).items()},
-        MANIFEST: (json.dumps(manifest, indent=2) + "\n").encode(),
-    }
+    encode = msgspec.json.Encoder().encode
+    files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    files |= {name: text.encode() for name, text in (texts or {}).items()}
+    manifest = {"kind": kind, **facts, "sha256": hashes}
+    files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
     out = Path(os.path.realpath(out))
     refuse_other(out, kind, files)
     try:
@@ -68,24 +68,29 @@ def write(
                 raise
     except OSError as error:
         raise StoreFailed(
-            f"The benchmark cannot be written to {out}: {error.strerror}.",
-            "Check the path, its permissions and the space left.",
+            f"Cannot write the benchmark to {out}: {error.strerror}.",
+            "Check the path, its permissions and the free space.",
         ) from None
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
-    """Leave alone what was not built here.
+    """Refuse to replace anything but a benchmark of this kind, as it was built.
 
-    files: the names of those that a benchmark of this kind has besides its manifest.
+    Args:
+        out: The folder that a build is to write.
+        kind: The benchmark's name.
+        files: The names of its files besides the manifest.
 
-    Raises: RunConflict where something else is there, a table was changed since it was built, or
-        the folder is the working directory; StoreFailed where it cannot be looked at.
+    Raises:
+        RunConflict: The folder holds something else, a table was changed since it was built, or
+            the folder is the working directory.
+        StoreFailed: It cannot be read.
     """
     try:
         if Path.cwd().is_relative_to(os.path.realpath(out)):
             raise RunConflict(
-                f"{out} is the working directory, or one above it: a build takes a folder's place.",
-                "Name a folder below it, such as --out mine.",
+                f"{out} is the working directory or one above it, and a build replaces a folder.",
+                "Name a folder below it, for example --out mine.",
             )
         if not out.exists():
             return
@@ -95,32 +100,28 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
         built = _hashes(out / MANIFEST, kind)
         if found is None or found - {MANIFEST, *files} or built is None:
             raise RunConflict(
-                f"{out} is there and is not a benchmark that was built here, or holds other files "
-                "too.",
-                "Name another folder, or move it away.",
+                f"{out} exists and is not a benchmark that was built here, or holds other files.",
+                "Name another folder, or move this one away.",
             )
         for name in sorted(found & built.keys()):
             if sha256(out / name) != built[name]:
                 raise RunConflict(
-                    f"{out / name} was changed since it was built: a new build would lose that.",
+                    f"{out / name} was changed since it was built; a new build would lose that.",
                     "Name another folder, or move this one away.",
                 )
     except OSError as error:
-        raise StoreFailed(f"Cannot look into {out}: {error.strerror}.", "Check it.") from None
+        raise StoreFailed(
+            f"Cannot read {out}: {error.strerror}.", "Check the path and its permissions."
+        ) from None
 
 
 def _hashes(manifest: Path, kind: str) -> dict[str, Any] | None:
-    """The SHA-256 of the tables by their names; None where it is no such benchmark's manifest."""
+    """The SHA-256 of each table; None if this is not the manifest of such a benchmark."""
     try:
-        said = json.loads(manifest.read_bytes())
+        found = json.loads(manifest.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or said.get("kind") != kind:
+    if not isinstance(found, dict) or found.get("kind") != kind:
         return None
-    hashes = said.get("sha256")
+    hashes = found.get("sha256")
     return hashes if isinstance(hashes, dict) else None
-
-
-def _lines(rows: Iterable[msgspec.Struct]) -> bytes:
-    encoder = msgspec.json.Encoder()
-    return b"".join(encoder.encode(row) + b"\n" for row in rows)

@@ -1,10 +1,9 @@
-"""The stages of a build: what one has made is kept, and a build that was cut off goes on there.
+"""The stages of a build: finished ones are saved, so that an interrupted build resumes.
 
-A stage has a name and a key. The key is a hash over everything that its result depends on; a result
-that is there under the same key is read instead of made again, any other is made anew. A result is
-written whole or not at all, so that a crash costs the stages that had not ended, and no more.
+A stage has a name and a key, a hash of everything its result depends on. A result saved under the
+same key is read; any other is made again. Results are written whole or not at all.
 
->>> with held(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
+>>> with locked_stages(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
 ...     stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
 """
 
@@ -26,10 +25,10 @@ from harness.store.files import replacing
 T = TypeVar("T")
 
 MARK = "stages.json"
-"""Marks a folder as one of stages: no other is ever emptied."""
+"""Marks a folder of stages; no other folder is ever emptied."""
 
 
-class _Kept(msgspec.Struct, Generic[T]):
+class _Saved(msgspec.Struct, Generic[T]):
     key: str
     result: T
 
@@ -39,102 +38,101 @@ class _KeyOnly(msgspec.Struct):
 
 
 class Stages:
-    """The results of a build's stages, in a folder of their own.
+    """The saved results of a build's stages, in a folder.
 
-    Raises: RunConflict where the folder holds something else; StoreFailed.
+    Attributes:
+        resumed: How many results were read rather than made.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.resumed = 0
-        try:
-            if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
-                raise RunConflict(
-                    f"{folder} is there and holds no stages of a build.", "Move it away."
-                )
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / MARK).write_text("{}\n")
-        except OSError as error:
-            raise StoreFailed(
-                f"The build's stages cannot be kept in {folder}: {error.strerror}.",
-                "Check the path, its permissions and the space left.",
-            ) from None
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """A stage's result where it was made under this key, else None."""
+        """A stage's result if it was saved under this key."""
         try:
-            kept = (self.folder / f"{name}.json").read_bytes()
-            if msgspec.json.decode(kept, type=_KeyOnly).key != key:
+            saved = (self.folder / f"{name}.json").read_bytes()
+            if msgspec.json.decode(saved, type=_KeyOnly).key != key:
                 return None
-            result = msgspec.json.decode(kept, type=_Kept[type_]).result  # type: ignore[valid-type]
-        except (OSError, msgspec.MsgspecError):  # not there, or of another version
+            result = msgspec.json.decode(saved, type=_Saved[type_]).result  # type: ignore[valid-type]
+        except (OSError, msgspec.MsgspecError):  # missing, torn, or from another version
             return None
         self.resumed += 1
         return result
 
-    def keep(self, name: str, key: str, result: object) -> None:
-        """Keep a stage's result.
+    def save(self, name: str, key: str, result: object) -> None:
+        """Save a stage's result.
 
-        Raises: StoreFailed.
+        Raises:
+            StoreFailed: It cannot be written.
         """
         with replacing(self.folder / f"{name}.json") as temporary:
-            temporary.write_bytes(msgspec.json.encode(_Kept(key, result)))
+            temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """A stage's result: the one that is there, else a new one, which is kept.
+        """A stage's result: the saved one, else a new one, which is saved.
 
-        Raises: StoreFailed, and what ``make`` raises.
+        Raises:
+            StoreFailed: It cannot be written.
         """
         found = self.found(name, key, type_)
         if found is None:
             found = make()
-            self.keep(name, key, found)
+            self.save(name, key, found)
         return found
 
+    def delete(self) -> None:
+        """Delete the folder: the build has ended."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     @contextlib.contextmanager
-    def dropped_on_mistakes(self) -> Iterator[None]:
-        """Drop the stages where what a build was given ends it: with other input none is used."""
+    def deleted_on_mistakes(self) -> Iterator[None]:
+        """Delete the stages if the input of the build was wrong: another input cannot use them."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
-            self.done()
+            self.delete()
             raise
-
-    def done(self) -> None:
-        """The build has ended: its stages are not needed any more."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def held(folder: Path, out: Path) -> Iterator[Stages]:
-    """The stages of a build, as the one process that works on them; the lock dies with its owner.
+def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
+    """The stages of a build, locked for this process; the lock ends with the process.
 
-    folder: of the stages.
-    out: what is built.
+    Args:
+        folder: The folder of the stages.
+        out: The folder of the benchmark, for messages.
 
-    Raises: RunConflict where another process has them, and as `Stages`; StoreFailed.
+    Raises:
+        RunConflict: Another process holds the lock, or the folder holds something else.
+        StoreFailed: The folder cannot be written.
     """
-    stages = Stages(folder)
-    lock = FileLock(folder / ".lock", timeout=0)
     try:
+        if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
+            raise RunConflict(
+                f"{folder} exists and does not hold the stages of a build.", "Move it away."
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARK).write_text("{}\n")
+        lock = FileLock(folder / ".lock", timeout=0)
         lock.acquire()
     except Timeout:
         raise RunConflict(
-            f"Another process is building {out}.", "Wait for it, or give this one another --out."
+            f"Another process is building {out}.", "Wait for it, or choose another --out."
         ) from None
     except OSError as error:
         raise StoreFailed(
-            f"The build's stages cannot be kept in {folder}: {error.strerror}.",
-            "Check the path and its permissions.",
+            f"Cannot save the build's stages in {folder}: {error.strerror}.",
+            "Check the path, its permissions and the free space.",
         ) from None
     try:
-        yield stages
+        yield Stages(folder)
     finally:
         lock.release()
 
 
 def key_of(*parts: Any) -> str:
-    """A hash over whatever a result depends on: plain data and records of msgspec."""
+    """A hash of plain data and msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

@@ -1,7 +1,7 @@
-"""Work on a stream over several processes: in order, with only a few pieces in hand at a time.
+"""Work on a stream of pieces in several processes: results in order, few pieces in memory.
 
-Owns what makes such processes well behaved: they begin when there is work for a second one, they
-end with the process that began them, even where it was killed, and Ctrl-C is that one's business.
+The processes start when there are at least two pieces, end with the process that started them (even
+if it is killed), and leave Ctrl-C to it.
 
 >>> with Workers(jobs=2) as workers:
 ...     list(workers.in_order(str.upper, ["a"]))
@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from multiprocessing.connection import wait
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import HarnessError
@@ -30,14 +29,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PENDING = 2
-"""Pieces that each process has or will have next: more would only take memory."""
+"""Pieces submitted for each process; more would only take memory."""
 
 
 class Workers:
-    """Processes for the pieces of one build after another's.
-
-    jobs: how many processes; 1 works in this one.
-    """
+    """A pool of processes; ``jobs=1`` works in this one."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -46,22 +42,20 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """What ``work`` makes of each piece, in the order of the pieces.
+        """Apply a function to each piece; results come in the order of the pieces.
 
-        work: importable, as are the pieces' types: other processes do it.
+        Args:
+            work: An importable function of importable types; it runs in other processes.
+            pieces: What to work on, taken one by one.
 
-        Raises: what ``work`` raises; HarnessError where a process is killed.
+        Raises:
+            HarnessError: A process was killed. Exceptions of ``work`` pass through.
         """
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
@@ -81,8 +75,8 @@ class Workers:
                 yield pending.popleft().result()
         except BrokenProcessPool:
             raise HarnessError(
-                "A process of the build ended before its work did.",
-                "It may have been out of memory: take fewer --jobs. The same command goes on.",
+                "A process of the build ended before its work was done.",
+                "It may have run out of memory: use fewer --jobs. The same command resumes.",
             ) from None
         finally:
             for future in pending:
@@ -93,26 +87,23 @@ class Workers:
             import multiprocessing
             from concurrent.futures import ProcessPoolExecutor
 
-            self._pool = ProcessPoolExecutor(
-                self._jobs,
-                # A fork may hold another thread's locks.
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=_begin,
-            )
+            # A forked process could inherit locks that other threads hold.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_begin)
         return self._pool
 
 
 def cores() -> int:
-    """How many processes this machine lets this one use."""
+    """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _begin() -> None:
-    """The first thing that a process does."""
+    """Set a new process up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.getLogger("harness").setLevel(logging.ERROR)  # the first process has said it
+    logging.getLogger("harness").setLevel(logging.ERROR)  # the first process has warned already
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,6 +1,6 @@
-"""The command line: verbs and their options; what each does is in a file of its own.
+"""The command line: a lazy group of verbs, one module each.
 
-Heavy imports wait until a verb runs.
+A verb's module is imported when the verb is used, so ``harness --help`` and a TAB stay instant.
 """
 
 from __future__ import annotations
@@ -9,30 +9,89 @@ import errno
 import io
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from harness.cli.build import build
-from harness.cli.cache import cache
-from harness.cli.comparison_verbs import ablation, compare, matrix, report, table
-from harness.cli.data import data
-from harness.cli.describe import describe
-from harness.cli.exchange_verbs import export, import_
-from harness.cli.inventory_verbs import backends, doctor, prices, tasks
-from harness.cli.judge_verb import judge
-from harness.cli.mock import mock
-from harness.cli.run_verbs import ls, run, score, show
-from harness.cli.validate_command import JudgeCommand
+VERBS = {
+    "run": "Run a run file, or continue it where it was interrupted.",
+    "ls": "List the runs.",
+    "show": "Show a run's metrics, or every attempt of one instance.",
+    "compare": "Compare runs instance by instance.",
+    "table": "Show several runs as a paper's results table.",
+    "matrix": "Test every pair of runs, and compare how groups rank them.",
+    "report": "Write a report you can share: one HTML file that works offline.",
+    "ablation": "Show what each variant of a run file gains over the baseline.",
+    "score": "Score a run again without model calls.",
+    "judge": "Score a run with another judge.",
+    "tasks": "List the tasks, their options and data sets.",
+    "backends": "List the backends, their options and the presets.",
+    "prices": "List model prices with their dates and sources.",
+    "doctor": "Check the installation, keys, servers, data and folders.",
+    "export": "Export runs for other tools.",
+    "import": "Import another tool's results as a run.",
+    "mock": "Serve a simulated provider on this machine.",
+    "build": "Build your own benchmark.",
+    "cache": "Inspect and clear the cache of paid replies.",
+    "data": "Fetch public data sets, and list them.",
+}
+"""Verb -> its line in ``harness --help``. The verb's module and function have its name."""
+
+SETTINGS: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+
+class LazyGroup(TyperGroup):
+    """The verbs, imported when they are used."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the verbs in the order of ``--help``."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a verb; None for an unknown one. For a listing, no verb is imported."""
+        if cmd_name not in VERBS:
+            return None
+        if self._listing:
+            return TyperCommand(cmd_name, help=VERBS[cmd_name])
+        name = f"{cmd_name}_" if cmd_name == "import" else cmd_name
+        verb = getattr(import_module(f"harness.cli.{name}"), name)
+        if isinstance(verb, typer.Typer):
+            group: Any = typer.main.get_group(verb)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(add_completion=False, **SETTINGS)
+        alone.command(cmd_name, cls=getattr(verb, "command_class", None))(verb)
+        return typer.main.get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs and their lines."""
+        self._listing = True
+        super().format_commands(ctx, formatter)
+        self._listing = False
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Offer the verbs and the group's options."""
+        self._listing = True
+        found = super().shell_complete(ctx, incomplete)
+        self._listing = False
+        return found
+
 
 app = typer.Typer(
     name="harness",
+    cls=LazyGroup,
     help="Evaluate language models on instruction following and constrained generation.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     add_completion=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **SETTINGS,
 )
 
 
@@ -53,34 +112,11 @@ def _options(
     pass
 
 
-app.command("run")(run)
-app.command("ls")(ls)
-app.command("show")(show)
-app.command("compare")(compare)
-app.command("table")(table)
-app.command("matrix")(matrix)
-app.command("report")(report)
-app.command("ablation")(ablation)
-app.command("score")(score)
-app.command("judge", cls=JudgeCommand)(judge)
-app.command("tasks")(tasks)
-app.command("backends")(backends)
-app.command("prices")(prices)
-app.command("doctor")(doctor)
-app.command("export")(export)
-app.command("import")(import_)
-app.command("mock")(mock)
-app.add_typer(build, name="build")
-app.add_typer(cache, name="cache")
-data.command("describe")(describe)
-app.add_typer(data, name="data")
-
-
 def main() -> None:
-    """Entry point: a user's mistake is a message, never a traceback."""
+    """Run the command line; a user's mistake prints a message, never a traceback."""
     from harness.errors import HarnessError
 
-    _mend_streams()
+    _repair_streams()
     try:
         app()
     except HarnessError as error:
@@ -97,11 +133,12 @@ def main() -> None:
         sys.exit(1)
 
 
-def _mend_streams() -> None:
-    """Output must not fail for what it is written to.
+def _repair_streams() -> None:
+    """Make sure that writing output cannot fail because of the stream.
 
-    A closed stream is opened on nothing: a file of ours would get its number
-    and be written to. A character that the terminal's encoding lacks is a ?.
+    A closed stream is opened on the null device: otherwise the next file that is opened would get
+    its number, and output would be written into it. Characters that the terminal's encoding lacks
+    become question marks.
     """
     for number in (0, 1, 2):
         try:

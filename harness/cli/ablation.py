@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
+
+import typer
 
 from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import findings
@@ -14,16 +16,44 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import Claiming
-from harness.report.ablation_export import as_csv, as_json, as_markdown
-from harness.report.ablation_table import ablation_table
-from harness.report.cells import inert
+from harness.report.ablation import ablation_document
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
+from harness.report.text import inert
 from harness.run import measured
 from harness.run.variants import variant_of
 from harness.store.reader import read_attempts
 from harness.store.run_folder import RunFolder, run_name
 from harness.store.variants import find_variants
 
-FORMATS = {"markdown": as_markdown, "csv": as_csv, "json": as_json}
+FORMS = ("table", "markdown", "csv", "json")
+
+
+def ablation(
+    name: Annotated[
+        str, typer.Argument(help="The run file's name: its variants' runs are NAME.VARIANT.")
+    ],
+    baseline: Annotated[
+        str, typer.Option(metavar="VARIANT", help="Compare with it; by default the first one.")
+    ] = "",
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="Average and pair over its groups; by default the first label of all the runs.",
+        ),
+    ] = "",
+    score: Annotated[
+        str,
+        typer.Option(help="By default what the task is measured by, else pass_rate."),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Gains by its groups, too, such as category.")
+    ] = "",
+    form: Annotated[str, typer.Option("--format", help="table, markdown, csv or json.")] = "table",
+) -> None:
+    """Show what the variants of a run file gain over one of them, and which claims hold."""
+    show_ablation(name, baseline=baseline, over=over, score=score, by=by, form=form)
 
 
 def show_ablation(
@@ -33,8 +63,8 @@ def show_ablation(
 
     Raises: a `harness.errors.HarnessError`.
     """
-    if form not in ("table", *FORMATS):
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    if form not in FORMS:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMS))
     folders = find_variants(Settings().runs_dir, name)
     variants = [_variant(name, folder) for folder in folders]
     asked = AblationOptions(baseline=baseline, over=over, score=score, by=by)
@@ -44,11 +74,11 @@ def show_ablation(
         member = _members(folders[place], table.over, by)
         asked = AblationOptions(baseline=baseline, over=over, score=score, by=by, member=member)
         table = ablate(variants, asked)
-    found = findings(variants, table, _claiming(table.task))
+    document = ablation_document(findings(variants, table, _claiming(table.task)))
     if form == "table":
-        output.print(ablation_table(found))
+        output.print(terminal(document))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](found))
+        sys.stdout.write(FORMATS[form](document))
 
 
 def _variant(base: str, folder: RunFolder) -> Variant:

@@ -12,7 +12,12 @@ from harness.config.settings import secret
 from harness.errors import ConfigError, HarnessError, SecretMissing
 from harness.plugins import kind
 from harness.ports import CONSTRAINTS, PARAMETERS
-from harness.report.plugin_list import Card, Option, describe, plugin_list, preset_list
+from harness.report.listings import Card, Option, describe, plugin_list, preset_list
+
+
+def backends() -> None:
+    """List the backends with their options, and the presets."""
+    list_backends()
 
 
 def list_backends() -> None:

@@ -62,7 +62,7 @@ def collie(
 
     from harness.builders.collie import INSTANCES, build
     from harness.builders.collie.source import find_source
-    from harness.builders.collie.structure import PAPER, find_structures, suited
+    from harness.builders.collie.structure import PAPER, find_structures
     from harness.builders.workers import cores
     from harness.cli.console import messages
     from harness.config.settings import Settings
@@ -73,7 +73,9 @@ def collie(
     sources = [find_source(one, given) for one in source]
     found = find_structures(structures or [PAPER])
     if not structures:
-        found, left_out = suited(found, {level for one in sources for level in one.levels})
+        available = {level for one in sources for level in one.levels}
+        left_out = [one for one in found if one.level not in available]
+        found = [one for one in found if one.level in available]
         if left_out:
             names = ", ".join(one.name for one in left_out)
             levels = " or ".join(sorted({one.level for one in left_out}))
@@ -89,7 +91,7 @@ def collie(
             seed=seed,
             targets=targets,
             jobs=jobs or cores(),
-            told=lambda said: status.update(Text(said)),
+            status=lambda said: status.update(Text(said)),
         )
     if report:
         sys.stdout.write(built.report)

@@ -48,7 +48,7 @@ def wildifeval(
     from harness.cli.console import messages
     from harness.config.curation import load_curation
     from harness.config.settings import Settings
-    from harness.report.transcript import inert_text
+    from harness.report.text import inert_text
     from harness.run.curating import foresee_curation, prepare_curation
 
     curation = load_curation(config, overrides or [])
@@ -136,7 +136,7 @@ def _show(stages: Sequence[StageOutlook]) -> None:
     from rich.text import Text
 
     from harness.cli.console import output
-    from harness.report.cells import inert
+    from harness.report.text import inert
 
     table = Table("stage", "model")
     for head in ("calls at most", "tokens in, about", "tokens out, about", "US dollars, about"):

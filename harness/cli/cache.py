@@ -23,7 +23,7 @@ import typer
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
 
 if TYPE_CHECKING:
-    from harness.report.cache_contents import Kept
+    from harness.report.listings import CachedReplies
 
 cache = typer.Typer(help="See what the cache of paid replies holds; clear it out.")
 
@@ -47,7 +47,9 @@ def stats() -> None:
 
     from harness.cli.console import output
     from harness.config.settings import Settings
-    from harness.report.cache_contents import KeptTable, date_text, size_text
+    from harness.report.listings import cache_table
+    from harness.report.terminal import terminal
+    from harness.report.text import date_text, size_text
     from harness.run import replies_path
 
     path = replies_path(Settings())
@@ -72,7 +74,7 @@ def stats() -> None:
     output.print(facts)
     if kept:
         output.print()
-        output.print(KeptTable(kept))
+        output.print(terminal(cache_table(kept)))
 
 
 @cache.command("prune")
@@ -96,7 +98,9 @@ def prune(
 
     from harness.cli.console import messages, output
     from harness.config.settings import Settings
-    from harness.report.cache_contents import KeptTable, size_text
+    from harness.report.listings import cache_table
+    from harness.report.terminal import terminal
+    from harness.report.text import size_text
     from harness.run import replies_path
 
     now = time.time()
@@ -119,7 +123,7 @@ def prune(
             _refuse_mistyped(file, chosen)
             messages.print("No reply in the cache is meant: nothing to delete.")
             return
-    output.print(KeptTable(kept))
+    output.print(terminal(cache_table(kept)))
     if dry_run:
         messages.print("Nothing was deleted (--dry-run).")
         return
@@ -155,15 +159,15 @@ _CONDITION = (
 )
 
 
-def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[Kept]:
-    from harness.report.cache_contents import Kept
+def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[CachedReplies]:
+    from harness.report.listings import CachedReplies
 
     rows = file.execute(
         "SELECT backend, model, count(*), sum(length(reply)), min(created), max(created) "  # noqa: S608 (constants)
         f"FROM replies WHERE {_CONDITION} GROUP BY 1, 2 ORDER BY 1, 2",
         chosen._asdict(),
     )
-    return [Kept(*row) for row in rows]
+    return [CachedReplies(*row) for row in rows]
 
 
 def _paid(file: sqlite3.Connection) -> tuple[int, float]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
+import typer
 from msgspec.structs import replace
 from rich.text import Text
 
@@ -19,13 +21,15 @@ from harness.analysis.run_comparison import (
     with_names,
 )
 from harness.analysis.summary import latencies
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
-from harness.report.cells import inert
-from harness.report.comparison_export import as_csv, as_json, as_latex, as_markdown
-from harness.report.comparison_table import comparison_table
-from harness.report.cost_table import cost_table
+from harness.report.comparison import comparison_document
+from harness.report.render import FORMATS
+from harness.report.runs import cost_table
+from harness.report.terminal import terminal
+from harness.report.text import inert
 from harness.run import measure, measured
 from harness.run.variants import variant_of
 from harness.store.columns import AttemptTable
@@ -36,7 +40,55 @@ from harness.store.timings import read_latencies
 from harness.store.variants import find_runs
 from harness.store.whole import read_places
 
-FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Two runs or more.", autocompletion=run_names)],
+    baseline: Annotated[
+        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Compare the groups of a label, too.")
+    ] = "",
+    score: Annotated[
+        str,
+        typer.Option(
+            "--score",
+            "--metric",
+            help="By default what the task is measured by, else pass_rate.",
+        ),
+    ] = "",
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+    ids: Annotated[
+        bool, typer.Option("--ids", help="List the instances in which a run is better, and worse.")
+    ] = False,
+    constraints: Annotated[
+        bool,
+        typer.Option(
+            "--constraints", help="What a run fixed and broke, by kind of base constraint."
+        ),
+    ] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What the runs took: calls, tokens, seconds, money.")
+    ] = False,
+) -> None:
+    """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
+    show_comparison(
+        runs,
+        ComparisonOptions(score=score, round=round_, by=by, cluster=cluster),
+        baseline=baseline,
+        form=form,
+        ids=ids,
+        constraints=constraints,
+        cost=cost,
+    )
 
 
 def show_comparison(
@@ -71,9 +123,9 @@ def show_comparison(
         findings = {folder.name: _findings(folder, asked.round) for folder in folders}
         found = with_constraints(found, findings, names_of.values())
     if form != "table":  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](found))
+        sys.stdout.write(FORMATS[form](comparison_document(found)))
         return
-    output.print(comparison_table(found))
+    output.print(terminal(comparison_document(found)))
     if cost:
         _print_cost(folders)
     if ids:
@@ -84,14 +136,16 @@ def show_comparison(
 def _print_cost(folders: Sequence[RunFolder]) -> None:
     output.print()
     output.print(
-        cost_table(
-            [
-                (
-                    measure(folder),
-                    latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
-                )
-                for folder in folders
-            ]
+        terminal(
+            cost_table(
+                [
+                    (
+                        measure(folder),
+                        latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
+                    )
+                    for folder in folders
+                ]
+            )
         )
     )
 

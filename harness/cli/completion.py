@@ -27,6 +27,11 @@ def run_files(incomplete: str) -> list[str]:
     return [name for name in files if name.startswith(incomplete)]
 
 
+def judge_words(incomplete: str) -> list[str]:
+    """Complete the first word after ``harness judge``: a run, or ``validate``."""
+    return [*run_names(incomplete), *(word for word in ["validate"] if word.startswith(incomplete))]
+
+
 def _runs_dir() -> Path:
     """The folder of runs, told without the settings' third of a second where that can be."""
     dotenv = Path(".env")

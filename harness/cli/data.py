@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -95,3 +95,54 @@ def print_path(
             )
         folder /= found.folder
     output.print(Text(str(folder)), soft_wrap=True)
+
+
+@data.command("describe")
+def describe(
+    task: Annotated[str, typer.Argument(help="A task that judges are asked about: wildifeval.")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the task."),
+    ] = None,
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="The criteria by its groups.")
+    ] = "category",
+    form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+) -> None:
+    """Count what a data set asks of answers: categories, how many, first words, what together."""
+    import sys
+
+    from harness.analysis.constraints import describe as counted
+    from harness.cli.console import output
+    from harness.config.settings import Settings
+    from harness.datasets.folder import DataFolder
+    from harness.errors import ConfigError, nearest
+    from harness.plugins import kind
+    from harness.ports import Judged
+    from harness.report.constraints import criteria_document
+    from harness.report.render import FORMATS
+    from harness.report.terminal import terminal
+
+    forms = ("table", "markdown", "json")
+    if form not in forms:
+        raise ConfigError(f"There is no format {form!r}.", nearest(form, forms))
+    options: dict[str, str] = {}
+    for one in option or []:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise ConfigError(f"-o {one}: must be KEY=VALUE.")
+        options[name.removeprefix("task.")] = value
+    built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
+    task_instances = built.instances()
+    if not isinstance(built, Judged):
+        raise ConfigError(
+            f"The task {task!r} does not say what an answer has to satisfy: there is nothing to "
+            "count.",
+            "Tasks that do have criteria, such as wildifeval.",
+        )
+    found = counted(((one.id, one.groups, built.criteria(one)) for one in task_instances), by)
+    document = criteria_document(task, found)
+    if form == "table":
+        output.print(terminal(document))
+    else:
+        sys.stdout.write(FORMATS[form](document))

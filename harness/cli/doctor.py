@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from pydantic_settings import BaseSettings
 
 from harness.backends import anthropic
@@ -30,8 +32,8 @@ from harness.config.settings import Settings, secret
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
-from harness.report.cache_contents import size_text
-from harness.report.checkup import Finding, State, checkup
+from harness.report.listings import Finding, State, checkup
+from harness.report.text import size_text
 
 SECONDS = 1.0
 """For all endpoints together: what has not answered by then counts as silent."""
@@ -39,6 +41,15 @@ SECONDS = 1.0
 START = "To use one, start it; each is a server of your own."
 
 PUNKT = Path("tokenizers", "punkt_tab", "english")
+
+
+def doctor(
+    no_network: Annotated[
+        bool, typer.Option("--no-network", help="Ask no server whether it answers.")
+    ] = False,
+) -> None:
+    """Check installation, keys, servers, data and folders."""
+    raise typer.Exit(check_up(network=not no_network))
 
 
 def check_up(*, network: bool) -> int:

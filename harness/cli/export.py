@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
+from harness.cli.completion import run_names
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
@@ -27,6 +30,31 @@ FORMATS = {
     "lm-eval": (".jsonl",),
 }
 STDOUT = "-"
+
+
+def export(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Runs; inspect and lm-eval take one.", autocompletion=run_names),
+    ],
+    file: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A file there is replaced; - writes CSV to stdout.",
+        ),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="parquet, csv, inspect or lm-eval; by default what FILE ends with."
+        ),
+    ] = "",
+) -> None:
+    """Write runs as a table, or a run as an Inspect log or as lm-eval's samples."""
+    export_runs(runs, form, file)
 
 
 def export_runs(names: Sequence[str], form: str, file: str) -> None:

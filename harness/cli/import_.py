@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
 from harness.analysis.metrics import to_json
@@ -14,12 +16,29 @@ from harness.errors import ConfigError, DataInvalid, nearest
 from harness.exchange.imported_run import Imported, refuse_existing, write_run
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
-from harness.report.cells import inert
+from harness.report.text import inert
 from harness.run import measure
 from harness.store.files import write_whole
 from harness.store.run_folder import RunFolder
 
 FORMATS = ("inspect", "lm-eval")
+
+
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).")
+    ],
+    form: Annotated[
+        str, typer.Option("--format", help="inspect or lm-eval; by default what the file holds.")
+    ] = "",
+    name: Annotated[str, typer.Option(help="The run's name; by default that of the file.")] = "",
+    task: Annotated[str, typer.Option(help="The task's name; by default what the file says.")] = "",
+    score: Annotated[
+        str, typer.Option(help="The score that says what passed; by default the file's first.")
+    ] = "",
+) -> None:
+    """Make a run of another tool's results, to show and to compare like any other."""
+    import_file(file, form, name=name, task=task, score=score)
 
 
 def import_file(file: Path, form: str, *, name: str, task: str, score: str) -> None:

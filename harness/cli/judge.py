@@ -7,20 +7,26 @@ import contextlib
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
 
 from harness.calls.signals import Notices, Stop
+from harness.cli.completion import judge_words
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
+from harness.cli.validate import app as validate_app
 from harness.config.judges import JudgeSection
 from harness.config.loading import read
 from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.records import Instance
-from harness.report.run_tables import run_tables
-from harness.report.transcript import inert_text
+from harness.report.run_tables import run_document
+from harness.report.terminal import terminal
+from harness.report.text import inert_text
 from harness.run.judges import foretold
 from harness.run.later_judge import (
     Judged,
@@ -42,6 +48,70 @@ FORM = (
     "It must hold a judge: {name: …, model: {backend: …, name: …}}, or a panel: "
     "{as: …, of: [judge, judge]} (docs/judges.md)."
 )
+
+
+class JudgeCommand(TyperCommand):
+    """`harness judge`, which becomes `harness judge validate` if its first word is ``validate``.
+
+    A run called ``validate`` is judged by its folder's path: ``harness judge runs/validate``.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:  # typer does not export the class
+        """Build the context of the command that the arguments ask for."""
+        if args[:1] != ["validate"]:
+            return super().make_context(info_name, args, parent, **extra)
+        command = typer.main.get_command(validate_app)
+        return command.make_context(f"{info_name} validate", args[1:], parent, **extra)
+
+
+def judge(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=judge_words)
+    ],
+    judge: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.yaml",
+            help="A judge's section, as in a run file's judges:; or the name of one it has had.",
+        ),
+    ],
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="USD", min=0, help="What the run may cost with it; by default its own budget."
+        ),
+    ] = None,
+    retry: Annotated[
+        str,
+        typer.Option(
+            metavar="OUTCOMES",
+            help="Ask again where its replies held no verdict: unparseable, refused, empty, with "
+            "commas between. Failed calls are always made again.",
+        ),
+    ] = "",
+    gold: Annotated[
+        bool,
+        typer.Option(
+            "--gold",
+            help="Judge the gold answers to the run's instances, apart from the run's own.",
+        ),
+    ] = False,
+) -> None:
+    """Put a run's answers before one more judge; run again, only what is missing is judged.
+
+    Writes judgements.jsonl beside the attempts: its scores stand beside the run's, and what passed
+    stays as it was. Those of gold answers (--gold) are in the folder gold/, never among the run's,
+    and 'harness show' tells how the run's answers differ from them. Ends with 0 where all is done,
+    1 where calls failed, 3 where the budget is spent, 130 where it was interrupted.
+
+    How far a judge is to be believed says 'harness judge validate': see its --help.
+    """
+    raise typer.Exit(judge_run(run, judge, budget=budget, golds=gold, retry=retry))
+
+
+judge.command_class = JudgeCommand  # type: ignore[attr-defined]
 
 
 def judge_run(
@@ -90,7 +160,7 @@ def judge_run(
             if tallies:  # work had begun
                 _say(f"To continue: {anew}")
             raise
-    output.print(run_tables(judged.metrics))
+    output.print(terminal(run_document(judged.metrics)))
     what = "gold answers" if golds else "answers"
     return _told(judged, f"{job.name}: {judged.judged:,} {what}", tallies[0], again, anew)
 

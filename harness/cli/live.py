@@ -16,8 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.calls.signals import Notices, Stop
-from harness.report.cells import inert
-from harness.report.transcript import inert_text
+from harness.report.text import inert, inert_text
 from harness.run.tally import Tally
 
 PLAIN_SECONDS = 10.0

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 
 from harness.config.settings import visible_gpus
-from harness.report.checkup import Finding
+from harness.report.listings import Finding
 
 QUERY = ("--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader")
 

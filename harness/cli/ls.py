@@ -9,9 +9,15 @@ from harness.analysis.metrics import Metrics, from_json
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import HarnessError
-from harness.report.cells import inert
-from harness.report.runs_table import runs_table
+from harness.report.runs import runs_table
+from harness.report.terminal import terminal
+from harness.report.text import inert
 from harness.store.run_folder import RunFolder, all_runs
+
+
+def ls() -> None:
+    """List the runs."""
+    list_runs()
 
 
 def list_runs() -> None:
@@ -24,7 +30,7 @@ def list_runs() -> None:
             soft_wrap=True,
         )
         return
-    output.print(runs_table({folder.name: _metrics(folder) for folder in folders}))
+    output.print(terminal(runs_table({folder.name: _metrics(folder) for folder in folders})))
 
 
 def _metrics(folder: RunFolder) -> Metrics | None:

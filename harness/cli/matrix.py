@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from harness.analysis.comparable import Variant, refuse_unknown_label
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
 from harness.analysis.run_comparison import pair_matrix
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
-from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
-from harness.report.matrix_table import matrix_table
+from harness.report.matrix import matrix_document
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
 from harness.run import measured
 from harness.run.variants import variant_of
 from harness.store.columns import AttemptTable
@@ -25,7 +29,47 @@ from harness.store.model_scores import read_model_scores
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 
-FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+def matrix(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Two runs or more; a run file's name means all of its variants.",
+            autocompletion=run_names,
+        ),
+    ],
+    score: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="By default what the task is measured by, else pass_rate."
+        ),
+    ] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL",
+            help="How its groups rank the runs; of the instances, or of the constraints that a "
+            "judge has judged, such as category.",
+        ),
+    ] = "",
+    external: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Published scores (CSV or JSONL: model, score), ranked as well."
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
+    ] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+) -> None:
+    """Test every pair of runs, and show how alike groups and published scores rank them."""
+    show_matrix(runs, MatrixAsked(score, by, external, round_, cluster), form)
 
 
 class MatrixAsked(NamedTuple):
@@ -78,10 +122,11 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
             external=external,
             round_=asked.round,
         )
+    document = matrix_document(matrix, rankings)
     if form == "table":
-        output.print(matrix_table(matrix, rankings))
+        output.print(terminal(document))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](matrix, rankings))
+        sys.stdout.write(FORMATS[form](document))
 
 
 def _judged(

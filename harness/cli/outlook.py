@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.console import output
-from harness.report.transcript import inert_text
+from harness.report.text import inert_text
 from harness.run import Job, foresee_job
 from harness.run.job import plan_of
 from harness.run.outlook import Outlook, Spread

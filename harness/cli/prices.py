@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.text import Text
 
 from harness.cli.console import messages, output
 from harness.config.prices import load_prices
 from harness.config.settings import Settings
-from harness.report.price_table import price_table
+from harness.report.listings import price_document
+from harness.report.terminal import terminal
 
 PIPE_WIDTH = 120
+
+
+def prices(
+    wanted: Annotated[
+        str, typer.Argument(metavar="FILTER", help="Part of a host's or a model's name.")
+    ] = "",
+) -> None:
+    """List what models cost, with the day and the page that each price is from."""
+    list_prices(wanted)
 
 
 def list_prices(wanted: str) -> None:
@@ -28,7 +41,8 @@ def list_prices(wanted: str) -> None:
         found.sort(key=lambda entry: list(hosts).index(entry.host))
         # Into a pipe: names stay whole, for grep.
         width = None if output.is_terminal else max(output.width, PIPE_WIDTH)
-        output.print(price_table(found, None if path is None else str(path)), width=width)
+        document = price_document(found, None if path is None else str(path))
+        output.print(terminal(document), width=width)
     else:
         messages.print(Text(f"No price of a host or model named like {wanted!r}."), soft_wrap=True)
     messages.print(

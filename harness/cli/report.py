@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.text import Text
 
 from harness.analysis.run_comparison import ComparisonOptions
+from harness.cli.completion import run_names
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
-from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
-from harness.report.reported_run import ReportedRun
-from harness.report.run_names import common_start
+from harness.report.reported_run import ReportedRun, common_start
+from harness.report.text import printable
 from harness.run.reporting import report_on
 from harness.store.files import check_output, replacing
 from harness.store.variants import find_runs
@@ -23,6 +25,50 @@ from harness.store.variants import find_runs
 IMAGES = ("svg", "png", "pdf")
 
 _MOST_NAMED = 4
+
+
+def report(
+    runs: Annotated[
+        list[str], typer.Argument(help="One run, or several of one task.", autocompletion=run_names)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file; by default report.html in a run's folder."),
+    ] = None,
+    title: Annotated[str, typer.Option(help="By default the names of the runs.")] = "",
+    baseline: Annotated[
+        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="LABEL", help="Compare its groups; by default the first label's.")
+    ] = "",
+    round_: Annotated[
+        int | None,
+        typer.Option("--round", min=1, help="Compare it; by default each sample's last one."),
+    ] = None,
+    attempts: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Attempts of each run to look at in the report; whole instances, by chance."
+        ),
+    ] = 50_000,
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write the pictures as files, too; without -o alone."),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="Of pictures: svg, png or pdf.")] = "svg",
+) -> None:
+    """Write a report to look at: one HTML file that works offline, and its pictures as files."""
+    write_report(
+        runs,
+        output=output,
+        title=title,
+        asked=ComparisonOptions(score="", round=round_, by=by),
+        baseline=baseline,
+        most_attempts=attempts,
+        images=images,
+        form=form,
+    )
 
 
 def write_report(
@@ -59,7 +105,7 @@ def write_report(
     _refuse_nothing(runs)
     pictures = figures(runs, comparison)
     if images is not None:
-        only = whole(runs[0].name) if len(runs) == 1 else ""
+        only = printable(runs[0].name) if len(runs) == 1 else ""
         _write_images(pictures, images, form, only)
     if output is None and images is not None:
         return

@@ -7,12 +7,14 @@ import contextlib
 import shlex
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
+import typer
 from rich.text import Text
 
 from harness.analysis.metrics import Metrics
 from harness.calls.signals import Notices, Stop
+from harness.cli.completion import run_files
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
@@ -23,9 +25,10 @@ from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
-from harness.report.run_tables import run_tables
-from harness.report.runs_table import runs_table
-from harness.report.transcript import inert_text
+from harness.report.run_tables import run_document
+from harness.report.runs import runs_table
+from harness.report.terminal import terminal
+from harness.report.text import inert_text
 from harness.run import Job, OwnedServers, Rates, Result, execute, owned_servers, prepare
 from harness.run.tally import Tally
 from harness.store.run_folder import fresh_base, run_name
@@ -40,6 +43,44 @@ _MOST_NAMED = 6
 """Runs in a command that is shown."""
 
 T = TypeVar("T")
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", "--override", metavar="KEY.PATH=VALUE", help="Override a key."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Only so many instances, taken round the groups.", min=1)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The run's name; by default that of the file.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew beside an earlier run of this name.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what would be done, and its cost; do nothing."),
+    ] = False,
+    retry: Annotated[
+        str,
+        typer.Option(
+            metavar="OUTCOMES",
+            help="Make attempts with these outcomes again: error, truncated, refused, empty, "
+            "unparseable, with commas between. Failed calls (error) are always made again.",
+        ),
+    ] = "",
+) -> None:
+    """Run a run file, or continue it where it was interrupted.
+
+    Ends with 0 where all is done, 1 where it failed or attempts did, 3 where the budget is spent,
+    130 where it was interrupted.
+    """
+    raise typer.Exit(
+        run_file(file, option or [], limit, name, fresh=fresh, dry_run=dry_run, retry=retry)
+    )
 
 
 def run_file(
@@ -139,7 +180,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     if not tasks:
         return
-    from harness.scoring.parsers.prompt_check import check_prompt
+    from harness.scoring.prompt_check import check_prompt
 
     faults = dict.fromkeys(fault for task in tasks for fault in check_prompt(task))
     for fault in faults:
@@ -154,10 +195,10 @@ def _show(
     if not results:
         return
     if len(jobs) == 1:
-        output.print(run_tables(*results.values()))
+        output.print(terminal(run_document(*results.values())))
         messages.print(Text(f"Results in {jobs[0].folder.path}"), soft_wrap=True)
         return
-    output.print(runs_table(results))
+    output.print(terminal(runs_table(results)))
     first = jobs[0].folder.name
     line = f"Results in {settings.runs_dir}; all of one: harness show {first}"
     messages.print(Text(line), soft_wrap=True)
@@ -166,7 +207,7 @@ def _show(
 def _compare(names: Sequence[str], base: str) -> None:
     """The runs against the first of them, where they can be compared."""
     from harness.cli.compare import compared
-    from harness.report.comparison_table import comparison_table
+    from harness.report.comparison import comparison_document
 
     more = f"harness compare {shlex.join(names)}"
     try:
@@ -176,7 +217,7 @@ def _compare(names: Sequence[str], base: str) -> None:
         more = ""
     else:
         output.print()
-        output.print(comparison_table(found, brief=True))
+        output.print(terminal(comparison_document(found, brief=True)))
     if len(names) > _MOST_NAMED:
         more = ""
     gains = f"Over the groups of a label: harness ablation {base}"

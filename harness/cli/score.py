@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Annotated
 
+import typer
 from rich.progress import track
 from rich.text import Text
 
+from harness.cli.completion import run_names
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
-from harness.report.cells import inert
-from harness.report.verdict_changes import change_line, change_tables
+from harness.report.terminal import terminal
+from harness.report.text import inert
+from harness.report.transcript import change_line, changes_document
 from harness.run import build_task
 from harness.run.rescore import Change, Changes, Recorded, line, rescored
 from harness.store.files import replacing
@@ -31,6 +35,22 @@ CHANGED = 3
 
 FIRST = 10
 """Changes shown without ``--all``."""
+
+
+def score(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show every verdict that has changed, not the first ten.")
+    ] = False,
+) -> None:
+    """Score a run anew, with no model call, and say what has changed.
+
+    Writes scores.jsonl beside the attempts. Ends with 0 where every verdict is the same, 3 where
+    some have changed, 1 where it failed.
+    """
+    raise typer.Exit(score_run(run, show_all=show_all))
 
 
 def score_run(name: str, *, show_all: bool) -> int:
@@ -79,18 +99,18 @@ def score_run(name: str, *, show_all: bool) -> int:
             if change is None:
                 continue
             if show_all:  # shown as they come: there may be as many as attempts
-                output.print(change_line(change))
+                output.print(change_line(*change))
             elif len(first) < FIRST:
                 first.append(change)
     for change in first:
-        output.print(change_line(change))
+        output.print(change_line(*change))
     if not show_all and changes.changed > FIRST:
         more = f"… and {changes.changed - FIRST:,} more; --all shows them."
         output.print(Text(more, style="dim"))
     if changes.changed:
         output.print()
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
-    output.print(change_tables(changes, versions))
+    output.print(terminal(changes_document(changes, versions)))
     messages.print(Text(f"Scores in {path}"), soft_wrap=True)
     return CHANGED if changes.changed else 0
 

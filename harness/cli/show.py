@@ -3,23 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import typer
 
 from harness.analysis.constraints import kinds, rejections
 from harness.analysis.judge_agreement import rule_agreement
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.report.constraint_table import constraint_table
-from harness.report.rejection_table import rejection_table
-from harness.report.rule_agreement_table import rule_agreement_table
-from harness.report.run_tables import heading, run_tables
+from harness.report.constraints import constraint_document, rejection_document
+from harness.report.judges import rule_agreement_document
+from harness.report.run_tables import headed, run_document
+from harness.report.table import Document
+from harness.report.terminal import terminal
 from harness.report.transcript import transcript
 from harness.run import measure
 from harness.store.asked_constraints import read_asked
 from harness.store.findings import LABEL, read_findings
 from harness.store.reader import read_instance
-from harness.store.run_folder import find_run
+from harness.store.run_folder import RunFolder, find_run
 from harness.store.whole import read_places
+
+
+def show(
+    run: Annotated[
+        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
+    ],
+    instance: Annotated[
+        str | None, typer.Option(help="Show the attempts of one instance in full.")
+    ] = None,
+    constraints: Annotated[
+        bool,
+        typer.Option("--constraints", help="Show which base constraints fail, and by how much."),
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="The constraints by its groups instead of their kind."),
+    ] = None,
+    rejected: Annotated[
+        bool,
+        typer.Option(
+            "--rejected", help="Show which schemas (decoding.constraint) the provider rejected."
+        ),
+    ] = False,
+    rules: Annotated[
+        bool,
+        typer.Option("--rules", help="Show how often judges and rules say the same, by rule."),
+    ] = False,
+) -> None:
+    """Show a run's metrics, its base constraints, or every attempt of one instance."""
+    show_asked(
+        run, instance=instance, constraints=constraints, by=by, rejected=rejected, rules=rules
+    )
 
 
 def show_asked(
@@ -62,7 +99,7 @@ def show_asked(
 
 def show_run(name: str) -> None:
     """Print a run's metrics, computed anew: a killed run has written none."""
-    output.print(run_tables(measure(find_run(Settings().runs_dir, name))))
+    output.print(terminal(run_document(measure(find_run(Settings().runs_dir, name)))))
 
 
 def show_constraints(name: str, label: str = LABEL) -> None:
@@ -82,8 +119,7 @@ def show_constraints(name: str, label: str = LABEL) -> None:
     _refuse_unknown(label, findings.table.labels(), folder.name)
     found = kinds(findings, label)
     unlabelled = n_judged - sum(one.n for one in found)
-    output.print(heading(measure(folder)))
-    output.print(constraint_table(found, findings.without, label, unlabelled))
+    _print(constraint_document(found, findings.without, label, unlabelled), folder)
 
 
 def show_rejected(name: str) -> None:
@@ -98,8 +134,7 @@ def show_rejected(name: str) -> None:
             f"The answers of the run {folder.name!r} were held to nothing.",
             "Set decoding.constraint in its run file: docs/providers.md.",
         )
-    output.print(heading(measure(folder)))
-    output.print(rejection_table(found))
+    _print(rejection_document(found), folder)
 
 
 def show_rules(name: str) -> None:
@@ -114,8 +149,11 @@ def show_rules(name: str) -> None:
             f"No judge of the run {folder.name!r} has told of a constraint that a rule can decide.",
             "The judge yes_no does, of a task with criteria: docs/wildifeval.md.",
         )
-    output.print(heading(measure(folder)))
-    output.print(rule_agreement_table(found))
+    _print(rule_agreement_document(found), folder)
+
+
+def _print(document: Document, folder: RunFolder) -> None:
+    output.print(terminal(headed(document, measure(folder))))
 
 
 def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:

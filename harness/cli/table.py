@@ -4,25 +4,69 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
 from harness.analysis.table_layout import TableOptions
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import PaperTable, Tabled
-from harness.report.cross_table import results_table
-from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
+from harness.report.cross_table import cross_table_document
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
 from harness.run import measured
 from harness.run.variants import variant_of
 from harness.store.columns import AttemptTable
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 
-FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv, "json": as_json}
+
+def table(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs; a run file's name means all of its variants.", autocompletion=run_names
+        ),
+    ],
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Its groups are the rows of a model; '' for one row. By default as the task's "
+            "paper has it.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Its groups are columns; '' for none. By default as the task's paper has it.",
+        ),
+    ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A score, pass_rate, or a figure of the paper's table; may be repeated.",
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
+    ] = "table",
+) -> None:
+    """Show several runs as a paper's results table: a row per model and group."""
+    show_table(
+        runs, TableOptions(rows=rows, columns=columns, scores=score or [], round=round_), form
+    )
 
 
 def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -> None:
@@ -37,11 +81,11 @@ def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -
     runs = [_read(folder) for folder in find_runs(Settings().runs_dir, names)]
     tasks = {variant.metrics.task for variant, _ in runs}
     tables = {task: table for task in tasks if (table := _table(task))}
-    found = cross_table(runs, tables, asked)
+    document = cross_table_document(cross_table(runs, tables, asked))
     if form == "table":
-        output.print(results_table(found))
+        output.print(terminal(document))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(FORMATS[form](found))
+        sys.stdout.write(FORMATS[form](document))
 
 
 def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:

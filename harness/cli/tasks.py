@@ -9,7 +9,12 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import DataMissing, HarnessError
 from harness.plugins import kind
-from harness.report.plugin_list import Card, describe, plugin_list
+from harness.report.listings import Card, describe, plugin_list
+
+
+def tasks() -> None:
+    """List the tasks with their options and data sets."""
+    list_tasks()
 
 
 def list_tasks() -> None:

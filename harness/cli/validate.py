@@ -5,16 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from harness.analysis.comparable import Variant, differing, refuse_incomparable
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
+from harness.cli import SETTINGS
+from harness.cli.completion import run_names
 from harness.cli.console import output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.report.judge_validation_table import as_json, validation_table
+from harness.report.judges import validation_document
+from harness.report.render import as_json
+from harness.report.terminal import terminal
 from harness.run import measured
 from harness.run.variants import variant_of
 from harness.store.files import replacing
@@ -28,6 +34,48 @@ PICTURES = (".svg", ".png", ".pdf")
 MOST_NAMED = 4
 """Runs in a picture's title."""
 LABELS = (".jsonl", ".json")
+
+
+app = typer.Typer(add_completion=False, **SETTINGS)
+
+
+@app.command("validate")
+def validate_judge(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Runs of one task; of several, how alike both sides rank them is shown, too.",
+            autocompletion=run_names,
+        ),
+    ],
+    judge: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Its name in the runs; by default the only one."),
+    ] = "",
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="REFERENCE",
+            help="Another judge of the runs, a file of people's labels (….jsonl), or 'rules': "
+            "rule checkers, where they decide on a criterion; by default the only other judge.",
+        ),
+    ] = "",
+    by: Annotated[
+        str,
+        typer.Option(metavar="LABEL", help="The criteria by their groups, too, as in category."),
+    ] = "",
+    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the calibration curve: .svg, .png or .pdf."),
+    ] = None,
+) -> None:
+    """How far is a judge to be believed? Its verdicts against a reference's.
+
+    Accuracy, Cohen's kappa, confusion, calibration, and how alike both rank several runs. What one
+    side alone has judged is counted and left out; an abstention is no no.
+    """
+    show_validation(runs, ValidationAsked(judge, against, by), form, figure)
 
 
 class ValidationAsked(NamedTuple):
@@ -59,9 +107,9 @@ def show_validation(
         raise ConfigError(f"--figure: {figure.name} ends in none of {', '.join(PICTURES)}.")
     found = _validated(find_runs(Settings().runs_dir, names), asked)
     if form == "table":
-        output.print(validation_table(found))
+        output.print(terminal(validation_document(found)))
     else:  # as it is: a file's lines are not to be folded
-        sys.stdout.write(as_json(found))
+        sys.stdout.write(as_json(validation_document(found)))
     if figure is not None:
         _draw(found, figure)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.config.judges import JudgeSection
 from harness.config.run_file import MAY_CHANGE, RunFile, flatten
+from harness.errors import ConfigError
+from harness.plugins import kind
+from harness.ports import Resumable
 
 GROWING = ("samples", "rounds.max", "limit")
 """Keys that a continued run may raise, never lower."""
@@ -14,11 +17,7 @@ GROWING = ("samples", "rounds.max", "limit")
 NAMED = ("judges", "panels")
 """Sections whose elements have names in the run."""
 
-MAY_CHANGE_OF_JUDGE = (
-    *("model.path", "model.api_key_env", "model.price", "model.limits"),
-    *("model.replicas", "model.gpus", "model.replicas_at", "model.start_s", "model.restarts"),
-    "model.engine",
-)
+MAY_CHANGE_OF_JUDGE = (*("model.path", "model.api_key_env", "model.price", "model.limits"),)
 """The same of a judge's section."""
 
 
@@ -28,13 +27,14 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     A section that one of them lacks, or has as a number, is named once; judges
     and panels are told apart by their names in the run.
     """
-    old, new = (flatten(by_name(run)) for run in (before, now))
+    trees = [by_name(run) for run in (before, now)]
+    old, new = map(flatten, trees)
     names = [
         {one.as_ for one in run.judges} | {one.as_ for one in run.panels} for run in (before, now)
     ]
     differing = []
     for key in sorted(old.keys() | new.keys()):
-        if old.get(key) == new.get(key) or may_change(key):
+        if old.get(key) == new.get(key) or any(may_change(key, tree) for tree in trees):
             continue
         if key in GROWING and _grew(old.get(key), new.get(key)):
             continue
@@ -49,19 +49,49 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     """The dotted keys in which a judge may not differ from what it was begun with."""
-    old, new = (flatten(judge.model_dump(mode="json")) for judge in (before, now))
+    tree = now.model_dump(mode="json")
+    old, new = flatten(before.model_dump(mode="json")), flatten(tree)
     return [
         key
         for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key) and not _below(key, MAY_CHANGE_OF_JUDGE)
+        if old.get(key) != new.get(key)
+        and not _below(key, MAY_CHANGE_OF_JUDGE)
+        and not _is_free_option(key, tree)
     ]
 
 
-def may_change(key: str) -> bool:
-    """Whether a continued run may differ in a dotted key of `by_name`, or in any below it."""
+def may_change(key: str, tree: Mapping[str, Any]) -> bool:
+    """Whether a continued run may differ in a key.
+
+    Args:
+        key: A dotted key of `by_name`.
+        tree: The run file, as `by_name` has it.
+    """
+    if _is_free_option(key, tree):
+        return True
     if key.startswith("judges."):
         return _below(key.split(".", 2)[-1], MAY_CHANGE_OF_JUDGE)
     return _below(key, MAY_CHANGE)
+
+
+def _is_free_option(key: str, tree: Mapping[str, Any]) -> bool:
+    """Whether a key is an option of a backend that says that it may change."""
+    section: Any = tree
+    parts = key.split(".")
+    for number, part in enumerate(parts):
+        section = section.get(part) if isinstance(section, Mapping) else None
+        if part in ("model", "polish") and isinstance(section, Mapping):
+            option = parts[number + 1 : number + 2]
+            return bool(option) and option[0] in _free_options(str(section.get("backend")))
+    return False
+
+
+def _free_options(backend: str) -> frozenset[str]:
+    try:
+        plugin = kind("backends").load(backend)
+    except ConfigError:  # a run can be read where its backend is not installed
+        return frozenset()
+    return plugin.may_change if isinstance(plugin, Resumable) else frozenset()
 
 
 def _below(key: str, sections: Iterable[str]) -> bool:

@@ -164,14 +164,10 @@ class RunFile(Section):
 MAY_CHANGE = (
     *("limits", "budget", "variants", "matrix"),
     *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
-    *("model.replicas", "model.gpus", "model.replicas_at", "model.start_s", "model.restarts"),
     *("model.price", "polish.price", "polish.limits"),
-    "model.engine",
 )
-"""Keys (and all below them) that a continued run may change.
-
-Of engine arguments those that change answers are in the model's fingerprint, which may not.
-"""
+"""Keys (and all below them) that a continued run may change, besides options that a backend names
+itself (`harness.ports.Resumable`)."""
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

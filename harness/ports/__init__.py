@@ -24,6 +24,7 @@ from harness.ports.backends import (
     Backend,
     Fingerprinted,
     PreferredConcurrency,
+    Resumable,
     Startable,
 )
 from harness.ports.judges import (
@@ -101,6 +102,7 @@ __all__ = [
     "PostProcessor",
     "PreferredConcurrency",
     "PromptChecked",
+    "Resumable",
     "ScoresNoAnswer",
     "Simulatable",
     "Startable",
@@ -127,7 +129,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         Pictured,
         Tabled,
     ),
-    "backends": (Backend, Startable, PreferredConcurrency, Fingerprinted),
+    "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),
     "judges": (Judge, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),
     "metrics": (Metric,),

@@ -110,3 +110,13 @@ class Fingerprinted(Protocol):
     def fingerprint(self) -> Mapping[str, str]:
         """Everything else that its results depend on, by name, for the manifest."""
         ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A backend with options that change no answer. Asked of the class, before it is built."""
+
+    @property
+    def may_change(self) -> frozenset[str]:
+        """Options that a continued run may change, such as the number of GPUs."""
+        ...

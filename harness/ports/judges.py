@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from harness.records import Instance, Reply, Request, Score
+from harness.records import Instance, Question, Reply, Request, Score
 
 
 @runtime_checkable
 class Judge(Protocol):
     """A model that scores answers. Its calls use the same cache, limits and budget as any."""
 
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return what to ask the judging model about an answer; pure.
 
-        The requests are sent at the same time, under the name of the judge's model. Temperature
-        and max_tokens are left out where the backend does not accept them.
+        All questions, and all samples of each, are asked at the same time. Without any, the judge
+        is not asked about the instance.
         """
         ...
 
@@ -27,8 +27,8 @@ class Judge(Protocol):
 
         Args:
             instance: The instance that was answered.
-            replies: One reply per request, in the same order. At least one has text; a refused
-                or empty reply arrives as empty text: treat it as an abstention.
+            replies: One reply per sample of each question, in the same order. At least one has
+                text; a refused or empty reply arrives as empty text: treat it as an abstention.
 
         Raises:
             harness.errors.Unparseable: The replies hold no verdict. That is never a 0.

@@ -1,41 +1,69 @@
-"""The attempts of one instance, in full, for a terminal.
+"""Attempts in full, and verdicts that re-scoring changes, for a terminal.
 
-Prompts, answers and feedback are data: control characters, bidi overrides and
-markup in them are shown, never obeyed.
+Prompts, answers and feedback are data: control characters, bidirectional overrides and markup in
+them are shown, never obeyed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.records import Attempt, Score
-from harness.report.cells import inert
+from harness.records import Attempt
+from harness.report.run_tables import MOST_GROUPS
+from harness.report.table import Cell, Column, Document, Row, Table, facts, names
+from harness.report.text import inert, inert_text
 
 if TYPE_CHECKING:
-    from harness.store.judgements import Judgement  # a run without judges spares the import
+    from harness.store.judgements import Judgement  # not imported for runs without judges
 
 STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judged", "yellow")}
 
+_WORDS = {True: "true", False: "false", None: "null"}
+_LONGEST_REASON = 300
 
-def inert_text(text: str) -> Text:
-    """A text of several lines with nothing in it that a terminal would obey.
+Verdicts = Counter[tuple[bool | None, bool | None]]
+"""How many verdicts had the first value and have the second one now."""
 
-    >>> inert_text("a\\x1b[2J\\nb").plain
-    'a\\\\x1b[2J\\nb'
+_WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
+    (True, False),
+    (False, True),
+    (True, None),
+    (False, None),
+    (None, True),
+    (None, False),
+)
+
+
+class VerdictChanges(Protocol):
+    """What re-scoring changed in a run.
+
+    Attributes:
+        verdicts: All attempts.
+        groups: The same by label, then group.
+        left: Failed calls, which have no answer to score.
+        gone: Attempts on instances that the data set no longer has.
+        otherwise: Unchanged verdicts with another outcome or other scores.
     """
-    shown = "".join(
-        letter if letter in "\n\t" or letter.isprintable() else _escaped(letter) for letter in text
-    )
-    return Text(shown)
 
+    verdicts: Verdicts
+    groups: dict[str, dict[str, Verdicts]]
+    left: int
+    gone: int
+    otherwise: int
 
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode()
+    @property
+    def changed(self) -> int:
+        """Verdicts that changed."""
+
+    @property
+    def same(self) -> int:
+        """Verdicts that did not."""
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
@@ -63,7 +91,8 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     if attempt.text is not None:
         yield from _block("answer", attempt.text)
     for name, score in attempt.scores.items():
-        yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(_said(score)))
+        said = f"{score.value}" + (f": {score.reason}" if score.reason else "")
+        yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(said))
     if attempt.error:
         yield Text.assemble(("error: ", "red"), inert_text(attempt.error))
     for judgement in getattr(attempt, "judgements", ()):
@@ -74,12 +103,12 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
 
 
 def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
-    """What a judge replied; its scores stand with the attempt's."""
+    """A judge's replies; its scores are among the attempt's."""
     judge = inert(judgement.judge).plain
     if judgement.outcome != "ok":
-        said = f"{judgement.outcome}, no verdict"
         problem = f": {judgement.error}" if judgement.error else ""
-        yield Text.assemble((f"judge {judge}: {said}", "yellow"), inert_text(problem))
+        title = f"judge {judge}: {judgement.outcome}, no verdict"
+        yield Text.assemble((title, "yellow"), inert_text(problem))
     for reply in judgement.replies:
         yield from _block(f"judge {judge}", reply)
 
@@ -89,16 +118,91 @@ def _block(title: str, text: str) -> Iterator[RenderableType]:
     yield Padding(inert_text(text), (0, 0, 0, 2))
 
 
-def _said(score: Score) -> str:
-    return f"{score.value}" + (f": {score.reason}" if score.reason else "")
-
-
 def _facts(attempt: Attempt) -> str:
-    facts: Mapping[str, object] = {
+    found: Mapping[str, object] = {
         "call": attempt.call_id,
         "finish": attempt.finish_reason,
         "tokens": attempt.usage and f"{attempt.usage.input_tokens}+{attempt.usage.output_tokens}",
         "seconds": None if attempt.latency_s is None else f"{attempt.latency_s:.2f}",
         "cached": attempt.cached or None,
     }
-    return "  ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+    return "  ".join(f"{name} {value}" for name, value in found.items() if value is not None)
+
+
+def change_line(
+    key: tuple[str, int, int], before: bool | None, after: bool | None, reason: str
+) -> RenderableType:
+    """One changed verdict of (instance, sample, round), with the reason against the answer."""
+    instance, sample, round_ = key
+    title = Text.assemble(
+        (inert(instance).plain, "bold"),
+        f"  sample {sample}  round {round_}  {_turn(before, after)}",
+    )
+    if not reason:
+        return title
+    told = Text.assemble("was: " if after else "", inert_text(reason[:_LONGEST_REASON]))
+    return Group(title, Padding(told, (0, 0, 0, 2)))
+
+
+def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Document:
+    """The counts, and a table for each label whose groups have changed verdicts.
+
+    Args:
+        changes: What re-scoring changed.
+        versions: Of the harness that made the run, and of the one that scores now.
+    """
+    before, now = versions
+    turns = _turns(changes.verdicts)
+    otherwise = f", {changes.otherwise:,} of them with another outcome or score"
+    rows: list[tuple[object, object]] = [
+        (
+            "scored by",
+            f"harness {now}, as before" if before == now else f"harness {now}; the run by {before}",
+        ),
+        ("same verdict", f"{changes.same:,}" + otherwise * bool(changes.otherwise)),
+        ("changed", Cell(f"{changes.changed:,}", style="bold")),
+        *((f"  {_turn(*turn)}", f"{changes.verdicts[turn]:,}") for turn in turns),
+        ("passed", _passed(changes.verdicts)),
+    ]
+    if changes.gone:
+        told = f"{changes.gone:,} attempts on instances that the data set no longer has"
+        rows.append(("gone", told))
+    if changes.left:
+        rows.append(("left", f"{changes.left:,} failed calls: nothing to score"))
+    tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
+    return Document(parts=[facts(rows), *(tables if changes.changed else [])])
+
+
+def _changed_groups(
+    label: str, groups: Mapping[str, Verdicts], turns: Sequence[tuple[bool | None, bool | None]]
+) -> Table:
+    changed = sorted(name for name, counts in groups.items() if _turns(counts))
+    rows = [
+        Row([name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)])
+        for name in changed[:MOST_GROUPS]
+    ]
+    same = len(groups) - len(changed)
+    notes = [f"Groups without a change: {same:,}."] if same else []
+    if len(changed) > MOST_GROUPS:
+        notes.append(f"{len(changed) - MOST_GROUPS:,} more groups have changes.")
+    columns = names(label, Column("n"), *(Column(_turn(*turn)) for turn in turns))
+    return Table(columns=columns, rows=rows, notes=notes)
+
+
+def _turns(verdicts: Verdicts) -> list[tuple[bool | None, bool | None]]:
+    """The changes that occurred, those for the worse first."""
+    return [turn for turn in _WORST_FIRST if verdicts[turn]]
+
+
+def _turn(before: bool | None, after: bool | None) -> str:
+    return f"{_WORDS[before]} → {_WORDS[after]}"
+
+
+def _passed(verdicts: Verdicts) -> str:
+    def share(place: int) -> str:
+        judged = {turn: n for turn, n in verdicts.items() if turn[place] is not None}
+        passed = sum(n for turn, n in judged.items() if turn[place])
+        return f"{passed:,} of {sum(judged.values()):,}"
+
+    before, after = share(0), share(1)
+    return before if before == after else f"{before}, now {after}"

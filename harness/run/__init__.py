@@ -5,7 +5,7 @@
 'finished'
 """
 
-from harness.backends._owned_servers import OwnedServers
+from harness.backends._processes import OwnedServers
 from harness.run.foreseeing import foresee_job
 from harness.run.job import (
     Job,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from harness.builders.folder import refuse_other
-from harness.builders.stages import Stages, held, key_of
+from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.journal import read_costs
@@ -138,7 +138,7 @@ def foresee_curation(job: CurationJob, told: Callable[[str], None]) -> list[Stag
 
     Raises: as `harness.builders.wildifeval.screened`.
     """
-    with held(stages_folder(job.out), job.out) as stages:
+    with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, told)
     session = Session("", Stop(), Notices(), None, None)
     return outlook(
@@ -166,7 +166,7 @@ async def curate(
 
     try:
         with (
-            held(stages_folder(job.out), job.out) as stages,
+            locked_stages(stages_folder(job.out), job.out) as stages,
             ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
             if paid
             else nullcontext() as replies,

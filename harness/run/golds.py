@@ -56,5 +56,5 @@ def _golds(task: Task[Any], judge: JudgeModel, units: dict[str, Unit]) -> Iterat
         if unit is None or not is_for(instance):
             continue
         text = task.reference(instance)
-        if text and text.strip() and judge.judge.requests(instance, text):
+        if text and text.strip() and judge.judge.questions(instance, text):
             yield Gold(instance.id, unit, text)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from harness.analysis.metrics import Metrics, to_json
-from harness.backends._owned_servers import OwnedServers
+from harness.backends._processes import OwnedServers
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.prices import load_prices

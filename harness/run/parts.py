@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from harness.backends._model_files import Hashes
-from harness.backends._owned_servers import OwnedServers
+from harness.backends._processes import OwnedServers
 from harness.calls.rate_limits import RateLimits, Unit
 from harness.config.judges import JudgeSection
 from harness.config.prices import Price, Prices
 from harness.config.run_file import RunFile
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection, TaskSection
-from harness.config.settings import Settings, secret, visible_gpus
+from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
@@ -49,7 +49,7 @@ def owned_servers(settings: Settings) -> OwnedServers:
         raise ConfigError(
             f"HARNESS_VLLM_COMMAND is no command: {error}.", "Write it as in a shell."
         ) from None
-    return OwnedServers(command, visible_gpus())
+    return OwnedServers(command)
 
 
 def build_task(

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from msgspec.structs import replace as with_changes
-
 from harness.calls.calls import Calls
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Judge
@@ -20,6 +18,7 @@ from harness.records import (
     DecodingConstraint,
     Instance,
     Origin,
+    Question,
     Reply,
     Request,
     Score,
@@ -69,14 +68,16 @@ class SeatedJudge:
             return []
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         return [
-            with_changes(
-                request,
-                model=self.model,
-                origin=origin,
-                decoding=self._taken(request),
+            Request(
+                self.model,
+                question.messages,
+                self._taken(question),
+                sample,
+                origin,
                 redraw=redraw,
             )
-            for request in self.judge.requests(instance, attempt.text or "")
+            for question in self.judge.questions(instance, attempt.text or "")
+            for sample in range(question.samples)
         ]
 
     def parse(self, attempt: Attempt, instance: Instance[Any], replies: Sequence[Reply]) -> Scores:
@@ -86,8 +87,8 @@ class SeatedJudge:
         text = {"text": attempt.text or ""} if self.takes_text else {}
         return self.judge.parse(instance, replies, **text)
 
-    def _taken(self, request: Request) -> Decoding:
-        asked = request.decoding
+    def _taken(self, question: Question) -> Decoding:
+        asked = question.decoding
         wanted = set(asked.given()) - {*OPTIONAL, "constraint"}
         if isinstance(asked.constraint, DecodingConstraint):
             wanted.add(asked.constraint.kind)

@@ -1,48 +1,75 @@
-"""Where in a reply the answer is: a configured step before anything is parsed.
+r"""Where in a reply the answer is: a configured step before anything is checked.
+
+By name (``extraction: fence``), for structured answers:
 
 =================  ==============================================================================
 ``whole``          the reply as it stands
-``fence``          the first block between ``` and ```; without an end, to the end of the reply
+``fence``          the first block between ``` and ```; to the end of the reply if it is not closed
 ``last_fence``     the last such block
 ``open_fence``     the prompt has opened the block: from the start of the reply to its first ```
-``tags:NAME``      from the first ``<NAME>`` to ``</NAME>``; without an end, to the end
+``tags:NAME``      from the first ``<NAME>`` to ``</NAME>``, or to the end
 ``brackets:NAME``  the same with ``[NAME]`` and ``[/NAME]``
-``json``           the first object or list that is JSON; of a reply that is all JSON, the whole
+``json``           the first object or list that is JSON; the whole reply if all of it is JSON
 =================  ==============================================================================
 
-A block ends at the next fence wherever it stands, as ConCodeEval's authors have it. The word of a
-language after the opening fence is no part of the answer. A reply without the block asked for
-raises `NoAnswerBlock`, which is counted apart from one that cannot be parsed.
+A block ends at the next fence wherever it stands, as in ConCodeEval. The name of a language after
+the opening fence is not part of the answer. A reply without such a block raises `NoAnswerBlock`,
+which is counted separately from an answer that cannot be parsed.
 
->>> Extraction("fence").of("Here:\\n```json\\n[1]\\n```")
-'[1]\\n'
+By pattern, number or key (``extract:``), for short answers:
+
+    extract: {regex: 'answer is (\w+)'}                  # the first group of the leftmost match
+    extract: {regex: ['answer is (\w+)', '^(\w+)$'], take: last, ignore_case: true}
+    extract: {number: last}                              # first or last
+    extract: {json: answer}                              # a key of a JSON object; a.b if nested
+
+>>> extraction("fence").read("Here:\n```json\n[1]\n```")
+'[1]\n'
+>>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
+'10'
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
 from harness.errors import ConfigError, Unparseable, nearest
+from harness.scoring.patterns import Pattern, Take, answer_in, around_group, one_number
 
-MOST_STARTS = 100
-"""Brackets at which JSON is looked for: each try may read to the end of the reply."""
+MOST_JSON_STARTS = 100
+"""Brackets at which JSON is looked for: each attempt may read to the end of the reply."""
+MOST_OBJECT_STARTS = 32
+"""Braces at which a JSON object is looked for."""
 
-_FENCE = re.compile(r"`{3,}")
-_LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
-_FORMAT = re.compile(r"(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
-_NAME = re.compile(r"[^\s<>\[\]/]+")
+
+class Extraction(Protocol):
+    """A way to read the answer from a reply."""
+
+    @property
+    def expects(self) -> tuple[str, ...]:
+        """Literal texts of which a prompt should contain one; empty if unknown."""
+        ...
+
+    def read(self, text: str) -> str:
+        """The answer.
+
+        Raises:
+            Unparseable: The reply has no answer.
+            harness.scoring.patterns.PatternTooSlow: A pattern took too long.
+        """
+        ...
+
+    def write(self, answer: str) -> str | None:
+        """A reply from which `read` returns this answer; None if unknown."""
+        ...
 
 
 class NoAnswerBlock(Unparseable):
-    """The reply has no block of the kind asked for.
-
-    kind: tells it from an answer that is there and cannot be read
-        (`harness.scoring.validators.Unreadable` has the others).
-    """
+    """The reply has no block of the kind asked for, as opposed to one that cannot be read."""
 
     kind: Literal["no answer block"] = "no answer block"
 
@@ -50,55 +77,54 @@ class NoAnswerBlock(Unparseable):
         super().__init__(f"no answer block: {wanted}")
 
 
-class Extraction:
-    """One way to find the answer, by the name that a run file uses.
+class BlockExtraction:
+    """A block of the reply, by a name from the table above.
 
-    Raises: ConfigError for an unknown name.
+    Raises:
+        ConfigError: The name is unknown.
     """
+
+    expects: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
-        way, colon, argument = name.partition(":")
-        if way in _ENCLOSED:
-            if not _NAME.fullmatch(argument):
-                raise ConfigError(
-                    f"The extraction {name!r} needs the name of its tag.", f"Write {way}:answer."
-                )
-            start, end = (form.format(argument) for form in _ENCLOSED[way])
-            self._find: Callable[[str], str] = lambda text: _between(text, start, end)
-        elif way in _WAYS and not colon:
-            self._find = _WAYS[way]
-        else:
-            names = [*_WAYS, *(f"{way}:NAME" for way in _ENCLOSED)]
+        self._kind, colon, tag = name.partition(":")
+        self._tags = tuple(form.format(tag) for form in _ENCLOSED.get(self._kind, ()))
+        if self._tags and not _TAG_NAME.fullmatch(tag):
+            raise ConfigError(
+                f"The extraction {name!r} needs the name of its tag.", f"Write {self._kind}:answer."
+            )
+        if not self._tags and (self._kind not in _BLOCKS or colon):
+            names = [*_BLOCKS, *(f"{kind}:NAME" for kind in _ENCLOSED)]
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
-    def of(self, text: str) -> str:
-        """The answer in a reply.
+    def read(self, text: str) -> str:
+        """The block's text.
 
-        Raises: NoAnswerBlock.
+        Raises:
+            NoAnswerBlock: There is no such block.
         """
-        return self._find(text)
+        if not self._tags:
+            return _BLOCKS[self._kind](text)
+        start, end = self._tags
+        _, found, rest = text.partition(start)
+        if not found:
+            raise NoAnswerBlock(f"there is no {start}")
+        return rest.partition(end)[0]
 
-    def reply(self, answer: str) -> str:
-        """A reply of which `of` finds this answer, for worked examples."""
-        way, _, argument = self.name.partition(":")
-        if way in _ENCLOSED:
-            start, end = (form.format(argument) for form in _ENCLOSED[way])
-            return f"{start}\n{answer}\n{end}"
-        if way in ("fence", "last_fence"):
+    def write(self, answer: str) -> str:
+        """A reply in which `read` finds this answer, for worked examples."""
+        if self._tags:
+            return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
+        if self._kind in ("fence", "last_fence"):
             return f"```\n{answer}\n```"
-        return f"{answer}\n```" if way == "open_fence" else answer
+        return f"{answer}\n```" if self._kind == "open_fence" else answer
 
 
-def extract(text: str, extraction: str) -> str:
-    """The answer in a reply, by the extraction's name.
-
-    Raises: NoAnswerBlock; ConfigError for an unknown name.
-
-    >>> extract("<answer>5</answer>", "tags:answer")
-    '5'
-    """
-    return Extraction(extraction).of(text)
+_FENCE = re.compile(r"`{3,}")
+_LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
+_FORMAT = re.compile(r"(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", re.IGNORECASE)
+_TAG_NAME = re.compile(r"[^\s<>\[\]/]+")
 
 
 def _fences(text: str) -> list[tuple[int, int]]:
@@ -116,73 +142,61 @@ def _fences(text: str) -> list[tuple[int, int]]:
     return blocks
 
 
-def _inside(text: str, start: int, end: int) -> str:
+def _inside(block: str) -> str:
     """A block without the line that opens it."""
-    block = text[start:end]
-    if _FORMAT.fullmatch(block.strip()):  # ```yaml and nothing more: the name of a format
+    if _FORMAT.fullmatch(block.strip()):  # ```yaml and nothing else: the name of a format
         return ""
     opening = _LANGUAGE.match(block)
     if opening and (not opening[1] or block[opening.end() :].strip()):
         return block[opening.end() :]
-    named = _FORMAT.match(block)  # ```json {"a": 1}```
-    return block[named.end() :] if named and block[named.end() :].strip() else block
+    format_name = _FORMAT.match(block)  # ```json {"a": 1}```
+    rest = block[format_name.end() :] if format_name else ""
+    return rest if rest.strip() else block
 
 
 def _first_fence(text: str) -> str:
     for start, end in _fences(text):
-        return _inside(text, start, end)
+        return _inside(text[start:end])
     raise NoAnswerBlock("there is no fence (```)")
 
 
 def _last_fence(text: str) -> str:
-    # A reply that ends in an opening fence and nothing more has not begun another block.
+    # An opening fence at the very end of a reply has not begun another block.
     for start, end in reversed(_fences(text)):
         if text[start:end].strip():
-            return _inside(text, start, end)
+            return _inside(text[start:end])
     raise NoAnswerBlock("there is no fence (```) with a text")
 
 
 def _open_fence(text: str) -> str:
-    if text.lstrip().startswith("```"):  # the model has opened it once more
+    if text.lstrip().startswith("```"):  # the model has opened it again
         answer = _first_fence(text)
     else:
         answer = text.partition("```")[0]
-        named = _FORMAT.match(answer)
-        answer = answer[named.end() :] if named else answer
+        format_name = _FORMAT.match(answer)
+        answer = answer[format_name.end() :] if format_name else answer
     if not answer.strip():
         raise NoAnswerBlock("nothing stands before the closing fence (```)")
     return answer
 
 
-def _between(text: str, start: str, end: str) -> str:
-    _, found, rest = text.partition(start)
-    if not found:
-        raise NoAnswerBlock(f"there is no {start}")
-    return rest.partition(end)[0]
-
-
-def _json(text: str) -> str:
-    decoder = json.JSONDecoder()
+def _first_json(text: str) -> str:
     stripped = text.strip()
-    if _decodes(decoder, stripped, 0) == len(stripped):
+    if _json_end(stripped, 0) == len(stripped):
         return stripped
-    starts = [found.start() for found in islice(_OPEN.finditer(text), MOST_STARTS)]
+    starts = [found.start() for found in islice(re.finditer(r"[{\[]", text), MOST_JSON_STARTS)]
     for start in starts:
-        end = _decodes(decoder, text, start)
-        if end:
+        if end := _json_end(text, start):
             return text[start:end]
     if not starts:
         raise NoAnswerBlock("there is no JSON object or list")
-    return text[starts[0] :]  # broken JSON: for the parser to say where
+    return text[starts[0] :]  # broken JSON: the parser says where
 
 
-_OPEN = re.compile(r"[{\[]")
-
-
-def _decodes(decoder: json.JSONDecoder, text: str, start: int) -> int:
-    """Where the JSON value that begins here ends; 0 where none does."""
+def _json_end(text: str, start: int) -> int:
+    """Where the JSON value that begins here ends; 0 if none does."""
     try:
-        return decoder.raw_decode(text, start)[1]
+        return json.JSONDecoder().raw_decode(text, start)[1]
     except RecursionError:
         return 0
     except ValueError as error:
@@ -190,13 +204,235 @@ def _decodes(decoder: json.JSONDecoder, text: str, start: int) -> int:
         return 0 if isinstance(error, json.JSONDecodeError) else len(text)
 
 
-_WAYS: dict[str, Callable[[str], str]] = {
+_BLOCKS: dict[str, Callable[[str], str]] = {
     "whole": lambda text: text,
     "fence": _first_fence,
     "last_fence": _last_fence,
     "open_fence": _open_fence,
-    "json": _json,
+    "json": _first_json,
 }
 _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
-EXTRACTIONS = (*_WAYS, *(f"{way}:NAME" for way in _ENCLOSED))
-"""The names, for messages and documentation."""
+
+
+class Found(NamedTuple):
+    """An answer that a pattern has found.
+
+    Attributes:
+        answer: The answer.
+        pattern: The index of the pattern.
+        start: Where its match begins in the text.
+    """
+
+    answer: str
+    pattern: int
+    start: int
+
+
+class RegexExtraction:
+    """Patterns, of which the one with the leftmost match counts (the rightmost for ``last``).
+
+    At the same offset the pattern that is written first counts: they read like their alternation,
+    and each may number its groups from 1.
+
+    Raises:
+        ConfigError: A pattern is not valid.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        where: str,
+        *,
+        take: Take = "first",
+        ignore_case: bool = False,
+    ) -> None:
+        self.patterns = tuple(Pattern(p, where, ignore_case=ignore_case) for p in patterns)
+        self.take: Take = take
+
+    @property
+    def expects(self) -> tuple[str, ...]:
+        """What precedes the group of each pattern; empty if that is unknown for one."""
+        around = [around_group(pattern.pattern) for pattern in self.patterns]
+        before = tuple(found.before.strip() for found in around if found)
+        return before if len(before) == len(around) and all(before) else ()
+
+    def find(self, text: str) -> Found | None:
+        """The answer and the pattern that found it, or None.
+
+        Raises:
+            harness.scoring.patterns.PatternTooSlow: A pattern took too long.
+        """
+        best: Found | None = None
+        for number, pattern in enumerate(self.patterns):
+            match = pattern.find(text, self.take)
+            if match is None:
+                continue
+            start = match.start()
+            if best is None or (start < best.start if self.take == "first" else start > best.start):
+                best = Found(answer_in(match).strip(), number, start)
+        return best
+
+    def read(self, text: str) -> str:
+        """The first group that took part, or the whole match."""
+        found = self.find(text)
+        if found is None or not found.answer:
+            patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
+            expected = self.expects
+            hint = f" after {expected[0]!r}" if expected else f" by {patterns}"
+            raise Unparseable(f"No answer was found{hint}.")
+        return found.answer
+
+    def write(self, answer: str) -> str | None:
+        """The answer within the first pattern's literal text, if `read` returns it from that."""
+        around = around_group(self.patterns[0].pattern)
+        if around is None:
+            return None
+        text = f"{around.before}{answer}{around.after}"
+        found = self.find(text)
+        return text if found is not None and found.answer == answer.strip() else None
+
+
+class NumberExtraction:
+    """The first or last number of a text."""
+
+    expects: tuple[str, ...] = ()
+
+    def __init__(self, take: Take) -> None:
+        self.take: Take = take
+
+    def read(self, text: str) -> str:
+        """The number, without currency and separators."""
+        found = one_number(text, self.take)
+        if found is None:
+            raise Unparseable("The answer holds no number.")
+        return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
+
+    def write(self, answer: str) -> str | None:
+        """The answer as it is, if it is a number."""
+        return answer if one_number(answer, self.take) is not None else None
+
+
+class JsonExtraction:
+    """A value in the reply's JSON object.
+
+    Args:
+        key: Its key; ``a.b`` is the key b of the object at a.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._path = key.split(".")
+        self.expects: tuple[str, ...] = (self._path[-1],)
+
+    def read(self, text: str) -> str:
+        """The value: a string as it is, anything else as JSON."""
+        found: Any = json_object(text)
+        for key in self._path:
+            if not isinstance(found, dict) or key not in found:
+                raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")
+            found = found[key]
+        if isinstance(found, str):
+            return found
+        try:
+            return json.dumps(found, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            raise Unparseable("The JSON object's value is out of proportion.") from None
+
+    def write(self, answer: str) -> str | None:
+        """An object that holds the answer."""
+        found: Any = answer
+        for key in reversed(self._path):
+            found = {key: found}
+        return json.dumps(found, ensure_ascii=False)
+
+
+_KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
+"""How to extract, and the further keys that go with it."""
+
+
+def extraction(raw: object, where: str = "extraction") -> Extraction:
+    """The extraction of a run file: a name, or a mapping as above.
+
+    Args:
+        raw: The value in the run file.
+        where: How messages name its place.
+
+    Raises:
+        ConfigError: The value is wrong; the message names the place.
+    """
+    if isinstance(raw, str):
+        return BlockExtraction(raw)
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"{where} must be a mapping.", "Write {regex: 'answer is (.+)'}.")
+    kinds = [key for key in raw if key in _KEYS]
+    if len(kinds) != 1:
+        unknown = next((key for key in raw if key not in _KEYS), None)
+        problem = f"has both {kinds[0]} and {kinds[1]}" if kinds else "does not say how to extract"
+        raise ConfigError(f"{where} {problem}.", nearest(str(unknown or ""), _KEYS))
+    kind = kinds[0]
+    for key in raw:
+        if key != kind and key not in _KEYS[kind]:
+            raise ConfigError(
+                f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), (*_KEYS, *_KEYS[kind]))
+            )
+    value = raw[kind]
+    if kind == "regex":
+        patterns = [value] if isinstance(value, str) else value
+        is_list = isinstance(patterns, list) and bool(patterns)
+        if not is_list or not all(isinstance(one, str) for one in patterns):
+            raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
+        ignore_case = raw.get("ignore_case", False)
+        if not isinstance(ignore_case, bool):
+            raise ConfigError(f"{where}.ignore_case must be true or false.")
+        take = _take(raw.get("take", "first"), f"{where}.take")
+        return RegexExtraction(patterns, f"{where}.regex", take=take, ignore_case=ignore_case)
+    if kind == "number":
+        return NumberExtraction(_take(value, f"{where}.number"))
+    if not isinstance(value, str) or not all(value.split(".")):
+        raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
+    return JsonExtraction(value)
+
+
+def _take(raw: object, where: str) -> Take:
+    if raw not in ("first", "last"):
+        raise ConfigError(f"{where} must be first or last, not {raw!r:.40}.")
+    return "first" if raw == "first" else "last"
+
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object of a reply: the first one in its first fence, else the first one anywhere.
+
+    Raises:
+        Unparseable: There is none, or a key is there twice.
+
+    >>> json_object('Sure! ```json\\n{"answer": "NAOY"}\\n```')
+    {'answer': 'NAOY'}
+    """
+    fence = _FENCED.search(text)
+    for candidate in (fence[1] if fence else text, text):
+        for match in islice(re.finditer(r"\{", candidate), MOST_OBJECT_STARTS):
+            try:
+                found, _ = _DECODER.raw_decode(candidate, match.start())
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                return found
+    raise Unparseable("The answer holds no JSON object.")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Unparseable(f"The key {twice!r:.60} is twice in the JSON object.")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=_no_constant)

@@ -1,10 +1,10 @@
-"""A panel: judges of a run that decide together, by majority or mean. It asks nobody anything.
+"""Several verdicts into one: a task's criteria into its scores, and judges into a panel.
 
-Judges that tell of the same criteria (`harness.scoring.criteria`) are combined criterion by
-criterion, and the scores follow from these; of other judges each score is combined by its name.
-A panel of several small models from different families agrees with people better than one large
-judge, and prefers no family's style: Verga et al. 2024, "Replacing Judges with Juries"
-(arXiv 2404.18796), which the two ways of combining are from, too.
+A panel's judges decide together, by majority or mean; the panel makes no calls. Judges of the same
+criteria are combined criterion by criterion, and the scores follow from these; other judges are
+combined score by score. A panel of several small models from different families agrees with people
+better than one large judge, and favours no family's style: Verga et al. 2024, "Replacing Judges
+with Juries" (arXiv 2404.18796), which both ways of combining are from.
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -19,26 +19,53 @@ from typing import Any, Literal
 
 from harness.errors import Unparseable
 from harness.records import Score
-from harness.scoring.criteria import criteria_scores
+from harness.scoring.yes_probability import SATISFIED
 
-Said = Mapping[str, Mapping[str, Score] | None]
-"""Each judge's scores by their names: None of one that gave no verdict; none of one that the answer
-was not put before."""
+JudgeScores = Mapping[str, Mapping[str, Score] | None]
+"""Each judge's scores by name: None if it gave no verdict, empty if it was not asked."""
 
-SATISFIED = 0.5
-"""From this mean on a criterion is satisfied, as for a single judge."""
+
+def criteria_scores(
+    constraints: Sequence[Mapping[str, Any]],
+    undecided: str = "The judge said neither yes nor no of: ",
+) -> Mapping[str, Score]:
+    """WildIFEval's scores (Lior et al. 2025, arXiv 2503.06573) from verdicts on criteria.
+
+    ``strict``: whether all criteria are satisfied; false if any is not, else null if any is
+    undecided. ``soft``: the share of satisfied criteria among those decided.
+
+    Args:
+        constraints: Each with its text ``constraint`` and ``passed`` (true, false, or null if
+            undecided), in the form that `harness.store.judge_verdicts` reads.
+        undecided: The beginning of the reason if some are undecided.
+    """
+    unsatisfied = [one["constraint"] for one in constraints if one["passed"] is False]
+    open_ones = [one["constraint"] for one in constraints if one["passed"] is None]
+    strict = False if unsatisfied else None if open_ones else True
+    reason = ""
+    if unsatisfied:
+        reason = "Not satisfied: " + "; ".join(unsatisfied)
+    elif open_ones:
+        reason = undecided + "; ".join(open_ones)
+    n = len(constraints) - len(open_ones)
+    soft = (n - len(unsatisfied)) / n if n else None
+    return {
+        "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
+        "soft": Score(soft, None, "", {"decided": n, "abstained": len(open_ones)}),
+    }
 
 
 class Panel:
     """Judges that decide together.
 
-    of: their names.
-    by: ``majority`` of the verdicts, where a tie is no verdict; ``mean`` of the values (of
-        criteria the probabilities), where true is 1 and false 0.
-    passes_from: the least mean that passes; by default 0.5 of criteria, while means of scores
-        then give no verdict. Where some scores have verdicts, it is a mark of these alone.
-    quorum: how many judges must have a verdict; by default more than half of those that the
-        answer was put before, and never more than these.
+    Args:
+        of: Their names.
+        by: ``majority`` of the verdicts, with no verdict on a tie; or ``mean`` of the values (of
+            criteria: of the probabilities), where true is 1 and false 0.
+        passes_from: The least mean that passes. The default is 0.5 for criteria, and no verdict
+            for other scores. If some scores have verdicts, it applies to these alone.
+        quorum: How many judges must have a verdict. The default is more than half of those asked;
+            it is never more than were asked.
     """
 
     def __init__(
@@ -51,22 +78,24 @@ class Panel:
         self.of = tuple(of)
         self._by, self._passes_from, self._quorum = by, passes_from, quorum
 
-    def combine(self, said: Said) -> Mapping[str, Score]:
-        """The panel's scores of an answer; none where it was put before none of the judges.
+    def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
+        """The panel's scores of an answer; none if no judge was asked.
 
-        Raises: Unparseable where too few of them gave a verdict.
+        Raises:
+            Unparseable: Too few judges gave a verdict.
         """
-        asked = sum(scores is None or bool(scores) for scores in said.values())
-        heard = {who: scores for who, scores in said.items() if scores}
+        asked = sum(scores is None or bool(scores) for scores in judged.values())
+        given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:
             return {}
         quorum = min(asked, self._quorum or asked // 2 + 1)
-        if criteria := _same_criteria(heard):
+        if criteria := _same_criteria(given):
             found = [self._criterion(several, quorum) for several in criteria]
             return criteria_scores(found, undecided="The panel comes to no verdict on: ")
-        names = dict.fromkeys(name for scores in heard.values() for name in scores)
+        names = dict.fromkeys(name for scores in given.values() for name in scores)
         votes = {
-            name: {who: own[name] for who, own in heard.items() if name in own} for name in names
+            name: {judge: own[name] for judge, own in given.items() if name in own}
+            for name in names
         }
         with_verdicts = {
             name
@@ -75,53 +104,54 @@ class Panel:
         }
         if self._by == "majority":
             scores = {
-                name: self._voted(several, quorum)
+                name: self._majority(several, quorum)
                 for name, several in votes.items()
                 if name in with_verdicts
             }
         else:
             scores = {
-                name: self._averaged(several, quorum, name in with_verdicts or not with_verdicts)
+                name: self._mean(several, quorum, name in with_verdicts or not with_verdicts)
                 for name, several in votes.items()
             }
         if all(score.value is None for score in scores.values()):
             raise Unparseable("The panel comes to no verdict: too few of its judges have one.")
         return scores
 
-    def _averaged(self, votes: Mapping[str, Score], quorum: int, marked: bool) -> Score:
-        """A score by the mean; marked: ``passes_from`` is a mark of this one."""
-        value = _mean([_number(score.value) for score in votes.values()], quorum)
-        mark = self._passes_from if marked else None
+    def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
+        """A score by the mean; ``passes_from`` applies to it if it has a mark."""
+        values = [None if s.value is None else float(s.value) for s in votes.values()]
+        value = _mean(values, quorum)
+        mark = self._passes_from if has_mark else None
         passed = None if mark is None or value is None else value >= mark
         reason = f"The panel's mean is {value:g}, below {mark:g}." if passed is False else ""
-        return Score(value, passed, reason, _said(votes))
+        return Score(value, passed, reason, _details(votes))
 
-    def _voted(self, votes: Mapping[str, Score], quorum: int) -> Score:
+    def _majority(self, votes: Mapping[str, Score], quorum: int) -> Score:
         """A score by the majority of the verdicts."""
-        verdicts = {who: _verdict(score) for who, score in votes.items()}
+        verdicts = {judge: _verdict(score) for judge, score in votes.items()}
         decided = _majority(list(verdicts.values()), quorum)
         reason = ""
         if decided is False:
             reasons = dict.fromkeys(
-                votes[who].reason for who, one in verdicts.items() if one is False
+                votes[judge].reason for judge, one in verdicts.items() if one is False
             )
             reason = "\n".join(filter(None, reasons)) or "Most of the panel's judges say no."
-        return Score(decided, decided, reason, _said(votes))
+        return Score(decided, decided, reason, _details(votes))
 
-    def _criterion(self, told: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
-        """One criterion of which each judge tells."""
-        first = next(iter(told.values()))
+    def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
+        """One criterion, from each judge's entry about it."""
+        first = next(iter(judged.values()))
         kept = {key: first[key] for key in ("constraint", "kind", "groups") if key in first}
         rules = {key: first[key] for key in ("rule", "rule_reason") if key in first}
-        if all(one.get("decided_by") == "rule" for one in told.values()):
+        if all(one.get("decided_by") == "rule" for one in judged.values()):
             rules["decided_by"] = "rule"
         if self._by == "mean":
-            yes = {who: _probability(one) for who, one in told.items()}
+            yes = {judge: _probability(one) for judge, one in judged.items()}
             mean = _mean(list(yes.values()), quorum)
             mark = SATISFIED if self._passes_from is None else self._passes_from
             passed = None if mean is None else mean >= mark
             return {**kept, "passed": passed, "probability": mean, "panel": yes, **rules}
-        verdicts = {who: one.get("passed") for who, one in told.items()}
+        verdicts = {judge: one.get("passed") for judge, one in judged.items()}
         passed = _majority(list(verdicts.values()), quorum)
         decided = [one for one in verdicts.values() if one is not None]
         share = sum(decided) / len(decided) if passed is not None else None
@@ -141,25 +171,26 @@ def _mean(numbers: Sequence[float | None], quorum: int) -> float | None:
     return sum(known) / len(known) if len(known) >= quorum else None
 
 
-def _said(votes: Mapping[str, Score]) -> dict[str, Any]:
-    return {"panel": {who: score.value for who, score in votes.items()}}
+def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
+    return {"panel": {judge: score.value for judge, score in votes.items()}}
 
 
 def _same_criteria(
-    heard: Mapping[str, Mapping[str, Score]],
+    given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Criterion by criterion what each judge tells; empty where they tell of different ones."""
-    told = {who: _criteria(scores) for who, scores in heard.items()}
-    texts = [[one["constraint"] for one in criteria] for criteria in told.values()]
+    """Each judge's entry, criterion by criterion; empty if the judges' criteria differ."""
+    entries = {judge: _criteria(scores) for judge, scores in given.items()}
+    texts = [[one["constraint"] for one in criteria] for criteria in entries.values()]
     if not texts or not texts[0] or any(own != texts[0] for own in texts):
         return []
     return [
-        {who: criteria[place] for who, criteria in told.items()} for place in range(len(texts[0]))
+        {judge: criteria[number] for judge, criteria in entries.items()}
+        for number in range(len(texts[0]))
     ]
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
-    """Those that a judge tells of, each with its text; a plug-in may tell of anything."""
+    """A judge's entries about criteria; a plug-in's details may hold anything."""
     for score in scores.values():
         found = score.details.get("constraints")
         if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):
@@ -181,12 +212,8 @@ def _verdict(score: Score) -> bool | None:
     return score.value if isinstance(score.value, bool) else None
 
 
-def _number(value: bool | float | None) -> float | None:
-    return None if value is None else float(value)
-
-
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """That of yes; of a judge that tells none, 1 or 0 by its verdict."""
+    """The probability of yes; 1 or 0 by its verdict for a judge that gives none."""
     found = criterion.get("probability")
     if isinstance(found, int | float):
         return float(found)

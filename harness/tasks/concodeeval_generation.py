@@ -1,9 +1,8 @@
 """ConCodeEval, generation: a sample in JSON, YAML or XML that obeys a schema written as code.
 
 Kammakomati et al. 2024, arXiv 2407.03387. The schema is shown as JSON, YAML, XML, Python or
-English; one run has one of these, so that the variants of a file compare them instance by
-instance. What the scores are is in `ConCodeEvalGeneration.score`; the other task is
-`concodeeval_validation`.
+English; a run uses one of these, so that the variants of a file compare them instance by instance.
+`ConCodeEvalGeneration.score` explains the scores; the other task is `concodeeval_validation`.
 
 >>> task = ConCodeEvalGeneration(representation="python", data=folder)  # doctest: +SKIP
 >>> next(task.instances()).id  # doctest: +SKIP
@@ -14,39 +13,33 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.extraction import Extraction, NoAnswerBlock
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import (
     FORMATS,
     Format,
     Mode,
     Undecided,
-    Unreadable,
+    UnparseableDocument,
     read,
     render,
     root_type_violated,
     score,
     validator,
 )
-from harness.tasks.concodeeval.asking import NAMES
 from harness.tasks.concodeeval.data import SchemaRow
 from harness.tasks.concodeeval.positions import Answer, Constraints, constraints_met
 from harness.tasks.concodeeval.representations import Representation, Wording
-from harness.tasks.concodeeval.setting import Setting
-
-SOURCE = "Kammakomati et al. 2024, arXiv 2407.03387, table 1"
+from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
 
 class Item(NamedTuple):
-    """A schema, and the format that a sample is wanted in.
-
-    text: the schema as the prompt shows it.
-    """
+    """A schema, its text in the prompt, and the format that a sample is asked for in."""
 
     row: SchemaRow
     text: str
@@ -55,29 +48,30 @@ class Item(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A valid one, as text and as what is read of it."""
+    """A valid sample: its text, and the value read from it."""
 
     text: str
     value: Any
 
 
-class ConCodeEvalGeneration:
+class ConCodeEvalGeneration(ConCodeEval):
     """ConCodeEval: a sample in JSON, YAML or XML that obeys a schema written as code.
 
-    dataset: ``builtin``, ``recorded``, a folder of ``harness build concodeeval``, or a JSONL file
-        of schemas.
-    representation: of the schema: json, yaml, xml, python or natural_language.
-    outputs: the formats that samples are asked for in.
-    prompt: chat (our wording), paper (the authors'), or a template file of one's own.
-    wording: of natural_language: corrected, or paper, which says "greater" of maxima; null for
-        paper where the prompt is that.
-    mode: strict (Draft 2020-12, formats asserted, exact numbers, XML read by its schema) or paper
-        (Draft 7, no formats, floats, xmltodict).
-    extraction: where in a reply the sample is: fence, open_fence, last_fence, whole, json,
-        tags:NAME or brackets:NAME.
+    Args:
+        dataset: ``builtin``, ``recorded``, a folder made by ``harness build concodeeval``, or a
+            JSONL file of schemas.
+        representation: of the schema: json, yaml, xml, python or natural_language.
+        outputs: the formats that samples are asked for in.
+        prompt: chat (our wording), paper (the authors'), or your own template file.
+        wording: of natural_language: corrected, or paper, which says "greater" of maxima; default:
+            corrected unless prompt is paper.
+        mode: strict (Draft 2020-12, formats asserted, exact numbers, XML read by its schema) or
+            paper (Draft 7, no formats, floats, xmltodict).
+        extraction: where in a reply the sample is: fence, open_fence, last_fence, whole, json,
+            tags:NAME or brackets:NAME.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"
+    part = "generation"
     table = PaperTable(
         rows="representation",
         columns="output",
@@ -103,63 +97,48 @@ class ConCodeEvalGeneration:
         *,
         data: DataFolder,
     ) -> None:
-        self.mode = mode
-        self._setting = Setting(
-            "generation",
-            dataset=dataset,
-            representation=representation,
-            outputs=outputs,
-            prompt=prompt,
-            wording=wording,
-            mode=mode,
-            data=data,
-        )
-        self._extraction = Extraction(extraction)
+        super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
+        self._extraction = BlockExtraction(extraction)
         self._samples: dict[tuple[str, Format], Sample | None] = {}
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """Each schema in each output format; schemas that say the same are one cluster."""
-        for shown in self._setting.schemas():
+        """Each schema in each output format; equal schemas form one cluster."""
+        for shown in self.schemas():
             row = shown.row
-            for output in self._setting.outputs:
-                groups = self._setting.groups(row, output)
+            for output in self.outputs:
+                groups = self.groups(row, output)
                 yield Instance(f"{row.id}/{output}", Item(*shown, output), groups, row.digest)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Data and prompt; the rest is in the run file."""
-        return self._setting.fingerprint()
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The schema and what is wanted; with shots, as the paper's few-shot prompt has them."""
+        """The schema and the task; with shots, the few-shot prompt."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample.text}
             for shot in shots
             if (sample := self._sample(shot.data))
         ]
-        return self._setting.asking.messages(
-            {"schema": item.text, "output": NAMES[item.output]}, shown
-        )
+        return self.prompts.messages({"schema": item.text, "output": NAMES[item.output]}, shown)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``valid``, which alone decides, and what the paper counts of those that are not.
+        """``valid``, which alone decides, and what the paper counts among the invalid ones.
 
-        ``no_block``: the reply holds no sample; ``unparseable``: it is none of its format;
-        ``invalid_sample``: either (IS%); ``root_type_violated``: its root is of another type than
-        the schema's, integers and floats both being numbers (RTV%). The details of ``valid`` tell
-        of each keyword that bears on the sample whether it is kept, in which third of the
-        prompted schema it stands (``schema_third``) and in which third of the sample what breaks
-        it (``output_third``).
+        ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
+        format; ``invalid_sample``: either of these (IS%); ``root_type_violated``: its root has a
+        different type from the schema's, where integers and floats are both numbers (RTV%). The
+        details of ``valid`` list each keyword that applies to the sample: whether it is met, the
+        third of the prompted schema that it stands in (``schema_third``), and the third of the
+        sample that violates it (``output_third``).
 
-        Raises: Unparseable, with the scores but for ``valid``'s details.
+        Raises:
+            Unparseable: There is no readable sample; it has the scores, without details.
         """
         item = instance.data
         try:
-            sample = self._extraction.of(text)
+            sample = self._extraction.read(text)
             value = read(sample, item.output, mode=self.mode, schema=item.row.schema)
-        except (NoAnswerBlock, Unreadable) as error:
+        except (NoAnswerBlock, UnparseableDocument) as error:
             error.scores = _unread(error.kind == "no answer block")
             raise
         wrong_root = root_type_violated(value, item.row.schema)
@@ -180,7 +159,7 @@ class ConCodeEvalGeneration:
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
-        """That of a reply without a sample."""
+        """The scores of a reply without a sample."""
         return _unread(no_block=True)
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
@@ -193,22 +172,20 @@ class ConCodeEvalGeneration:
         )
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """A valid sample; None where the data have none, or the mode's reading takes none."""
+        """A valid sample; None if the data have none, or none is valid as the mode reads it."""
         sample = self._sample(instance.data)
-        return None if sample is None else self._extraction.reply(sample.text)
+        return None if sample is None else self._extraction.write(sample.text)
 
     def wrong_answer(self, instance: Instance[Item]) -> str | None:
-        """One of the data's samples that break a constraint; of some a sentence, or broken text."""
+        """A sample that violates a constraint, or broken text; None stands for a plain sentence."""
         item = instance.data
-        samples = [
-            one for one in self._setting.benchmark.samples.get(item.row.id, ()) if one.label == "no"
-        ]
+        samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
         kind = chance.choice(("sample", "sample", "sentence", "broken"))
         if kind == "sentence" or not samples:
             return None
         text = "{[ <" if kind == "broken" else render(chance.choice(samples).value, item.output)
-        answer = self._extraction.reply(text.removesuffix("\n"))
+        answer = self._extraction.write(text.removesuffix("\n"))
         try:
             passes = self.score(instance, answer)["valid"].passed
         except Unparseable:
@@ -216,17 +193,17 @@ class ConCodeEvalGeneration:
         return None if passes else answer
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot's sample is valid here too."""
+        """Whether the shot's sample is also valid here."""
         sample = self._sample(shot.data)
         if sample is None:
             return False
         return not validator(instance.data.row.schema, mode=self.mode).violations(sample.value)
 
     def _sample(self, item: Item) -> Sample | None:
-        """A valid one: the first of the data's that reads back as what is valid."""
+        """The first sample of the data that is still valid when read back."""
         key = item.row.id, item.output
         if key not in self._samples:
-            candidates = self._setting.benchmark.samples.get(item.row.id, ())
+            candidates = self.benchmark.samples.get(item.row.id, ())
             tried = (self._tried(item, found.value) for found in candidates if found.label == "yes")
             self._samples[key] = next((sample for sample in tried if sample), None)
         return self._samples[key]
@@ -236,23 +213,27 @@ class ConCodeEvalGeneration:
         try:
             text = render(value, item.output).removesuffix("\n")
             back = read(text, item.output, mode=self.mode, schema=schema)
-        except (DataInvalid, Unreadable):
+        except (DataInvalid, UnparseableDocument):
             return None
-        # To the authors' xmltodict all of XML is an object, and never a number.
+        # The authors' xmltodict reads any XML as an object, never as a number.
         return None if validator(schema, mode=self.mode).violations(back) else Sample(text, back)
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """json_schema. Raises: ConfigError where samples are wanted in other formats too."""
-        if list(self._setting.outputs) != ["json"]:
+        """json_schema.
+
+        Raises:
+            ConfigError: Samples are asked for in other formats, or inside a block.
+        """
+        if list(self.outputs) != ["json"]:
             raise ConfigError(
-                "decoding.constraint: a schema holds answers to JSON, and task.outputs has other "
-                "formats.",
+                "decoding.constraint: a schema constrains answers to JSON, but task.outputs has "
+                "other formats.",
                 "Set task.outputs to [json] and task.extraction to whole.",
             )
         if self._extraction.name not in ("whole", "json"):
             raise ConfigError(
-                "decoding.constraint: an answer that is held to JSON has no block around it.",
+                "decoding.constraint: an answer constrained to JSON has no block around it.",
                 "Set task.extraction to whole.",
             )
         return "json_schema"

@@ -1,37 +1,59 @@
 """ConCodeEval, validation: does a sample obey every constraint of a schema written as code?
 
-Kammakomati et al. 2024, arXiv 2407.03387. The other task is `concodeeval_generation`, whose data
-and representations these are.
+Kammakomati et al. 2024, arXiv 2407.03387. The other task is `concodeeval_generation`, with the same
+data and representations.
+
+A reply is read as yes or no by rules, without guessing. What a reasoning model thinks aloud
+(``<think>…</think>``) is not part of the reply. Then, in this order: the reply's first word, if it
+stands alone ("No, …", "**Yes**"); its last line, if that is the word alone; the last "answer: yes"
+or "the answer is no"; the only yes or no that stands alone. Anything else is a non-answer: a "no"
+before a noun ("no errors", 'no "required" member') does not count, nor does the question repeated
+("Yes/No").
 
 >>> task = ConCodeEvalValidation(representation="xml", data=folder)  # doctest: +SKIP
 >>> task.reference(next(task.instances()))  # doctest: +SKIP
 'yes'
+>>> yes_or_no("Yes.\\nBecause …"), yes_or_no("There are no errors.\\nAnswer: `yes`")
+('yes', 'yes')
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple, cast
 
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.validators import FORMATS, Format, Mode, Violation, render, validator
-from harness.tasks.concodeeval.asking import NAMES
 from harness.tasks.concodeeval.data import Label, SchemaRow
 from harness.tasks.concodeeval.data import Sample as SampleRow
 from harness.tasks.concodeeval.positions import Constraints, sample_third
 from harness.tasks.concodeeval.representations import Representation, Wording
-from harness.tasks.concodeeval.setting import Setting
-from harness.tasks.concodeeval.yes_no import said
+from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
+
+_ENDS = r"[*_`'\")\]}]*(?:[.,;:!?…]|\s*(?:[-\u2013\u2014]|\n|\Z|</|<\|))"
+_FOLLOWS = r"\s+(?:it|this|that|the|because|since|as|based)\b"
+_MARKED = r"[*_`]+(?!\w)"
+_ITSELF = rf"(yes|no)(?={_ENDS}|{_FOLLOWS}|{_MARKED})"
+_QUESTION = re.compile(r"\b(?:yes|no)\s*(?:[/|]|or\b)\s*(?:yes|no)\b", re.IGNORECASE)
+_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
+_FIRST = re.compile(rf"[\W_]*{_ITSELF}", re.IGNORECASE)
+_LAST_LINE = re.compile(r"[\W_]*(yes|no)[\W_]*", re.IGNORECASE)
+_CONCLUSION = re.compile(rf"\banswer\b(?:\s+is)?[\W_]{{0,9}}{_ITSELF}", re.IGNORECASE)
+_ANY = re.compile(rf"(?<!\w){_ITSELF}", re.IGNORECASE)
+
+LONGEST = 100_000
+"""Most characters that are read, from the end of a reply."""
 
 
 class Item(NamedTuple):
     """A schema and a sample, as the prompt shows them.
 
     label: whether the sample is valid.
-    violation: the first thing that it violates, where it is not.
+    violation: the first violation if it is not.
     """
 
     row: SchemaRow
@@ -42,20 +64,21 @@ class Item(NamedTuple):
     violation: Violation | None
 
 
-class ConCodeEvalValidation:
+class ConCodeEvalValidation(ConCodeEval):
     """ConCodeEval: does a sample obey every constraint of a schema written as code?
 
-    dataset: ``builtin``, or a folder of ``harness build concodeeval``.
-    representation: of the schema: json, yaml, xml, python or natural_language.
-    outputs: the formats that samples are shown in.
-    prompt: chat (our wording), paper (the authors'), or a template file of one's own.
-    wording: of natural_language: corrected, or paper, which says "greater" of maxima; null for
-        paper where the prompt is that.
-    mode: whose validation the right answers are: strict (Draft 2020-12, formats asserted, exact
-        numbers) or paper (Draft 7, no formats, floats).
+    Args:
+        dataset: ``builtin``, or a folder made by ``harness build concodeeval``.
+        representation: of the schema: json, yaml, xml, python or natural_language.
+        outputs: the formats that samples are shown in.
+        prompt: chat (our wording), paper (the authors'), or your own template file.
+        wording: of natural_language: corrected, or paper, which says "greater" of maxima; default:
+            corrected unless prompt is paper.
+        mode: the validation that decides: strict (Draft 2020-12, formats asserted, exact numbers)
+            or paper (Draft 7, no formats, floats).
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"
+    part = "validation"
     constraint_kind: ConstraintKind = "choices"
     table = PaperTable(
         rows="representation",
@@ -65,7 +88,7 @@ class ConCodeEvalValidation:
             TableFigure("Val Acc, answered", of="answered", score="correct"),
             TableFigure("Macro-F1", of="macro_f1", score="correct", label="label"),
         ),
-        source="Kammakomati et al. 2024, arXiv 2407.03387, table 1",
+        source=SOURCE,
     )
 
     def __init__(
@@ -79,38 +102,28 @@ class ConCodeEvalValidation:
         *,
         data: DataFolder,
     ) -> None:
-        self.mode = mode
-        self._setting = Setting(
-            "validation",
-            dataset=dataset,
-            representation=representation,
-            outputs=outputs,
-            prompt=prompt,
-            wording=wording,
-            mode=mode,
-            data=data,
-        )
-        if not any(self._setting.benchmark.samples.values()):
+        super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
+        if not any(self.benchmark.samples.values()):
             raise ConfigError(
-                f"The data set {dataset!r} has schemas and no samples to be judged.",
-                "Take builtin, or make one: harness build concodeeval.",
+                f"The data set {dataset!r} has schemas but no samples to judge.",
+                "Use builtin, or make one: harness build concodeeval.",
             )
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """Each sample in each output format; those of schemas that say the same are one cluster.
+        """Each sample in each output format; samples of equal schemas form one cluster.
 
-        Of a sample that is not valid, the groups tell the violated ``keyword``, in which third of
-        the prompted schema that stands, and in which third of the sample what violates it.
+        For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
+        schema that it stands in, and the third of the sample that violates it.
 
-        Raises: DataInvalid for a sample that has no text in a format, or another label than its
-            schema gives it.
+        Raises:
+            DataInvalid: A sample cannot be written in a format, or its label is wrong.
         """
-        for shown in self._setting.schemas():
-            for found in self._setting.benchmark.samples[shown.row.id]:
+        for shown in self.schemas():
+            for found in self.benchmark.samples[shown.row.id]:
                 label, violation = self._judged(shown.row, found)
-                for output in self._setting.outputs:
+                for output in self.outputs:
                     sample = render(found.value, output)
-                    groups = {"label": label, **self._setting.groups(shown.row, output)}
+                    groups = {"label": label, **self.groups(shown.row, output)}
                     if violation is not None:
                         groups |= _places(violation, sample, output, shown.constraints)
                     item = Item(shown.row, shown.text, sample, output, label, violation)
@@ -123,32 +136,29 @@ class ConCodeEvalValidation:
             raise DataInvalid(
                 f"The sample {found.id!r:.80} is labelled {label!r}, but its schema says otherwise"
                 f" ({violations[0].message if violations else 'it is valid'}).",
-                "Build the data set anew, or mend the label.",
+                "Rebuild the data set, or correct the label.",
             )
         return label, violations[0] if violations else None
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Data and prompt; the rest is in the run file."""
-        return self._setting.fingerprint()
 
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """Schema, sample and the question; with shots, the question of each, answered."""
+        """Schema, sample and question; shots are the same, with their answers."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
             for shot in shots
         ]
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
-        return self._setting.asking.messages(fields, shown)
+        return self.prompts.messages(fields, shown)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
         """``correct``: whether the answer is right.
 
-        Raises: Unparseable for a reply that says neither yes nor no.
+        Raises:
+            Unparseable: The reply says neither yes nor no.
         """
-        answer, item = said(text), instance.data
+        answer, item = yes_or_no(text), instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}
         if item.violation is None:
@@ -159,33 +169,33 @@ class ConCodeEvalValidation:
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Whether the answer is right; to say that it is not gives the other away."""
+        """Whether the answer is right (which also reveals the right one)."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
 
     def reference(self, instance: Instance[Item]) -> str:
-        """yes or no."""
+        """The correct answer, yes or no."""
         return instance.data.label
 
     def wrong_answer(self, instance: Instance[Item]) -> str:
-        """The other one."""
+        """The incorrect answer, yes or no."""
         return "no" if instance.data.label == "yes" else "yes"
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot is about the same schema: its answer tells of the instance's."""
+        """Whether the shot has the same schema: its answer hints at the instance's."""
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
-        """yes or no."""
+        """A choice of yes and no."""
         return DecodingConstraint(choices=("yes", "no"))
 
 
 def _places(
     violation: Violation, sample: str, output: Format, constraints: Constraints
 ) -> dict[str, str]:
-    """The violated keyword, and the thirds of schema and sample where it is violated."""
-    # In the value's text, which has one reading: paper labels do not depend on the format.
+    """The violated keyword, and the thirds of schema and sample that it is violated in."""
+    # Located in the strict reading of the text: paper labels do not depend on the format.
     found = {
         "keyword": violation.keyword,
         "sample_third": sample_third(sample, output, violation.path, "strict"),
@@ -193,6 +203,26 @@ def _places(
     if violation.schema_path in constraints.thirds:
         found["schema_third"] = constraints.thirds[violation.schema_path]
     return found
+
+
+def yes_or_no(text: str) -> Label:
+    """The answer in a reply.
+
+    Raises:
+        Unparseable: It says neither, or both.
+    """
+    text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
+    last_line = text.rpartition("\n")[2]
+    if first := _FIRST.match(text):
+        found = [first[1]]
+    elif last := _LAST_LINE.fullmatch(last_line.strip()[:40]):
+        found = [last[1]]
+    else:
+        found = _CONCLUSION.findall(text)[-1:] or _ANY.findall(text)
+    answers = {word.lower() for word in found}
+    if len(answers) != 1:
+        raise Unparseable("both yes and no" if answers else "neither yes nor no")
+    return cast("Label", answers.pop())
 
 
 plugin = ConCodeEvalValidation

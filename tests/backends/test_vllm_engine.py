@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.backends._model_files import Hashes
-from harness.backends._owned_servers import OwnedServers
-from harness.backends._vllm_arguments import answering, checked, depth, flags, gpus_needed
-from harness.backends._vllm_engine_thread import EngineThread
-from harness.backends._vllm_sampling import sampling, template_options
+from harness.backends._processes import OwnedServers
+from harness.backends._vllm_in_process import sampling, template_options
+from harness.backends._vllm_model import answering, checked, depth, flags
+from harness.backends.vllm_engine import EngineThread
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
@@ -168,7 +168,7 @@ async def test_a_prompt_that_kills_the_engine_is_given_up_and_the_others_are_ans
         while True:
             if not backend.ready:
                 engines.append(Mortal())
-                backend._thread, backend._life = engines[-1], len(engines)
+                backend._thread = engines[-1]
             asked = Request("m", (Message("user", prompt),), Decoding(), 0, Origin(prompt, 0, 1))
             try:
                 return str((await backend.generate(asked)).text)
@@ -248,7 +248,6 @@ def test_arguments() -> None:
     assert flags({"disable_log_stats": False}) == [], "it has no --no- form"
     assert checked({"--max-model-len": 5, "dtype": None}) == {"max_model_len": 5}
     assert answering({"dtype": "half", "tensor_parallel_size": 2}) == {"dtype": "half"}
-    assert gpus_needed({"tensor_parallel_size": 2, "data_parallel_size": 3}) == 6
     assert (depth({}), depth({"max_num_seqs": 64, "data_parallel_size": 2})) == (320, 160)
     with pytest.raises(ConfigError, match="Remove it"):
         checked({"api-key": "x"})

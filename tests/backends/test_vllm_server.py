@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,14 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends._model_files import Hashes
-from harness.backends._owned_servers import OwnedServers
-from harness.backends._server_process import free_port
-from harness.backends.vllm_server import VLLMServerBackend
+from harness.backends._processes import OwnedServers, free_port
+from harness.backends.vllm_server import VLLMServerBackend, healthy, serves
 from harness.errors import ConfigError, DataMissing, FatalCallError, RequestRejected, TransientError
 from harness.mock import MockServer
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Request, TokenLogprob
-from tests.backends.answering import answering
-from tests.backends.stand_ins import COMMAND, Journal, alive, until
+from tests.backends.answering import answering, transient
+from tests.backends.stand_ins import COMMAND, Journal, alive
 
 REQUEST = Request("tiny", (Message("user", "Hello?"),), Decoding(), 0, Origin("a", 0, 1))
 
@@ -235,20 +235,18 @@ async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"models": ["other"]}, FatalCallError, "serves 'other', and no model 'tiny'"),
+        ({"models": ["other"]}, FatalCallError, "serves 'other', but no model 'tiny'"),
         ({"api_key": "sk-1"}, FatalCallError, "model.api_key_env"),
     ],
 )
 async def test_a_given_server_that_will_not_answer_is_told_at_the_start(
     options: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
 ) -> None:
-    with served_model() as right, MockServer(**options) as wrong:
-        async with served(
-            tmp_path, base_url=right.base_url, replicas_at=[wrong.base_url]
-        ) as backend:
+    with MockServer(**options) as wrong:
+        async with served(tmp_path, base_url=wrong.base_url) as backend:
             with pytest.raises(error, match=said):
                 await backend.start(lambda _: None)
-        assert right.stats().requests == 0
+        assert wrong.stats().requests == 0
 
 
 async def test_one_that_cannot_come_back_ends_the_run_with_its_words(tmp_path: Path) -> None:
@@ -257,28 +255,7 @@ async def test_one_that_cannot_come_back_ends_the_run_with_its_words(tmp_path: P
         await patient(backend, asked(1))
         with pytest.raises(FatalCallError, match="out of memory"):
             await patient(backend, asked(2))
-    assert len(Journal(tmp_path).lines("starts")) == 3
-
-
-async def test_replicas_share_the_load_and_one_that_dies_comes_back(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    engine = {"latency": 0.02, "dies_at": 20, "lives": 2}
-    async with served(tmp_path, replicas=2, engine=engine) as backend:
-        await started(backend)
-        until(lambda: len(journal.lines("starts")) == 2, "both begin")
-        numbers = iter(range(150))
-
-        async def work() -> None:
-            for number in numbers:
-                await patient(backend, asked(number))
-
-        await asyncio.gather(*(work() for _ in range(8)))
-        digests = [line["asked"] for line in journal.lines("asked")]
-        assert len(set(digests)) == 150
-        lost = len(digests) - 150
-        assert lost <= sum(line["in_flight"] for line in journal.lines("dies"))
-    assert [line["gpus"] for line in journal.lines("starts")][:2] in (["0", "1"], ["1", "0"])
-    assert not any(map(alive, journal.pids()))
+    assert len(Journal(tmp_path).lines("starts")) == 2, "a restart that fails is not repeated"
 
 
 async def test_two_backends_that_want_the_same_server_share_it(tmp_path: Path) -> None:
@@ -293,60 +270,14 @@ async def test_two_backends_that_want_the_same_server_share_it(tmp_path: Path) -
     assert dtypes == [0, 1]
 
 
-async def test_given_servers_share_the_load(tmp_path: Path) -> None:
-    with served_model(latency=0.05) as slow, served_model() as fast:
-        async with served(
-            tmp_path, base_url=slow.base_url, replicas_at=[fast.base_url, slow.base_url]
-        ) as backend:
-            await started(backend)
-            numbers = iter(range(100))
-
-            async def work() -> None:
-                for number in numbers:
-                    await backend.generate(asked(number))
-
-            await asyncio.gather(*(work() for _ in range(4)))
-        counts = slow.stats().requests, fast.stats().requests
-    assert sum(counts) == 100
-    assert counts[1] > counts[0], "the least loaded is the one that answers sooner"
-    assert counts[0] > 0
-
-
-async def test_a_given_server_falls_out_and_is_taken_back(tmp_path: Path) -> None:
-    port = free_port()
-    away = served_model(port=port)
-    away.start()
-    with served_model() as stays:
-        async with served(
-            tmp_path, base_url=f"http://127.0.0.1:{port}/v1", replicas_at=[stays.base_url]
-        ) as backend:
-            await started(backend)
-            for number in range(4):
-                await backend.generate(asked(number))
-            assert away.stats().requests == stays.stats().requests == 2
-            away.stop()
-            for number in range(10):
-                await backend.generate(asked(number))
-            assert stays.stats().requests == 12, "no call has failed"
-            away.start()
-            before = away.stats().requests
-            while away.stats().requests == before:
-                await backend.generate(asked(1))
-    away.stop()
-
-
 async def test_a_call_that_a_well_server_fails_at_is_its_own_failure(tmp_path: Path) -> None:
-    with served_model(faults={"500": 1}) as server, served_model() as other:
-        async with served(
-            tmp_path, base_url=server.base_url, replicas_at=[other.base_url]
-        ) as backend:
-            await started(backend)
-            with pytest.raises(TransientError):
+    async with served(tmp_path, engine={"fault": "500"}) as backend:
+        await started(backend)
+        for _ in range(2):
+            with transient("server_failed"):
                 await backend.generate(REQUEST)
-            await backend.generate(REQUEST)
-            with pytest.raises(TransientError):
-                await backend.generate(REQUEST)
-            assert server.stats().requests == 2, "it is not left out"
+            assert backend.ready
+    assert len(Journal(tmp_path).lines("starts")) == 1
 
 
 async def test_all_given_servers_away_is_the_networks_failure(tmp_path: Path) -> None:
@@ -354,7 +285,7 @@ async def test_all_given_servers_away_is_the_networks_failure(tmp_path: Path) ->
         await started(backend)
         for _ in range(2):
             assert backend.ready, "an outage is the circuit's, which bounds it"
-            with pytest.raises(TransientError):
+            with transient("unreachable"):
                 await backend.generate(REQUEST)
 
 
@@ -409,23 +340,21 @@ def built(folder: Path, servers: OwnedServers | None = None, **options: Any) -> 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"engine": {"port": 8000}}, "port is given by the harness itself"),
+        ({"engine": {"port": 8000}}, "port is set by the harness"),
         ({"engine": {"served_model_name": "x"}}, "Set model.name"),
-        ({"engine": {"a b": 1}}, "no engine argument"),
+        ({"engine": {"a b": 1}}, "not an engine argument"),
         ({"engine": {"hf_token": "hf_SECRET"}}, "variable HF_TOKEN"),
         ({"engine": {"tensor_parallel_size": 0}}, "must be 1 or more"),
         ({"engine": {"data_parallel_size": True}}, "must be 1 or more"),
-        ({"base_url": "http://localhost:8000/v1", "engine": {"dtype": "half"}}, "changes nothing"),
-        ({"base_url": "http://localhost:8000/v1", "replicas": 2}, "replicas_at"),
-        ({"base_url": "http://localhost:8000/v1", "start_s": 5.0}, "start_s changes nothing"),
-        ({"base_url": "http://localhost:8000/v1", "restarts": 0}, "restarts changes nothing"),
-        ({"replicas_at": ["http://localhost:8000/v1"]}, "base_url is not set"),
+        ({"base_url": "http://localhost:8000/v1", "engine": {"dtype": "half"}}, "has no effect"),
+        ({"base_url": "http://localhost:8000/v1", "start_s": 5.0}, "start_s has no effect"),
+        ({"base_url": "http://localhost:8000/v1", "restarts": 0}, "restarts has no effect"),
+        ({"replicas": 2}, "model.replicas is no longer supported.*data_parallel_size"),
+        ({"replicas_at": ["http://localhost:8000/v1"]}, "replicas_at.*data_parallel_size"),
         ({"api_key_env": "KEY"}, "base_url is not set"),
-        ({"replicas": 2, "gpus": ["0"]}, "names the GPUs of 1 servers"),
-        ({"replicas": 0}, "replicas"),
         ({"protocol": "chatty"}, "protocol"),
-        ({"base_url": "localhost:8000"}, "is no URL"),
-        ({"replica": 2}, "Did you mean 'replicas'"),
+        ({"base_url": "localhost:8000"}, "not a valid URL"),
+        ({"restart": 2}, "Did you mean 'restarts'"),
     ],
 )
 def test_mistakes_are_told_before_any_work(
@@ -440,20 +369,6 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         built(tmp_path, path=str(tmp_path / "nothing"))
 
 
-def test_replicas_take_the_gpus_that_may_be_used(tmp_path: Path) -> None:
-    def names(servers: OwnedServers, **options: Any) -> list[Any]:
-        backend = built(tmp_path, servers, **options)
-        return [place.server._gpus for place in backend._replicas._places]  # type: ignore[attr-defined]
-
-    two = {"replicas": 2, "engine": {"tensor_parallel_size": 2}}
-    assert names(OwnedServers(), **two) == [("0", "1"), ("2", "3")]
-    assert names(OwnedServers(gpus=("4", "5", "6", "7")), **two) == [("4", "5"), ("6", "7")]
-    assert names(OwnedServers(gpus=("4",))) == [()]
-    assert names(OwnedServers(gpus=()), **two) == [(), ()], "they are hidden on purpose"
-    with pytest.raises(ConfigError, match="CUDA_VISIBLE_DEVICES names 2"):
-        names(OwnedServers(gpus=("4", "5")), **two)
-
-
 def test_the_cache_knows_what_decides_an_answer_and_nothing_else(tmp_path: Path) -> None:
     weights = tmp_path / "weights"
     weights.mkdir()
@@ -464,7 +379,7 @@ def test_the_cache_knows_what_decides_an_answer_and_nothing_else(tmp_path: Path)
         return built(tmp_path, **{"path": str(weights), **options}).endpoint
 
     first = endpoint()
-    assert endpoint(replicas=2, gpus=["0", "1"], start_s=5) == first
+    assert endpoint(gpus="0,1", start_s=5, restarts=0) == first
     assert endpoint(engine={"tensor_parallel_size": 2, "gpu_memory_utilization": 0.5}) == first
     others = {
         endpoint(engine={"dtype": "bfloat16"}),
@@ -491,7 +406,7 @@ def test_the_cache_knows_what_decides_an_answer_and_nothing_else(tmp_path: Path)
         file.seek(4_321_000)
         file.write(b"1")
     assert endpoint(path=str(moved)) != first, "other weights of the same size"
-    given = built(tmp_path, base_url="http://a:8000/v1/", replicas_at=["http://b:8000/v1"])
+    given = built(tmp_path, base_url="http://a:8000/v1/")
     assert given.endpoint == "http://a:8000/v1"
 
 
@@ -508,3 +423,42 @@ async def test_one_that_joins_a_server_that_is_dying_starts_another(tmp_path: Pa
             await joining
             assert (await other.generate(REQUEST)).text
     assert len(Journal(tmp_path).lines("starts")) == 2
+
+
+async def test_a_hanging_server_is_ended_and_started_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as backend:
+        await started(backend)
+        [first] = Journal(tmp_path).lines("starts")
+        os.kill(first["pid"], signal.SIGSTOP)
+        backend._patience_s = 0.2
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await backend.generate(REQUEST)
+        assert backend._looking is not None
+        assert not await backend._looking
+        assert not backend.ready
+        assert await patient(backend, REQUEST)
+    assert not any(map(alive, Journal(tmp_path).pids()))
+
+
+async def test_what_a_server_says_it_serves() -> None:
+    with MockServer(models=["tiny", "other"], api_key="sk-1") as server:
+        assert await healthy(server.base_url)
+        assert await serves(server.base_url, "tiny", "sk-1")
+        with pytest.raises(FatalCallError, match="serves 'tiny', 'other', but no model 'big'"):
+            await serves(server.base_url, "big", "sk-1")
+        with pytest.raises(FatalCallError, match=r"answered 401. Name the key"):
+            await serves(server.base_url, "tiny", "", "Name the key.")
+
+
+async def test_one_that_is_away_or_silent_is_not_healthy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port in (free_port(), silent.getsockname()[1]):
+            assert not await healthy(f"http://127.0.0.1:{port}/v1", patience_s=0.2)
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", "nothing", '{"data": 3}', '{"data": [{"id": 3}]}'])
+async def test_a_list_of_no_models_says_nothing(body: str) -> None:
+    with answering(body) as (url, _):
+        assert await healthy(url)
+        assert not await serves(url, "tiny")

@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--stays-silent", action="store_true", help="it never listens")
     parser.add_argument("--leaves-a-child", action="store_true")
     parser.add_argument("--answer", default="")
+    parser.add_argument("--fault", help="every answer is this one of the mock server's faults")
     given, _ = parser.parse_known_args()
 
     def tell(**line: Any) -> None:
@@ -91,6 +92,7 @@ def main() -> None:
         latency=given.latency,
         api_key=os.environ.get("VLLM_API_KEY"),
         answers=answer,
+        faults={given.fault: 1.0} if given.fault else {},
         models=[name for name in names if name],
     )
     with server:

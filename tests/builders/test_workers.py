@@ -54,7 +54,7 @@ def _own_id(_: int) -> int:
     return os.getpid()
 
 
-def test_a_killed_process_is_told_and_not_waited_for() -> None:
+def test_a_killed_process_is_reported_and_not_waited_for() -> None:
     with Workers(2) as workers, pytest.raises(HarnessError, match="ended before its work"):
         list(workers.in_order(killed, range(8)))
 

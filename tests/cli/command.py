@@ -1,37 +1,87 @@
-"""Running the command in a process of its own."""
+"""Running the command: in this process where that makes no difference, else in one of its own."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
+import traceback
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-from tests.cli import forked
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
 SECONDS = 120
 
-forked.begin()
+READ_ON_IMPORT = ("PYTHONPATH", "NLTK_DATA", "COLUMNS", "TERM", "PATH", "LANG", "PYTHONUTF8")
+"""Variables that count when a module is imported: a command with others needs a new process."""
+_IMPORTED_WITH = {name: os.environ.get(name) for name in READ_ON_IMPORT}
 
 
 def harness(
     *arguments: str | Path, env: dict[str, str] | None = None, cwd: Path = ROOT, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``harness …`` to its end: forked, which is faster, where that makes no difference.
+    """Run ``harness …`` to its end.
 
-    options: of `subprocess.run`; with any, the command is begun from nothing.
+    Args:
+        arguments: Of the command.
+        env: The whole environment; by default this process's.
+        cwd: The working directory.
+        options: Of `subprocess.run`; with any, the command gets a process of its own.
     """
     given = [str(argument) for argument in arguments]
     env = dict(os.environ if env is None else env)
-    if not options and forked.can_run(env):
-        return forked.run(given, env, cwd, SECONDS)
+    if not options and {name: env.get(name) for name in READ_ON_IMPORT} == _IMPORTED_WITH:
+        return _in_process(given, env, cwd)
     return subprocess.run(
         [*COMMAND, *given],
         capture_output=True, text=True, check=False, timeout=SECONDS, cwd=cwd, env=env, **options,
     )  # fmt: skip
+
+
+def _in_process(
+    arguments: list[str], env: Mapping[str, str], cwd: Path
+) -> subprocess.CompletedProcess[str]:
+    from harness.cli import main
+
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+    code: object = 0
+    with _process_state(env, cwd), Path(os.devnull).open() as nothing:
+        kept = sys.argv, sys.stdin, sys.stdout, sys.stderr
+        sys.argv, sys.stdin = ["harness", *arguments], nothing
+        sys.stdout, sys.stderr = streams
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+        except Exception:
+            traceback.print_exc()
+            code = 1
+        finally:
+            sys.argv, sys.stdin, sys.stdout, sys.stderr = kept
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    code = code if isinstance(code, int) else int(code is not None)
+    return subprocess.CompletedProcess(["harness", *arguments], code, out, err)
+
+
+@contextlib.contextmanager
+def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
+    """The environment, working directory and import path of a new process."""
+    before, folder, path = dict(os.environ), Path.cwd(), list(sys.path)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    sys.path.insert(0, str(cwd))
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def begun(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:

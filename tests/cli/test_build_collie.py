@@ -136,7 +136,7 @@ def test_the_audit_of_a_file(mine: Path, tmp_path: Path) -> None:
         (["--source", "{text}", "--structures", "para1"], "Did you mean 'para01'"),
         (["--source", "{text}", "--structures", "paper"], "Add a word list"),
         (["--source", ""], "A variable in the command may not be set"),
-        (["--source", "{text}", "--out", "/"], "is the working directory, or one above it"),
+        (["--source", "{text}", "--out", "/"], "is the working directory or one above it"),
     ],
 )
 def test_mistakes_are_told(arguments: list[str], said: str, corpus: Path, tmp_path: Path) -> None:

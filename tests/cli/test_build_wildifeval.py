@@ -155,7 +155,7 @@ def test_the_card_and_the_report_tell_of_it(place: Place, mine: Path) -> None:
     assert "### screen: code" in report
     assert "Write code that sorts 3 names" in report
     assert "| Numbering | 105 |" in report
-    assert "30 were proposed, 20 are left." in report
+    assert "30 were proposed, 20 remain." in report
 
 
 def test_what_was_built_runs(place: Place, mine: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from harness.backends._presets import PRESETS
 from harness.cli.doctor import Endpoint, ask_all
 from harness.mock import MockServer
-from harness.report.checkup import Finding
+from harness.report.listings import Finding
 from tests.cli.command import COMMAND, ROOT, harness
 from tests.cli.test_tasks import words
 

@@ -88,7 +88,7 @@ def test_rules_decide_and_the_judge_is_not_asked(tmp_path: Path, server: MockSer
     assert strict == {f"short-{number}": number <= 3 for number in range(1, 7)}
     assert pass_rate(tmp_path, "hybrid") == 0.5
     shown = harness("show", "hybrid", "--rules").stdout
-    assert "Decided by a rule, the judge not asked: 6 constraints." in shown
+    assert "Decided by a rule without asking the judge: 6 constraints." in shown
 
 
 def test_a_run_without_rules_says_so(tmp_path: Path, server: MockServer) -> None:

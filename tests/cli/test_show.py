@@ -54,7 +54,7 @@ def test_a_label_of_the_constraints_own(runs: Path) -> None:
     ended = harness("show", "labelled", "--constraints", "--by", "type", env=on(runs))
     assert ended.returncode == 0, ended.stderr
     assert "odd " in ended.stdout
-    assert "have no type: left out." in ended.stdout
+    assert "constraints without type." in ended.stdout
 
 
 def test_an_unknown_label_gets_the_nearest_and_all(runs: Path) -> None:

@@ -56,7 +56,7 @@ def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
         said = words(ended.stdout)
         assert "riddles Riddles [bold]\\x1b[2J." in said
-        assert "kind easy or hard; must be given what is asked, and how." in said
+        assert "kind easy or hard; required what is asked, and how." in said
         assert "hint true or false or null; default null what is asked, and how." in said
         assert "broken cannot be used: " in said
         assert "no GPU" in said

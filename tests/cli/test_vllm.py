@@ -253,7 +253,7 @@ def draws_of_its_own(tmp_path: Path, base_url: str) -> None:
     assert len({attempt["call_id"] for attempt in case.attempts("greedy")}) == 8
 
 
-def test_a_run_goes_on_with_more_replicas_but_not_with_other_weights(
+def test_a_run_goes_on_on_more_gpus_but_not_with_other_weights(
     tmp_path: Path,
 ) -> None:
     weights = tmp_path / "weights"
@@ -262,7 +262,7 @@ def test_a_run_goes_on_with_more_replicas_but_not_with_other_weights(
     case = Case(tmp_path, limit=2)
     path = ["-o", f"model.path={json.dumps(str(weights))}"]
     assert case.run(*path).returncode == 0
-    ended = case.run(*path, "-o", "samples=4", "-o", "model.replicas=2")
+    ended = case.run(*path, "-o", "samples=4", "-o", "model.engine.data_parallel_size=2")
     assert ended.returncode == 0, ended.stderr
     assert len(case.attempts()) == 8
     (weights / "config.json").write_text('{"trained": "on"}')

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
-from harness.report.cross_table import results_table
-from harness.report.cross_table_export import as_csv, as_json, as_latex, as_markdown
-from harness.report.cross_table_figures import aligned, cell_text
-from harness.report.latex import escaped_latex
+from harness.report.cross_table import _cell, cross_table_document
+from harness.report.render import FORMATS, escaped_latex
+from harness.report.terminal import aligned
 from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered
 
 FIGURES = ("Gen Acc", "IS%", "RTV%", "Val Acc", "Macro-F1")
-LEFT_OUT = "Left out for want of room: standard errors"
+HIDDEN = "the terminal is too narrow for standard errors"
 
 
 def cell(value: float | None, **changes: Any) -> TableCell:
@@ -71,12 +70,20 @@ def table(
     )
 
 
+def shown(found: CrossTable, width: int) -> list[str]:
+    return rendered(cross_table_document(found), width)
+
+
+def written(form: str, found: CrossTable) -> str:
+    return FORMATS[form](cross_table_document(found))
+
+
 def text_of(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
 def test_side_by_side_with_errors() -> None:
-    lines = rendered(results_table(table(names=FIGURES[:2])), 160)
+    lines = shown(table(names=FIGURES[:2]), 160)
     assert lines[0] == "toys"
     assert lines[2].split() == ["Gen", "Acc"] * 4 + ["IS%"] * 4
     assert lines[3].split() == ["representation", *["json", "xml", "yaml", "all"] * 2]
@@ -87,13 +94,13 @@ def test_side_by_side_with_errors() -> None:
     assert lines[model + 4].split()[:4] == ["xml", "8.0", "±", "1.2"]
     assert lines[model + 5].strip() == "other"
     text = text_of(lines)
-    assert "A row per model and representation, a column per output. Per cent." in text
-    assert "±: clustered standard error. Of each sample's last round." in text
+    assert "One row per model and representation, one column per output. Per cent." in text
+    assert "±: clustered standard error. Covers each sample's last round." in text
     assert "Samples: 40 in a cell, 40 over all." in text
-    assert "left out and not taken for 0: Gen Acc 24 of 504; IS% 24 of 504." in text
+    assert "excluded and not counted as 0: Gen Acc 24 of 504; IS% 24 of 504." in text
     assert "Figures as in A paper, table 1." in text
     assert "They differ in prompts." in text
-    assert LEFT_OUT not in text
+    assert HIDDEN not in text
 
 
 @pytest.mark.parametrize(
@@ -102,16 +109,16 @@ def test_side_by_side_with_errors() -> None:
 )
 def test_what_a_narrow_terminal_gets(width: int, tables: int, errors: bool) -> None:
     found = table()
-    lines = rendered(results_table(found), width)
+    lines = shown(found, width)
     assert all(cell_len(line) <= width for line in lines)
     assert "…" not in "".join(lines)
     rules = [line for line in lines if line.startswith("───")]
     assert len(rules) == tables
-    body = lines[: next(at for at, line in enumerate(lines) if line.startswith("A row per"))]
-    shown = re.findall(r"\d+\.\d(?= ±|\s|$)", "\n".join(body))
-    assert len([one for one in shown if one != "1.2"]) >= 80 - 1  # every figure is there, whole
+    body = lines[: next(at for at, line in enumerate(lines) if line.startswith("One row per"))]
+    values = re.findall(r"\d+\.\d(?= ±|\s|$)", "\n".join(body))
+    assert len([one for one in values if one != "1.2"]) >= 80 - 1  # every figure is there, whole
     assert (" ± " in "".join(body)) is errors
-    assert (LEFT_OUT in text_of(lines)) is not errors
+    assert (HIDDEN in text_of(lines)) is not errors
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 30])
@@ -129,19 +136,25 @@ def test_hostile_names_do_nothing(width: int) -> None:
         ],
         sources=[HOSTILE],
     )
-    lines = rendered(results_table(found), width)
+    lines = shown(found, width)
     assert all(line.isprintable() for line in lines)
     assert all(cell_len(line) <= width for line in lines)
     assert any("[bold" in line for line in lines)
-    for text in (as_csv, as_json, as_markdown, as_latex):
-        assert all(line.isprintable() for line in text(found).split("\n")), text
-    assert r"a\|b\<script\>\`" in as_markdown(table("a|b<script>`"))
+    for form in FORMATS:
+        assert all(line.isprintable() for line in written(form, found).split("\n")), form
+    assert r"a\|b\<script\>\`" in written("markdown", table("a|b<script>`"))
 
 
 def test_figures() -> None:
+    def cell_text(found: TableCell | None, of: ShownFigure) -> str | None:
+        return _cell(found, of).text
+
+    def _brief(found: TableCell) -> str | None:
+        return _cell(found, figure("a")).brief
+
     assert cell_text(cell(0.12345), figure("a")) == "12.3 ± 1.2"
-    assert cell_text(cell(0.12345), figure("a"), stderr=False) == "12.3"
-    assert cell_text(cell(-1e-9), figure("a"), stderr=False) == "0.0"
+    assert _brief(cell(0.12345)) == "12.3"
+    assert _brief(cell(-1e-9)) == "0.0"
     assert cell_text(cell(3.5, stderr=0.25), figure("a", fraction=False)) == "3.500 ± 0.250"
     assert cell_text(cell(1.0, stderr=0.0), figure("a")) == "100.0"
     assert cell_text(cell(1.0, stderr=None), figure("a")) == "100.0"
@@ -159,7 +172,7 @@ def test_figures_stand_under_figures() -> None:
     found = table(names=("Gen Acc",))
     first, *rest = found.rows
     sure = replace(first, cells=[cell(1.0, stderr=0.0)] * 4)
-    lines = rendered(results_table(replace(found, rows=[sure, *rest])), 100)
+    lines = shown(replace(found, rows=[sure, *rest]), 100)
     (certain,) = (line for line in lines if "100.0" in line)
     (below,) = (line for line in lines if " 4.0 ± 1.2" in line)
     assert certain.index("100.0") + 2 == below.index("4.0")
@@ -170,19 +183,22 @@ def test_what_is_not_known_is_told() -> None:
     first, *rest = found.rows
     cells = [None, cell(1.0, stderr=0.0), *first.cells[2:]]
     found = replace(found, rows=[replace(first, cells=cells), *rest])
-    text = text_of(rendered(results_table(found), 120))
-    assert "—: no run has the figure there" in text
+    text = text_of(shown(found, 120))
+    assert "—: no run has this figure" in text
     assert "Without ±: one cluster, or all values alike" in text
-    assert "Without ±" not in text_of(rendered(results_table(table()), 120))
+    assert "Without ±" not in text_of(shown(table(), 120))
 
 
 @pytest.mark.parametrize(
     ("of", "told"),
-    [("macro_f1", "arXiv 1911.03347); an answer without"), ("answered", "alone that have the")],
+    [
+        ("macro_f1", "arXiv 1911.03347); an answer without"),
+        ("answered", "that have the score 's' only"),
+    ],
 )
 def test_what_a_figure_is(of: str, told: str) -> None:
     found = replace(table(), figures=[figure("F", of=of, score="s"), *table().figures[1:]])
-    assert told in text_of(rendered(results_table(found), 120))
+    assert told in text_of(shown(found, 120))
 
 
 @pytest.mark.parametrize(
@@ -190,14 +206,14 @@ def test_what_a_figure_is(of: str, told: str) -> None:
 )
 def test_rounds(round_: int | None, told: str) -> None:
     found = replace(table(), round=round_)
-    assert f"Of each sample's {told}" in text_of(rendered(results_table(found), 120))
+    assert f"Covers each sample's {told}" in text_of(shown(found, 120))
 
 
 def test_a_row_per_model_alone() -> None:
     found = table(names=("a",), groups=0)
     rows = [replace(row, group="", settings={}) for row in found.rows[::2]]
     found = replace(found, row_label="", column_label="", rows=rows)
-    lines = rendered(results_table(found), 60)
+    lines = shown(found, 60)
     assert lines[2].split() == ["model", "a"]
     assert lines[4].split() == ["llama", "0.0", "±", "1.2"]
     assert lines[6].split() == ["other", "2.0", "±", "1.2"]
@@ -207,7 +223,7 @@ def test_csv() -> None:
     found = table()
     first = found.rows[0]
     found = replace(found, rows=[replace(first, cells=[None, *first.cells[1:]]), *found.rows[1:]])
-    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(written("csv", found))))
     assert len(rows) == 4 * 20 - 1
     assert rows[0] == {
         "model": "llama", "settings": "task.shots=0", "runs": "run0",
@@ -220,14 +236,14 @@ def test_csv() -> None:
 
 
 def test_json_holds_everything() -> None:
-    found = json.loads(as_json(table()))
+    found = json.loads(written("json", table()))
     assert found["rows"][0]["cells"][1]["value"] == 0.01
     assert found["columns"][3] == {"figure": 0, "group": None}
     assert found["figures"][4]["name"] == "Macro-F1"
 
 
 def test_markdown_is_a_table() -> None:
-    lines = as_markdown(table(names=("Gen Acc",))).split("\n")
+    lines = written("markdown", table(names=("Gen Acc",))).split("\n")
     heads = "Gen Acc json | Gen Acc xml | Gen Acc yaml | Gen Acc all"
     assert lines[2] == f"| model | task.shots | representation | {heads} |"
     assert lines[3] == "|" + "---|" * 7
@@ -235,7 +251,7 @@ def test_markdown_is_a_table() -> None:
 
 
 def test_latex_has_each_figure_over_its_columns() -> None:
-    lines = as_latex(table("a_b", names=("Gen Acc", "IS%"))).split("\n")
+    lines = written("latex", table("a_b", names=("Gen Acc", "IS%"))).split("\n")
     start = lines.index(r"\begin{tabular}{lllrrrrrrrr}")
     assert all(line.startswith("% ") for line in lines[:start])
     assert lines[start + 2] == (
@@ -246,8 +262,8 @@ def test_latex_has_each_figure_over_its_columns() -> None:
     assert lines[start + 6].startswith(r"a\_b (INCOMPLETE 1 of 2) & 0 & python & 0.0 $\pm$ 1.2 &")
     assert lines.count(r"\midrule") == 2
     flat = replace(table(names=("a",), groups=0), column_label="")
-    assert r"\multicolumn{1}{c}{a} \\" in as_latex(flat)
-    assert r"\cmidrule" not in as_latex(flat)
+    assert r"representation & a \\" in written("latex", flat)
+    assert r"\cmidrule" not in written("latex", flat)
 
 
 def test_latex_is_escaped() -> None:

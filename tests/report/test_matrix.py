@@ -12,9 +12,9 @@ from rich.console import Console
 from harness.analysis.comparable import Run
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import PairMatrix, pair_matrix
-from harness.report.matrix_export import as_csv, as_json, as_latex, as_markdown
-from harness.report.matrix_figures import p_cells
-from harness.report.matrix_table import matrix_table
+from harness.report.matrix import matrix_document, p_cells
+from harness.report.render import FORMATS
+from harness.report.terminal import terminal
 from tests.analysis.conftest import Make, TableOf, make, table_of  # noqa: F401 (fixtures)
 from tests.analysis.variants import variant
 
@@ -63,7 +63,7 @@ def test_no_figure_is_cut_in_a_terminal_of_any_width(
     width: int, matrix: PairMatrix, rankings: InducedRankings
 ) -> None:
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(matrix_table(matrix, rankings))
+    console.print(terminal(matrix_document(matrix, rankings)))
     file = console.file
     assert isinstance(file, io.StringIO)
     said = file.getvalue()
@@ -78,10 +78,10 @@ def test_no_figure_is_cut_in_a_terminal_of_any_width(
 
 
 def test_files(matrix: PairMatrix, rankings: InducedRankings) -> None:
-    told = json.loads(as_json(matrix, rankings))
+    told = json.loads(FORMATS["json"](matrix_document(matrix, rankings)))
     assert len(told["matrix"]["pairs"]) == MODELS * (MODELS - 1) / 2
     assert len(told["rankings"]["scorings"]) == 5
-    rows = list(csv.DictReader(io.StringIO(as_csv(matrix, rankings))))
+    rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](matrix_document(matrix, rankings)))))
     kinds = [row["row"] for row in rows]
     assert kinds.count("pair") == 91
     assert kinds.count("value") == 4 * MODELS + 2
@@ -91,12 +91,17 @@ def test_files(matrix: PairMatrix, rankings: InducedRankings) -> None:
     assert float(pair["p_value"]) == one.comparison.p_value
     assert float(pair["difference"]) == one.comparison.difference
     assert pair["marks"] == "SIMULATED; SIMULATED"
-    alone = list(csv.DictReader(io.StringIO(as_csv(matrix))))
+    alone = list(csv.DictReader(io.StringIO(FORMATS["csv"](matrix_document(matrix)))))
     assert {row["row"] for row in alone} == {"pair", "value"}
-    markdown = as_markdown(matrix, rankings)
+    markdown = FORMATS["markdown"](matrix_document(matrix, rankings))
     assert r"\[red\]a\|b" in markdown
-    assert "| 3 run-2 (m) \\[SIMULATED\\] |" in markdown
-    latex = as_latex(matrix, rankings)
+    assert "| 3 run-2 (m) (SIMULATED) |" in markdown
+    latex = FORMATS["latex"](matrix_document(matrix, rankings))
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
-    for text in (markdown, latex, as_csv(matrix, rankings), as_json(matrix, rankings)):
+    for text in (
+        markdown,
+        latex,
+        FORMATS["csv"](matrix_document(matrix, rankings)),
+        FORMATS["json"](matrix_document(matrix, rankings)),
+    ):
         assert "\x1b" not in text

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.records import Attempt, Score, Usage
-from harness.report.transcript import inert_text, transcript
+from harness.report.text import inert_text
+from harness.report.transcript import transcript
 from harness.store.judgements import JudgedAttempt, Judgement
 
 ATTEMPT = Attempt(

@@ -21,7 +21,7 @@ from harness.records import (
     DecodingConstraint,
     Instance,
     Message,
-    Origin,
+    Question,
     Reply,
     Request,
     Score,
@@ -54,19 +54,13 @@ class YesOrNo:
     """Asks as many questions as it is told to; all must be answered with yes."""
 
     def __init__(self, questions: int = 1, decoding: Decoding = ASKED) -> None:
-        self.questions = questions
+        self.n = questions
         self.decoding = decoding
 
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         return [
-            Request(
-                "none",
-                (Message("user", f"{instance.data} {number}: {text}"),),
-                self.decoding,
-                0,
-                Origin(instance.id, 0, 1),
-            )
-            for number in range(self.questions)
+            Question((Message("user", f"{instance.data} {number}: {text}"),), self.decoding)
+            for number in range(self.n)
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:

@@ -8,7 +8,7 @@ import pytest
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score
 from harness.run.mistakes import Kind, Mistakes, kinds, masked
-from harness.scoring.validators.scores import score_document
+from harness.scoring.validators import score_document
 from tests.run.shown import Facts, chosen, fact, selection
 
 

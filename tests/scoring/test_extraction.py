@@ -1,12 +1,23 @@
 """Where the answer is in a reply."""
 
 import json
+import re
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.errors import ConfigError, Unparseable
-from harness.scoring.extraction import Extraction, NoAnswerBlock, extract
+from harness.scoring.extraction import (
+    BlockExtraction,
+    NoAnswerBlock,
+    RegexExtraction,
+    extraction,
+    json_object,
+)
 from harness.scoring.validators import read
 
 
@@ -45,7 +56,7 @@ from harness.scoring.validators import read
     ],
 )
 def test_the_answer_is_found(way: str, text: str, answer: str) -> None:
-    assert extract(text, way) == answer
+    assert extraction(way).read(text) == answer
 
 
 @pytest.mark.parametrize(
@@ -62,7 +73,7 @@ def test_the_answer_is_found(way: str, text: str, answer: str) -> None:
 )
 def test_no_answer_block_is_told_from_unparseable(way: str, text: str, wanted: str) -> None:
     with pytest.raises(NoAnswerBlock, match=f"no answer block: .*{wanted}") as missing:
-        extract(text, way)
+        extraction(way).read(text)
     assert isinstance(missing.value, Unparseable)
     assert missing.value.kind == "no answer block"
 
@@ -80,7 +91,7 @@ def test_no_answer_block_is_told_from_unparseable(way: str, text: str, wanted: s
 )
 def test_a_mistyped_name_is_a_config_error(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Extraction(name)
+        BlockExtraction(name)
 
 
 def test_first_fences_are_those_that_were_recorded(data_dir: Path) -> None:
@@ -88,15 +99,132 @@ def test_first_fences_are_those_that_were_recorded(data_dir: Path) -> None:
     fresh = [row for row in map(json.loads, lines) if not row["recorded_parsed_is_stale"]]
     assert len(fresh) == 294
     for row in fresh:
-        answer = extract(row["output_text"], "fence")
+        answer = extraction("fence").read(row["output_text"])
         assert answer.strip() == row["first_fence"].strip()
         assert read(answer, mode="paper") == row["recorded_parsed"]
 
 
 @pytest.mark.parametrize("text", ["```yaml\n```", "```json\n\n```", "```YML```", "x ```xml\n``` y"])
 def test_a_fence_with_the_name_of_a_format_alone_is_empty(text: str) -> None:
-    assert extract(text, "fence") == ""
+    assert extraction("fence").read(text) == ""
 
 
 def test_a_fence_with_another_word_alone_holds_that() -> None:
-    assert extract("```true\n```", "fence").strip() == "true"
+    assert extraction("fence").read("```true\n```").strip() == "true"
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "answer"),
+    [
+        ({"regex": r"answer is (\w+)"}, "The answer is a. The answer is b.", "a"),
+        ({"regex": r"answer is (\w+)", "take": "last"}, "The answer is a. The answer is b.", "b"),
+        ({"regex": r"ANSWER is (\w+)", "ignore_case": True}, "The answer is a.", "a"),
+        ({"regex": [r"^(\d+)$", r"is (\d+)"]}, "It is 4", "4"),
+        ({"regex": r"\d+"}, "It is 42.", "42"),
+        ({"number": "last"}, "5 + 5 = $1,010.0", "1010.0"),
+        ({"number": "first"}, "5 + 5 = 10", "5"),
+        ({"json": "answer"}, 'So: {"answer": "x"}', "x"),
+        ({"json": "a.b"}, '{"a": {"b": [1, "é"]}}', '[1, "é"]'),
+    ],
+)
+def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None:
+    found = extraction(way, "task.extract")
+    assert found.read(text) == answer
+    written = found.write(answer)
+    assert written is None or found.read(written) == answer
+
+
+@pytest.mark.parametrize(
+    "way",
+    [{"regex": r"answer is (\w+)"}, {"regex": "x()"}, {"number": "last"}, {"json": "a"}],
+)
+def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None:
+    with pytest.raises(Unparseable):
+        extraction(way, "task.extract").read("x")
+
+
+def test_what_a_json_value_lacks_is_said() -> None:
+    with pytest.raises(Unparseable, match=r"has no 'a\.b'"):
+        extraction({"json": "a.b"}, "task.extract").read('{"a": 1}')
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("answer is", r"no extraction .answer is."),
+        ({}, "does not say how to extract"),
+        ({"regx": "a"}, "does not say how to extract.*Did you mean 'regex'"),
+        ({"regex": "a", "json": "b"}, "has both"),
+        ({"regex": "a", "tke": "last"}, "Did you mean 'take'"),
+        ({"json": "a", "take": "last"}, "json has no 'take'"),
+        ({"regex": "("}, r"task\.extract\.regex: .* no regular expression"),
+        ({"regex": []}, "must be a pattern"),
+        ({"regex": [1]}, "must be a pattern"),
+        ({"regex": "a", "take": "second"}, "must be first or last"),
+        ({"regex": "a", "ignore_case": "no"}, "must be true or false"),
+        ({"number": True}, "must be first or last"),
+        ({"json": ""}, "name of a key"),
+        ({"json": "a..b"}, "name of a key"),
+    ],
+)
+def test_a_way_that_is_none_is_refused(raw: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        extraction(raw, "task.extract")
+
+
+PATTERNS = [r"a(b)?", r"(b+)", r"c(a)", r"(a|c)c", r"b"]
+
+
+@given(st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=4), st.text("abc", max_size=12))
+def test_several_patterns_read_as_their_alternation(patterns: list[str], text: str) -> None:
+    found = RegexExtraction(patterns, "here").find(text)
+    match = re.search("|".join(patterns), text)
+    assert (found is None) == (match is None)
+    if found and match:
+        assert found.start == match.start()
+        first = re.match(patterns[found.pattern], text[match.start() :])
+        assert first is not None
+        assert first[0] == match[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        'Sure:\n```json\n{"a": 1}\n```\nDone {"b": 2}.',
+        '```\n{"a": 1}\n```',
+        'It is {"a": 1}, or {"a": 2}.',
+        'For {x} in {y}: {"a": 1}',
+        '```json\nnothing\n```\n{"a": 1}',
+        '```json\n{"a": 1}',
+    ],
+)
+def test_the_object_is_found(text: str) -> None:
+    assert json_object(text) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["", "none", "[1]", "{a: 1}", '{"a": 1', '{"a": NaN}', "{" * 99])
+def test_where_there_is_none_the_answer_is_unparseable(text: str) -> None:
+    with pytest.raises(Unparseable, match="holds no JSON object"):
+        json_object(text)
+
+
+def test_a_key_that_comes_twice_is_no_answer() -> None:
+    with pytest.raises(Unparseable, match="'a' is twice"):
+        json_object('{"a": 1, "a": 2}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":' * 100_000, "{" * 1_000_000, '{"a":[' + "[" * 100_000, '{"a": ' + "9" * 100_000 + "}"],
+)
+def test_hostile_text_ends_soon(text: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unparseable):
+        json_object(text)
+    assert time.monotonic() - began < 5
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.booleans()))
+def test_what_is_written_is_read(found: dict[str, Any]) -> None:
+    assert json_object(f"Here: {json.dumps(found)} there.") == found

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from harness.errors import Unparseable
 from harness.records import Score
-from harness.scoring.criteria import criteria_scores
-from harness.scoring.panel import Panel, Said
+from harness.scoring.panel import JudgeScores, Panel, criteria_scores
 
 YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
 VERDICTS = {True: YES, False: NO, None: NONE}
 
 
-def verdicts(**said: bool | None) -> Said:
+def verdicts(**said: bool | None) -> JudgeScores:
     return {name: {"good": VERDICTS[one]} for name, one in said.items()}
 
 
@@ -140,7 +139,7 @@ def test_a_judge_without_a_verdict_is_not_one_that_was_not_asked() -> None:
 
 def test_a_mark_is_of_scores_that_have_verdicts() -> None:
     """That a judge looks at the place alone is its own fault, and not the answer's."""
-    said: Said = {
+    said: JudgeScores = {
         name: {"preferred": Score(0.5, True), "consistent": Score(0.0)} for name in ("a", "b")
     }
     found = Panel(["a", "b"], "mean", passes_from=0.5).combine(said)
@@ -151,7 +150,7 @@ def test_a_mark_is_of_scores_that_have_verdicts() -> None:
 
 
 def test_a_mark_is_of_the_mean_probability_of_criteria_too() -> None:
-    said: Said = {name: strict(True, probabilities=[0.6]) for name in "ab"}
+    said: JudgeScores = {name: strict(True, probabilities=[0.6]) for name in "ab"}
     assert Panel(list("ab"), "mean").combine(said)["strict"].passed is True
     assert Panel(list("ab"), "mean", passes_from=0.9).combine(said)["strict"].passed is False
 
@@ -163,7 +162,7 @@ def test_criteria_that_the_panel_is_divided_on_are_named_as_such() -> None:
 
 def test_a_plug_in_may_tell_of_anything() -> None:
     odd = [{"passed": True}, "x", {"constraint": 3, "passed": True}]
-    said: Said = {
+    said: JudgeScores = {
         name: {"good": Score(True, True, "", {"constraints": odd})} for name in ("a", "b")
     }
     assert Panel(["a", "b"]).combine(said)["good"].passed is True

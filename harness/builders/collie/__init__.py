@@ -1,9 +1,9 @@
-"""A benchmark like COLLIE (arXiv 2307.08689), built from a corpus of the user's own.
+"""A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus.
 
-The paper's six steps: documents are loaded (`documents`), split into paragraphs, filtered, cleaned,
-and made into sentences and passages (`strings`); each string is tried on each structure
-(`structure`, `target_rules`, `extraction`); of what suits, some instances are drawn (`pool`). Every
-instance is then audited (`audit`) and the folder written, with its card and report.
+The paper's steps: documents are drawn and loaded (`source`), cut into natural paragraphs, sentences
+and passages (`strings`), and each string is tried on each structure (`structure`, `targets`,
+`extraction`); some of the resulting candidates become instances. Every instance is then audited
+(`audit`), and the folder is written with its card and report.
 
 >>> build(find_structures(["paper"]), [find_source("corpus/")], Path("mine"))  # doctest: +SKIP
 """
@@ -11,34 +11,35 @@ instance is then audited (`audit`) and the folder written, with its card and rep
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders import folder
-from harness.builders.collie.batch import Plan, segmenter
-from harness.builders.collie.documents import Documents, described
-from harness.builders.collie.impossible import refuse_impossible
-from harness.builders.collie.instances import Row, choose
-from harness.builders.collie.pipeline import Pipeline
-from harness.builders.collie.provenance import plugins
+from harness.builders.collie.audit import Audited, Subject, audit
+from harness.builders.collie.consistency import refuse_impossible
+from harness.builders.collie.extraction import Batch, Plan, Row, Yield, extract_batch, instances
 from harness.builders.collie.report import card, report
-from harness.builders.collie.source import Source
+from harness.builders.collie.source import Documents, Source, parts
+from harness.builders.collie.strings import Segmenter
 from harness.builders.collie.structure import Structure
-from harness.builders.collie.yields import Yield
-from harness.builders.stages import held, key_of
+from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
+from harness.plugins import kind
+from harness.scoring.constraints.grammar import Base, Constraint
 from harness.scoring.constraints.levels import splitter
+from harness.scoring.constraints.measuring import named
 
 KIND = "collie"
 VERSION = 1
-"""Version of what a seed gives: another one, other instances."""
+"""Changes when the same seed gives other instances."""
 
 INSTANCES = "instances.jsonl"
 AUDIT = "audit.jsonl"
@@ -47,16 +48,17 @@ REPORT = "report.md"
 FILES = (INSTANCES, AUDIT, CARD, REPORT)
 
 TARGETS = 100
-"""Most instances of a structure from one source."""
+"""The most instances of a structure from one source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What was built.
+    """A built data set.
 
-    facts: what the manifest says.
-    report: for people, in Markdown.
-    resumed: stages whose result was there from a build that was cut off.
+    Attributes:
+        facts: The content of the manifest.
+        report: The report, in Markdown.
+        resumed: Stages whose results an interrupted build left behind.
     """
 
     folder: Path
@@ -76,21 +78,29 @@ def build(
     seed: int = 0,
     targets: int = TARGETS,
     jobs: int = 1,
-    told: Callable[[str], None] = lambda _: None,
+    status: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Built:
-    """Build the benchmark and write its folder.
+    """Build the data set and write its folder.
 
-    A build that was cut off goes on from its stages, in a folder beside; they go when it has ended,
-    or when it cannot end because of what it was given.
+    An interrupted build resumes from its stages, in a folder beside ``out``; they are deleted when
+    the build ends, or cannot end because its input is wrong.
 
-    targets: most instances of a structure from one source.
-    jobs: processes that work at the same time; the result is the same for any number.
-    told: is told what has been done, in a line.
+    Args:
+        structures: The structures.
+        sources: The sources of text.
+        out: The folder to write.
+        data: The data folder.
+        seed: The same seed gives the same bytes.
+        targets: The most instances of a structure from one source.
+        jobs: Processes; their number does not change the result.
+        status: Receives a line about the progress.
+        clock: Measures the build.
 
-    Raises: a `harness.errors.HarnessError`: ConfigError where structures and sources do not go
-        together; RunConflict where out is there and was not built here, or another process builds
-        it; DataInvalid where no document of a source can be read, or no instance was found.
+    Raises:
+        ConfigError: Structures and sources do not fit together.
+        RunConflict: ``out`` exists and was not built here, or another process builds it.
+        DataInvalid: No document of a source can be read, or no instance was found.
     """
     began = clock()
     out = out.resolve()
@@ -101,28 +111,28 @@ def build(
         refuse_impossible(structure)
     units = splitter(nltk_data)
     for source in sources:
-        segmenter(source, units, seed)  # a mistyped filter ends the build here
+        Segmenter(source, units, seed)  # reports a mistyped filter before any work
     plan = Plan(
         [dict(structure.plain) for structure in structures],
-        [described(source) for source in sources],
-        plugins(structures, sources),
+        [source.plain() for source in sources],
+        _plugins(structures, sources),
         seed,
         targets,
         str(nltk_data),
     )
     corpora = {source.name: Documents(source, seed, data) for source in sources}
-    stages_folder = out.with_name(f".{out.name}.stages")
-    with held(stages_folder, out) as stages, stages.dropped_on_mistakes(), Workers(jobs) as workers:
-        key = key_of(VERSION, plan, units.name)
-        pipeline = Pipeline(plan, corpora, key, stages, workers, told)
-        pipeline.extract()
-        yields = pipeline.yields
-        _refuse_unreadable(yields)
-        rows = choose(structures, yields)
+    key = key_of(VERSION, plan, units.name)
+    with (
+        locked_stages(out.with_name(f".{out.name}.stages"), out) as stages,
+        stages.deleted_on_mistakes(),
+        Workers(jobs) as workers,
+    ):
+        yields = _extracted(plan, corpora, key, stages, workers, status)
+        rows = instances(structures, yields)
         if not rows:
-            raise DataInvalid("No text of the sources suits any structure.", _remedy(yields))
-        audited = pipeline.audit(rows)
-        missed = {one.id: list(one.near_misses) for one in audited}
+            raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
+        status(f"{len(rows):,} instances; auditing them")
+        audited = _audited(rows, yields, key, stages, workers, nltk_data)
         facts = {
             "version": VERSION,
             "seed": seed,
@@ -130,21 +140,28 @@ def build(
             "splitter": units.name,
             "structures": {structure.name: key_of(structure.plain) for structure in structures},
             "sources": [
-                _source_facts(source, corpora[source.name], yields[source.name])
+                {
+                    **source.plain(),
+                    "available": corpora[source.name].available,
+                    "chosen": corpora[source.name].chosen,
+                    "unreadable": yields[source.name].unreadable,
+                    "sha256": corpora[source.name].sha256,
+                }
                 for source in sources
             ],
             "plugins": plan.plugins,
             "counts": _counts(rows),
         }
-        said = report(structures, yields, rows, audited)
-        tables: dict[str, Sequence[Struct]] = {
-            INSTANCES: [replace(row, near_misses=missed[row.id]) for row in rows],
-            AUDIT: audited,
-        }
-        texts = {CARD: card(out.name, structures, facts, yields), REPORT: said}
-        folder.write(out, KIND, tables, facts, texts=texts)
-        stages.done()
-    return Built(out, len(rows), facts, said, stages.resumed, clock() - began)
+        text = report(structures, yields, rows, audited)
+        missed = [
+            replace(row, near_misses=one.near_misses)
+            for row, one in zip(rows, audited, strict=True)
+        ]
+        tables: dict[str, Sequence[Struct]] = {INSTANCES: missed, AUDIT: audited}
+        texts = {CARD: card(out.name, structures, facts), REPORT: text}
+        folder.write(out, KIND, tables, facts, texts)
+        stages.delete()
+    return Built(out, len(rows), facts, text, stages.resumed, clock() - began)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
@@ -156,31 +173,122 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
             )
     for structure in structures:
         if not any(structure.level in source.levels for source in sources):
-            remedy = "Give the file's 'levels' that level, or leave the structure out."
+            remedy = "Add that level to 'levels' in a source's file, or omit the structure."
             if structure.level == "word":
-                remedy = "Add a word list, --source words=FILE, or leave the structure out."
+                remedy = "Add a word list, --source words=FILE, or omit the structure."
             raise ConfigError(
-                f"No source has texts of the level {structure.level}, which the structure "
-                f"{structure.name} asks for.",
+                f"The structure {structure.name} needs texts of the level {structure.level}, which "
+                "no source has.",
                 remedy,
             )
 
 
-def _refuse_unreadable(yields: Mapping[str, Yield]) -> None:
+def _plugins(
+    structures: Sequence[Structure], sources: Sequence[Source]
+) -> dict[str, dict[str, str]]:
+    """Kind and name ("filter url") -> package, version and SHA-256 of the code.
+
+    The result depends on this code, so it is in the key of every stage. Files that a plug-in reads
+    are not.
+    """
+    used = {
+        ("measures", name)
+        for structure in structures
+        for constraint in structure.constraints
+        for base in _bases(constraint)
+        if (name := named(base)) is not None
+    }
+    for source in sources:
+        filters = [*source.filters, *source.passage_filters]
+        used |= {("loaders", name) for name, _ in parts([source.load])}
+        used |= {("filters", name) for name, _ in parts(filters)}
+        used |= {("post_processors", name) for name, _ in parts(source.post_processors)}
+    return {
+        f"{kind(group).title} {name}": asdict(kind(group).origin(name))
+        for group, name in sorted(used)
+    }
+
+
+def _bases(constraint: Constraint) -> Iterator[Base]:
+    if isinstance(constraint, Base):
+        yield constraint
+        return
+    for part in constraint.constraints:
+        yield from _bases(part)
+
+
+def _extracted(
+    plan: Plan,
+    corpora: Mapping[str, Documents],
+    key: str,
+    stages: Stages,
+    workers: Workers,
+    status: Callable[[str], None],
+) -> dict[str, Yield]:
+    """What each source yields. Each batch of documents is a stage."""
+    names = list(corpora)
+    yields = {name: Yield() for name in names}
+    encoded = msgspec.json.encode(plan)
+
+    def missing() -> Iterator[Batch]:
+        """The batches that no earlier build has done; the others are merged right away."""
+        for number, (name, documents) in enumerate(corpora.items()):
+            for place, some in enumerate(documents.batches()):
+                stage = (f"{name}-{place:05}", key_of(key, name, some))
+                saved = stages.found(*stage, Yield)
+                if saved is not None:
+                    yields[name].add(saved, plan)
+                else:
+                    yield Batch(encoded, number, stage, some)
+
+    for batch, part in workers.in_order(extract_batch, missing()):
+        stages.save(*batch.stage, part)
+        name = names[batch.source]
+        found = yields[name]
+        found.add(part, plan)
+        status(
+            f"{name}: {found.documents:,} of {corpora[name].chosen:,} documents, "
+            f"{found.characters / 1e6:.1f} million characters"
+        )
     for name, found in yields.items():
         if not found.documents:
             reason = next(iter(found.problems.values()), "it has none").rstrip(".")
             raise DataInvalid(f"No document of {name!r} can be read: {reason}.")
+    return yields
 
 
-def _source_facts(source: Source, documents: Documents, found: Yield) -> dict[str, Any]:
-    return {
-        **described(source),
-        "available": documents.available,
-        "chosen": documents.chosen,
-        "unreadable": found.unreadable,
-        "sha256": documents.sha256,
+def _audited(
+    rows: Sequence[Row],
+    yields: Mapping[str, Yield],
+    key: str,
+    stages: Stages,
+    workers: Workers,
+    nltk_data: Path,
+) -> list[Audited]:
+    """The audit of the instances, each against natural texts of its source and level."""
+    background = {
+        f"{name} {level}": texts
+        for name, found in yields.items()
+        for level, texts in found.background.items()
     }
+    subjects = [
+        Subject(
+            row.id,
+            row.structure,
+            row.source,
+            {"level": row.level, "constraint": row.constraint, "targets": row.targets},
+            row.example,
+            row.prompt,
+            f"{row.source} {row.level}",
+        )
+        for row in rows
+    ]
+    return stages.result(
+        "audit",
+        key_of(key, subjects, background),
+        list[Audited],
+        lambda: audit(subjects, background, nltk_data, workers),
+    )
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
@@ -193,14 +301,15 @@ def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """What may be wrong with a corpus from which nothing came."""
+    """What may be wrong with a corpus that gave no instance."""
     suspicious = sum(sum(found.suspicious.values()) for found in yields.values())
     if suspicious:
         return (
-            f"Of {suspicious:,} texts that do, a target begins or ends with neither letter nor "
-            "digit: such are left out. Clean the text by post-processors, or ask for other places."
+            f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
+            "letter or digit: they were left out. Clean the text with post-processors, or ask for "
+            "other places."
         )
     for name, found in yields.items():
         if not found.surviving:
             return f"The filters of {name!r} leave out all {found.paragraphs:,} paragraphs."
-    return "Widen the structures' ranges, or take more text."
+    return "Widen the structures' ranges, or add text."

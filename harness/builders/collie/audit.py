@@ -1,15 +1,14 @@
 """The audit of a data set in COLLIE's form: is each instance right, and how hard is it?
 
-The gold answer must pass its own checker and its near misses must fail; a constraint may not
-contradict itself; and one that most natural texts satisfy, whatever they were written for, is
-trivial. The share of natural texts that pass is the measure of difficulty: an instance that none
-of 40 satisfies asks for more than one that half of them do.
+The reference answer must pass its own checker, its near misses must fail, and no constraint may
+contradict itself. Difficulty is the share of natural texts that pass, whatever they were written
+for; an instance that most of them satisfy is trivial.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,11 @@ from harness.scoring.constraints.render import clause
 from harness.tasks.collie.items import Item
 
 TRIVIAL = 0.5
-"""Share of natural texts from which on an instance is trivial."""
-TRIVIAL_BASE = 0.95
-"""The same of one of its base constraints."""
+"""The share of natural texts from which on an instance is trivial."""
+TRIVIAL_PART = 0.95
+"""The same for one of its base constraints."""
+BACKGROUND = 40
+"""Natural texts, about, of a level of a data set."""
 PIECE = 200
 """Instances that a process audits at a time."""
 
@@ -39,8 +40,10 @@ PIECE = 200
 class Subject(Struct, frozen=True):
     """An instance to audit.
 
-    specification: in its plain form.
-    background: names the natural texts that it is held against.
+    Attributes:
+        specification: In its plain form.
+        example: The reference answer, if there is one.
+        background: The name of the natural texts to check it against.
     """
 
     id: str
@@ -53,15 +56,17 @@ class Subject(Struct, frozen=True):
 
 
 class Audited(Struct, frozen=True):
-    """What the audit found.
+    """What the audit found about an instance: a line of ``audit.jsonl``.
 
-    passes: whether the gold answer does; None where there is none.
-    near_misses: texts that fail, each for another of the base constraints.
-    unbroken: base constraints that no change of the gold answer broke.
-    problems: parts that are there twice, follow from others, or contradict.
-    natural: of so many natural texts; share: the part of them that pass.
-    trivial: the instance, and which of its base constraints: most natural texts satisfy it.
-    same_as: the first instance that asks the same and has the same example.
+    Attributes:
+        passes: Whether the reference answer passes; None if there is none.
+        near_misses: Texts that fail, each for another of the base constraints.
+        unbroken: Base constraints that no change of the reference answer violates.
+        problems: Duplicate, implied or contradictory parts.
+        natural: How many natural texts were tried; ``share``: the share of them that pass.
+        trivial: Whether most natural texts satisfy it; ``trivial_parts``: the base constraints that
+            nearly all satisfy.
+        same_as: The first instance with the same prompt and reference answer, if not this one.
     """
 
     id: str
@@ -79,7 +84,7 @@ class Audited(Struct, frozen=True):
 
 
 class _Piece(Struct, frozen=True):
-    subjects: list[Subject]
+    subjects: Sequence[Subject]
     background: dict[str, list[str]]
     nltk_data: str
 
@@ -92,10 +97,21 @@ def audit(
 ) -> list[Audited]:
     """Audit instances, in their order.
 
-    background: natural texts, by the names that the subjects have for them.
-    nltk_data: where the sentence splitter's parameters may be.
+    Args:
+        subjects: The instances.
+        background: Natural texts by the names that the subjects use.
+        nltk_data: Where the parameters of the sentence splitter may be.
+        workers: The processes to work in.
     """
-    pieces = _pieces(subjects, background, str(nltk_data))
+    groups = [subjects[first : first + PIECE] for first in range(0, len(subjects), PIECE)]
+    pieces = (
+        _Piece(
+            group,
+            {name: background.get(name, []) for name in {one.background for one in group}},
+            str(nltk_data),
+        )
+        for group in groups
+    )
     found = [one for part in workers.in_order(_audit_piece, pieces) for one in part]
     first: dict[tuple[str, str | None], str] = {}
     same = [first.setdefault((subject.prompt, subject.example), subject.id) for subject in subjects]
@@ -106,33 +122,22 @@ def audit(
 
 
 def audit_items(items: Iterable[Item], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Audit a data set: the natural texts are the other examples of the same level."""
+    """Audit a data set; the natural texts are the other reference answers of the same level."""
     subjects = []
-    background: dict[str, list[str]] = defaultdict(list)
+    background: dict[str, dict[str, None]] = defaultdict(dict)
     for item in items:
         level = item.specification.level
         plain = write(item.specification)
         subjects.append(
             Subject(item.id, item.structure, item.source, plain, item.example, item.prompt, level)
         )
-        if item.example is not None and item.example not in background[level]:
-            background[level].append(item.example)
-    spread = {level: texts[:: max(1, len(texts) // 40)] for level, texts in background.items()}
+        if item.example is not None:
+            background[level][item.example] = None
+    spread = {
+        level: list(texts)[:: max(1, len(texts) // BACKGROUND)]
+        for level, texts in background.items()
+    }
     return audit(subjects, spread, nltk_data, workers)
-
-
-def _pieces(
-    subjects: Sequence[Subject], background: Mapping[str, list[str]], nltk_data: str
-) -> Iterator[_Piece]:
-    for first in range(0, len(subjects), PIECE):
-        chosen = list(subjects[first : first + PIECE])
-        names = {subject.background for subject in chosen}
-        yield _Piece(chosen, {name: background.get(name, []) for name in names}, nltk_data)
-
-
-@cache
-def _units(nltk_data: str) -> Splitter:
-    return splitter(Path(nltk_data))
 
 
 def _audit_piece(piece: _Piece) -> list[Audited]:
@@ -147,6 +152,11 @@ def _audit_piece(piece: _Piece) -> list[Audited]:
     ]
 
 
+@cache
+def _units(nltk_data: str) -> Splitter:
+    return splitter(Path(nltk_data))
+
+
 def _audited(
     subject: Subject,
     background: Sequence[str],
@@ -155,33 +165,33 @@ def _audited(
 ) -> Audited:
     specification = read(subject.specification, subject.id)
     clauses = [clause(base, target) for base, target in specification.bases()]
-    gold = subject.example
-    passes = None if gold is None else check(specification, gold, units).passed
-    missed = near_misses(specification, gold, units) if gold is not None and passes else None
     bases = [base for base, _ in specification.bases()]
+    reference = subject.example
+    passes = None if reference is None else check(specification, reference, units).passed
+    missed = (
+        near_misses(specification, reference, units) if reference is not None and passes else None
+    )
     verdicts = [
         judged(specification, (observe(base, text) for base in bases))
         for text in background
-        if text != gold
+        if text != reference
     ]
-    shares = [
-        sum(verdict.findings[n].passed for verdict in verdicts) / len(verdicts)
-        for n in range(len(clauses))
-        if verdicts
-    ]
-    share = sum(verdict.passed for verdict in verdicts) / len(verdicts) if verdicts else None
+    n = len(verdicts)
+    share = sum(verdict.passed for verdict in verdicts) / n if n else None
     return Audited(
         id=subject.id,
         structure=subject.structure,
         source=subject.source,
         passes=passes,
         near_misses=missed.texts if missed else (),
-        unbroken=tuple(clauses[n] for n in missed.unbroken) if missed else (),
+        unbroken=tuple(clauses[place] for place in missed.unbroken) if missed else (),
         problems=tuple(map(str, problems(specification))),
-        natural=len(verdicts),
+        natural=n,
         share=share,
         trivial=share is not None and share >= TRIVIAL,
         trivial_parts=tuple(
-            said for said, part in zip(clauses, shares, strict=False) if part >= TRIVIAL_BASE
+            part
+            for place, part in enumerate(clauses)
+            if n and sum(v.findings[place].passed for v in verdicts) / n >= TRIVIAL_PART
         ),
     )

@@ -1,7 +1,7 @@
-"""What is wrong with a constraint in itself: parts that are there twice, follow, or contradict.
+"""What is wrong with a constraint in itself: duplicate, implied, or contradictory parts.
 
-Looked at are the base constraints that must all hold. Numbers are compared as ranges, texts as the
-checker compares them. Nothing is said where nothing is found: a constraint may still be impossible.
+Examined are the base constraints that must all hold. Numbers are compared as ranges, texts as the
+checker compares them. A constraint without a known problem may still be impossible.
 
 >>> [problem.kind for problem in problems(specification)]  # doctest: +SKIP
 ['contradictory']
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Literal
 
+from harness.builders.collie.structure import Structure
+from harness.builders.collie.targets import Rules, Sweep
+from harness.errors import DataInvalid
 from harness.scoring.constraints.grammar import (
     Base,
     Combination,
@@ -21,6 +24,7 @@ from harness.scoring.constraints.grammar import (
     Count,
     ForEach,
     Identity,
+    Level,
     Position,
     Specification,
     Target,
@@ -30,13 +34,15 @@ from harness.scoring.constraints.render import clause
 
 Kind = Literal["duplicate", "implied", "contradictory"]
 INFINITY = float("inf")
+MOST_TRIED = 10_000
+"""Pairs of values of two sweeps."""
 
 Pair = tuple[Base, Target]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem, and the base constraints that make it, in English."""
+    """A problem, and the base constraints that make it, in words."""
 
     kind: Kind
     clauses: tuple[str, ...]
@@ -46,7 +52,7 @@ class Problem:
 
 
 def problems(specification: Specification) -> list[Problem]:
-    """The problems of a specification: of one base constraint, then pair by pair."""
+    """The problems of single base constraints, then of pairs."""
     pairs = list(_required(specification.constraint, specification.targets))
     found = [Problem("contradictory", (clause(*one),)) for one in pairs if _is_below_nothing(one)]
     for one, other in combinations(pairs, 2):
@@ -56,11 +62,63 @@ def problems(specification: Specification) -> list[Problem]:
     return found
 
 
+def refuse_impossible(structure: Structure) -> None:
+    """Refuse a structure if each of its constraints contradicts itself.
+
+    Examined are the values that sweeps name: one part that is contradictory with each of its
+    values, or two parts that contradict each other with each pair of values. What is taken from a
+    text is satisfied by it.
+
+    Raises:
+        DataInvalid: No text can satisfy the structure.
+    """
+    found = []
+    for constraint in structure.constraints:
+        swept = list(_swept(constraint, structure.rules))
+        found.append(next(_contradictions(structure.level, swept), None))
+    if found[0] is not None and None not in found:
+        raise DataInvalid(
+            f"No text can satisfy the structure {structure.name}: {found[0]}.",
+            "Change the values of its targets.",
+        )
+
+
+def _swept(constraint: Constraint, rules: Rules) -> Iterator[tuple[Base, tuple[Target, ...]]]:
+    """The base constraints outside of every ``or`` whose values are named."""
+    if isinstance(constraint, Base):
+        if isinstance(rules, Sweep):
+            yield constraint, rules.values
+    elif constraint.logic != "or":
+        assert isinstance(rules, tuple)
+        for part, rule in zip(constraint.constraints, rules, strict=True):
+            yield from _swept(part, rule)
+
+
+def _contradictions(
+    level: Level, parts: list[tuple[Base, tuple[Target, ...]]]
+) -> Iterator[Problem]:
+    for some in (*((one,) for one in parts), *combinations(parts, 2)):
+        tree = Combination("all", tuple(base for base, _ in some))
+        values = [values for _, values in some]
+        if len(values[0]) * len(values[-1]) > MOST_TRIED:
+            continue
+        first: Problem | None = None
+        for targets in product(*values):
+            found = problems(Specification(level, tree, targets))
+            contradiction = next((one for one in found if one.kind == "contradictory"), None)
+            if contradiction is None:
+                break
+            first = first or contradiction
+        else:
+            if first is not None:
+                yield first
+
+
 def _required(constraint: Constraint, targets: Target) -> Iterator[Pair]:
-    """The base constraints outside of every ``or``."""
+    """The base constraints outside of every ``or``, with their targets."""
     if isinstance(constraint, Base):
         yield constraint, targets
-    elif isinstance(constraint, Combination) and constraint.logic != "or":
+    elif constraint.logic != "or":
         assert isinstance(targets, tuple)
         for part, target in zip(constraint.constraints, targets, strict=True):
             yield from _required(part, target)
@@ -72,7 +130,7 @@ def _problem(one: Pair, other: Pair) -> Kind | None:
     for first, second in ((one, other), (other, one)):
         if _forbids(first, second) or _miscounts(first, second):
             return "contradictory"
-    if _moves(one, other):
+    if _disagree_on_a_place(one, other):
         return "contradictory"
     if _measured(one[0]) != _measured(other[0]):
         return None
@@ -90,7 +148,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(pair: Pair) -> tuple[float, float] | None:
-    """The numbers that satisfy, None where they make no one range."""
+    """The numbers that satisfy a base constraint; None if they are not one range."""
     base, target = pair
     number = _sole(target)
     if not isinstance(number, int) or base.reduction not in (None, "all"):
@@ -105,13 +163,13 @@ def _range(pair: Pair) -> tuple[float, float] | None:
 
 
 def _is_below_nothing(pair: Pair) -> bool:
-    """Whether a number of units is to be less than none."""
+    """Whether a number of units must be negative."""
     wanted = _range(pair)
     return isinstance(_each(pair[0]), Count) and wanted is not None and wanted[1] < 0
 
 
 def _excludes(one: Pair, other: Pair) -> bool:
-    """Whether what is measured is to be two different things, or one thing and not it."""
+    """Whether what is measured must be two different things, or one thing and not it."""
     (first, target), (second, wanted) = one, other
     if first.reduction not in (None, "all"):
         return False
@@ -121,8 +179,8 @@ def _excludes(one: Pair, other: Pair) -> bool:
     return relations == {"==", "!="} and _same(target, wanted)
 
 
-def _moves(one: Pair, other: Pair) -> bool:
-    """Whether a place that both name is to be two different texts."""
+def _disagree_on_a_place(one: Pair, other: Pair) -> bool:
+    """Whether a place that both name must be two different texts."""
     if (one[0].input_level, one[0].target_level) != (other[0].input_level, other[0].target_level):
         return False
     first, second = _places(one), _places(other)
@@ -130,7 +188,7 @@ def _moves(one: Pair, other: Pair) -> bool:
 
 
 def _places(pair: Pair) -> dict[int, Target]:
-    """The unit that is to be at each index."""
+    """The unit that must be at each index."""
     base, target = pair
     position = base.transformation
     if not isinstance(position, Position) or base.relation != "==":
@@ -161,7 +219,7 @@ def _forbids(pair: Pair, other: Pair) -> bool:
 
 
 def _miscounts(pair: Pair, other: Pair) -> bool:
-    """Whether a number of units does not go with the units that the other speaks of."""
+    """Whether a number of units does not fit the units that the other names."""
     base, _ = pair
     counted = _range(pair)
     if base.transformation != Count() or base.input_level or counted is None:

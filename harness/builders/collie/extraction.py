@@ -1,87 +1,331 @@
-"""The targets of a structure, taken from a text that then satisfies them.
+"""Extraction: what a batch of documents yields, in any process, and how yields are merged.
 
->>> found = extract(structure, "Snow fell on the old pond.", splitter(), seed=0)  # doctest: +SKIP
->>> check(found, "Snow fell on the old pond.").passed  # doctest: +SKIP
-True
+All that the work needs travels as plain data. Merging is independent of order: neither the number
+of processes nor the batches change the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from harness.builders.collie.structure import Rules, Structure
-from harness.builders.collie.target_rules import Sweep, options
+import msgspec
+from msgspec import Struct, field
+
+from harness.builders.collie.source import Source
+from harness.builders.collie.strings import Segmenter
+from harness.builders.collie.structure import Structure, read_structure
+from harness.builders.collie.targets import draw, satisfying, suspicious
 from harness.builders.draws import Draws
-from harness.scoring.constraints import check
-from harness.scoring.constraints.grammar import Base, Combination, Constraint, Specification, Target
-from harness.scoring.constraints.levels import Splitter
+from harness.errors import HarnessError
+from harness.records import Document
+from harness.scoring.constraints.form import read, write
+from harness.scoring.constraints.grammar import Level, Specification
+from harness.scoring.constraints.levels import Splitter, splitter
 
-Options: TypeAlias = "list[Target] | tuple[Options, ...]"
-"""For each base constraint the targets that a text satisfies, in lists like the tree."""
+BACKGROUND = 40
+"""Texts of a level and source that the audit checks instances against."""
+MOST_PROBLEMS = 10
+"""Unreadable documents that are named."""
+
+
+class Candidate(Struct, frozen=True):
+    """A text and the targets that it satisfies.
+
+    Attributes:
+        text: The text.
+        constraint: The constraint in its plain form.
+        targets: The targets in their plain form.
+        document: The name of the document that it comes from.
+        about: The facts that the source has about the document.
+    """
+
+    text: str
+    constraint: dict[str, Any]
+    targets: Any
+    document: str
+    about: dict[str, Any]
+
+
+class Yield(Struct):
+    """What some documents of a source yielded.
+
+    Attributes:
+        unreadable: How many documents could not be read; ``problems`` names some, with reasons.
+        paragraphs: How many there were; ``sentences``: how many were looked at.
+        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
+        single: Runs of paragraphs too short for a passage.
+        texts: Level -> how many texts were tried; ``lengths``: their characters.
+        satisfied: Structure -> texts with targets.
+        suspicious: Structure -> those of them left out, because a target does not begin and end
+            with a letter or digit.
+        candidates: Structure -> candidates, as many as may be needed.
+        background: Level -> some texts.
+    """
+
+    documents: int = 0
+    unreadable: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    characters: int = 0
+    paragraphs: int = 0
+    sentences: int = 0
+    single: int = 0
+    filtered: dict[str, dict[str, int]] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
+    satisfied: dict[str, int] = field(default_factory=dict)
+    suspicious: dict[str, int] = field(default_factory=dict)
+    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
+    background: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def surviving(self) -> int:
+        """Paragraphs that no filter left out."""
+        return self.paragraphs - sum(self.filtered.get("paragraph", {}).values())
+
+    def add(self, part: Yield, plan: Plan) -> None:
+        """Merge the yield of other documents into this one."""
+        for name in ("documents", "unreadable", "characters", "paragraphs", "sentences", "single"):
+            setattr(self, name, getattr(self, name) + getattr(part, name))
+        self.problems = dict(sorted({**self.problems, **part.problems}.items())[:MOST_PROBLEMS])
+        for name in ("texts", "lengths", "satisfied", "suspicious"):
+            _count(getattr(self, name), getattr(part, name))
+        for unit, counts in part.filtered.items():
+            _count(self.filtered.setdefault(unit, {}), counts)
+        for name, found in part.candidates.items():
+            both = [*self.candidates.get(name, []), *found]
+            self.candidates[name] = chosen(both, plan.targets, plan.seed)
+        for level, texts in part.background.items():
+            both_texts = {*self.background.get(level, []), *texts}
+            self.background[level] = sorted(both_texts, key=_hashed(b"background", plan.seed, 8))[
+                :BACKGROUND
+            ]
+
+
+def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        to[name] = to.get(name, 0) + count
+
+
+def _hashed(what: bytes, seed: int, size: int) -> Callable[[str], bytes]:
+    key = b"%s %d" % (what, seed)
+    return lambda text: hashlib.blake2b(text.encode(), key=key, digest_size=size).digest()
+
+
+def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
+    """Choose candidates for the instances of one structure from one source.
+
+    Candidates whose targets are unique come first, in the order of a hash; then those that share
+    targets with one of them, and so on, so that targets are as varied as the corpus allows. No text
+    comes twice. The choice from a merger of choices is the choice from the whole: a candidate that
+    is dropped here would be dropped there, since its rank among those with its targets only falls.
+    """
+    text_hash, targets_hash = _hashed(b"text", seed, 12), _hashed(b"targets", seed, 12)
+    by_text: dict[str, Candidate] = {}
+    for one in candidates:
+        there = by_text.get(one.text)
+        if there is None or one.document < there.document:
+            by_text[one.text] = one
+    by_targets: dict[bytes, list[tuple[bytes, str]]] = defaultdict(list)
+    for one in by_text.values():
+        targets = targets_hash(msgspec.json.encode(one.targets).decode())
+        by_targets[targets].append((text_hash(one.text), one.text))
+    ranked = sorted(
+        (rank, targets, hashed, text)
+        for targets, texts in by_targets.items()
+        for rank, (hashed, text) in enumerate(sorted(texts))
+    )
+    return [by_text[text] for *_, text in ranked[:most]]
+
+
+class Plan(Struct, frozen=True):
+    """What to build, as plain data.
+
+    Attributes:
+        structures: In the form of their files; so are ``sources``.
+        plugins: The plug-ins that these name, with hashes of their code.
+        targets: The most instances of a structure from one source.
+        nltk_data: Where the parameters of the sentence splitter may be.
+    """
+
+    structures: list[dict[str, Any]]
+    sources: list[dict[str, Any]]
+    plugins: dict[str, dict[str, str]]
+    seed: int
+    targets: int
+    nltk_data: str
+
+
+class Batch(Struct, frozen=True):
+    """Some documents of a source.
+
+    Attributes:
+        plan: The plan, encoded, so that a process decodes it once.
+        source: The source's number in the plan.
+        stage: The name and key of the stage that this batch is.
+    """
+
+    plan: bytes
+    source: int
+    stage: tuple[str, str]
+    documents: list[Document]
+
+
+def extract_batch(batch: Batch) -> tuple[Batch, Yield]:
+    """Extract candidates; returns the batch without its documents, and what they yielded.
+
+    Raises:
+        HarnessError: A plug-in fails; the message names the document.
+    """
+    found = _extractor(batch.plan, batch.source).extract(batch.documents)
+    return msgspec.structs.replace(batch, plan=b"", documents=[]), found
+
+
+@cache
+def _extractor(plan: bytes, source: int) -> _Extractor:
+    return _Extractor(msgspec.json.decode(plan, type=Plan), source)
+
+
+class _Extractor:
+    """Extracts candidates from the documents of a source."""
+
+    def __init__(self, plan: Plan, source: int) -> None:
+        self._plan = plan
+        self._units = splitter(Path(plan.nltk_data))
+        self._source = Source.model_validate(plan.sources[source])
+        self._segmenter = Segmenter(self._source, self._units, plan.seed)
+        self._structures: dict[Level, list[Structure]] = {}
+        for raw in plan.structures:
+            structure = read_structure(raw, str(raw.get("name", "the structure")))
+            if structure.level in self._source.levels:
+                self._structures.setdefault(structure.level, []).append(structure)
+
+    def extract(self, documents: Iterable[Document]) -> Yield:
+        found = Yield()
+        for document in documents:
+            if document.problem:
+                problems = {document.name: document.problem}
+                found.add(Yield(unreadable=1, problems=problems), self._plan)
+                continue
+            try:
+                found.add(self._extracted(document), self._plan)
+            except HarnessError as error:
+                where = f"{self._source.name}, document {document.name!r:.200}"
+                raise type(error)(f"{where}: {error.message}", error.remedy) from error
+        return found
+
+    def _extracted(self, document: Document) -> Yield:
+        segments = self._segmenter.segment(document, self._structures)
+        found = Yield(
+            documents=1,
+            characters=len(document.text),
+            paragraphs=segments.paragraphs,
+            sentences=segments.sentences,
+            single=segments.single,
+            filtered={unit: dict(counts) for unit, counts in segments.filtered.items() if counts},
+            texts={level: len(texts) for level, texts in segments.strings.items()},
+            lengths={level: sum(map(len, texts)) for level, texts in segments.strings.items()},
+            background=dict(segments.strings.items()),
+        )
+        for level, texts in segments.strings.items():
+            for text in texts:  # the splitter remembers a text's units for all structures
+                for structure in self._structures[level]:
+                    specification = extract(structure, text, self._units, self._plan.seed)
+                    if specification is None:
+                        continue
+                    _count(found.satisfied, {structure.name: 1})
+                    if suspicious(specification.targets):
+                        _count(found.suspicious, {structure.name: 1})
+                        continue
+                    plain = write(specification)
+                    candidate = Candidate(
+                        text,
+                        plain["constraint"],
+                        plain["targets"],
+                        document.name,
+                        dict(document.about),
+                    )
+                    found.candidates.setdefault(structure.name, []).append(candidate)
+        return found
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """One specification that the text satisfies, drawn from those there are; None where none is.
+    """Take the targets of a structure from a text that then satisfies them.
 
-    The draw depends on the seed, the structure's name and the text, and on nothing else.
+    The draw among several depends on the seed, the structure's name and the text only.
+
+    Returns:
+        A specification that the text satisfies; None if there is none.
     """
 
-    made: list[Draws] = []
+    @cache
+    def draws() -> Draws:  # few texts give a target, and only these need one
+        return Draws(seed, "targets", structure.name, text)
 
-    def draws() -> Draws:  # most texts give no target, and need none
-        if not made:
-            made.append(Draws(seed, "targets", structure.name, text))
-        return made[0]
-
-    constraints = structure.constraints
+    constraints = list(structure.constraints)
     if len(constraints) > 1:
-        constraints = tuple(draws().shuffled(constraints))
+        constraints = draws().shuffled(constraints)
     for constraint in constraints:
         found = satisfying(constraint, structure.rules, text, units, draws)
         if found is not None:
-            return Specification(structure.level, constraint, _drawn(constraint, found, draws))
+            return Specification(structure.level, constraint, draw(found, draws))
     return None
 
 
-def satisfying(
-    constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
-) -> Options | None:
-    """The targets that a text satisfies, for each base constraint; None where it cannot.
+class Row(Struct, frozen=True):
+    """An instance, in the form that the task ``collie`` reads.
 
-    Of an ``or``, one part must be satisfied; the others may get any value that their sweeps name.
+    Attributes:
+        example: The text from the corpus, which satisfies the constraint.
+        metadata: The document that it comes from, and what its source says about that.
+        near_misses: Texts that fail.
     """
-    if isinstance(constraint, Base):
-        assert not isinstance(rules, tuple)
-        observed = check.extract(constraint, text, units)
-        return options(rules, constraint, observed, draws) or None
-    assert isinstance(rules, tuple)
-    parts: list[Options] = []
-    any_satisfied = False
-    for part, rule in zip(constraint.constraints, rules, strict=True):
-        found = satisfying(part, rule, text, units, draws)
-        any_satisfied |= found is not None
-        if found is None and constraint.logic == "or":
-            found = _named(rule)
-        if found is None:
-            return None
-        parts.append(found)
-    return tuple(parts) if any_satisfied else None
+
+    id: str
+    structure: str
+    source: str
+    level: str
+    constraint: dict[str, Any]
+    targets: Any
+    prompt: str
+    example: str
+    metadata: dict[str, Any]
+    near_misses: tuple[str, ...] = field(default=())
 
 
-def _named(rules: Rules) -> Options | None:
-    """Every value that sweeps name, whatever the text; None where one is to be taken from it."""
-    if isinstance(rules, Sweep):
-        return list(rules.values)
-    if not isinstance(rules, tuple):
-        return None
-    parts = [_named(rule) for rule in rules]
-    return None if None in parts else tuple(part for part in parts if part is not None)
+def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[Row]:
+    """The instances, structure by structure; a structure uses a text only once.
 
-
-def _drawn(constraint: Constraint, found: Options, draws: Callable[[], Draws]) -> Target:
-    if isinstance(found, list):
-        return found[0] if len(found) == 1 else draws().choice(found)
-    assert isinstance(constraint, Combination)
-    pairs = zip(constraint.constraints, found, strict=True)
-    return tuple(_drawn(part, options_, draws) for part, options_ in pairs)
+    Raises:
+        DataInvalid: A structure's own prompt fails.
+    """
+    rows = []
+    for structure in structures:
+        texts: set[str] = set()
+        for source, found in yields.items():
+            candidates = [
+                one for one in found.candidates.get(structure.name, []) if one.text not in texts
+            ]
+            texts |= {one.text for one in candidates}
+            for number, one in enumerate(candidates):
+                level, constraint, targets = structure.level, one.constraint, one.targets
+                plain = {"level": level, "constraint": constraint, "targets": targets}
+                specification = read(plain, f"{structure.name} from {one.document}")
+                rows.append(
+                    Row(
+                        id=f"{source}/{structure.name}/{number}",
+                        structure=structure.name,
+                        source=source,
+                        level=level,
+                        constraint=constraint,
+                        targets=targets,
+                        prompt=structure.instruction(specification),
+                        example=one.text,
+                        metadata={**one.about, "document": one.document},
+                    )
+                )
+    return rows

@@ -1,15 +1,15 @@
-"""Near misses: a text that passes, changed a little so that it passes no more.
+"""Near misses: a text that passes, changed a little so that it fails.
 
-The changes are tried from the smallest on, a letter before a word before a sentence, and the first
-that breaks a base constraint is that one's near miss. What breaks it is for the checker to say; a
-base constraint that no change breaks is told, since it may ask for nothing.
+Changes are tried from the smallest on (a letter, a word, a sentence); the first one that violates a
+base constraint is that constraint's near miss. The checker decides what violates it. A base
+constraint that no change violates is reported, since it may demand nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Base, Level, Specification, Target
@@ -22,19 +22,19 @@ OTHER_WORD = "meanwhile"
 ADDED_SENTENCE = "Nothing more was said about it."
 
 DOUBLED = (2, 4, 8)
-"""How often a text is repeated, to go past a bound that it is far from."""
+"""How often a text is repeated, to pass a bound that it is far from."""
 MOST_PLACES = 16
-"""Words or letters of a text that are changed one by one, from its start."""
+"""Words or letters that are changed one by one, from the start of a text."""
 MOST_CHANGES = 120
-"""That are tried on a text."""
+"""Changes tried on a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class NearMisses:
-    """Of a text and what it satisfies.
+class NearMisses(NamedTuple):
+    """The near misses of a text.
 
-    texts: different ones, each of which fails.
-    unbroken: the base constraints, by their number from 0, that no change broke.
+    Attributes:
+        texts: Different texts, each of which fails.
+        unbroken: The base constraints, by number from 0, that no change violates.
     """
 
     texts: tuple[str, ...]
@@ -42,7 +42,7 @@ class NearMisses:
 
 
 def near_misses(specification: Specification, text: str, units: Splitter) -> NearMisses:
-    """Changes of a text that passes, at most one for each base constraint."""
+    """Change a text that passes, at most once for each base constraint."""
     bases = list(specification.bases())
     unbroken = set(range(len(bases)))
     texts: dict[str, None] = {}
@@ -63,12 +63,12 @@ def near_misses(specification: Specification, text: str, units: Splitter) -> Nea
 def _changes(
     text: str, level: Level, bases: Sequence[tuple[Base, Target]], units: Splitter
 ) -> Iterator[str]:
-    """Changed texts, small changes first, those that the targets suggest among them."""
+    """Changed texts: small changes first, then those that the targets suggest, then large ones."""
     yield from _letters(text, level)
     if level == "word":
         return
     words = [match.span() for match in WORD.finditer(text)]
-    if not words:  # there is nothing to change in a text of blanks
+    if not words:
         return
     middle = words[len(words) // 2]
     for base, target in bases:
@@ -92,7 +92,7 @@ def _changes(
 
 
 def _letters(text: str, level: Level) -> Iterator[str]:
-    """A letter less, more or another. Of a word, of which more is known, at each place."""
+    """A letter less, more or changed; in a word, at each place."""
     yield text[:-1]
     yield text[1:]
     if level != "word":
@@ -106,7 +106,7 @@ def _letters(text: str, level: Level) -> Iterator[str]:
 
 
 def _sentences(text: str, units: Splitter) -> Iterator[str]:
-    """Sentences shortened, changed at both ends, run into each other, left out and added."""
+    """Sentences shortened, changed at both ends, doubled, added and left out."""
     spans = []
     at = 0
     for sentence in units.sentences(text):
@@ -141,7 +141,7 @@ def _halved_and_doubled(text: str, words: Sequence[tuple[int, int]]) -> Iterator
 
 
 def _without(text: str, wanted: str) -> str:
-    """A text without the words that are a target."""
+    """A text without the words of a target."""
     kept = [word for word in text.split(" ") if bare(word) != bare(wanted)]
     return " ".join(kept) if len(kept) < len(text.split(" ")) else text.replace(wanted, "")
 
@@ -151,7 +151,7 @@ def _cut(text: str, span: tuple[int, int], new: str) -> str:
 
 
 def _end(word: str) -> str:
-    """The mark that ends a sentence, where a word has it."""
+    """The end mark of a sentence, if a word has one."""
     return word[-1] if word[-1] in ".!?" else ""
 
 

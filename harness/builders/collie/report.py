@@ -1,7 +1,7 @@
 """The card and the report of a built data set, in Markdown.
 
-The card says what the data set is made of and can be made again from; the report what became of the
-text on the way, how hard the instances are, and shows some.
+The card says what the data set is made of and how to build it again; the report says what became of
+the text, how hard the instances are, and shows some.
 """
 
 from __future__ import annotations
@@ -12,74 +12,42 @@ from importlib.metadata import version
 from statistics import mean, median
 from typing import Any
 
-from harness.builders.card import Cell, inline, quoted, table
 from harness.builders.collie.audit import TRIVIAL, Audited
-from harness.builders.collie.instances import Row
-from harness.builders.collie.source import parts
+from harness.builders.collie.extraction import Row, Yield
 from harness.builders.collie.structure import Structure
-from harness.builders.collie.yields import Yield
+from harness.builders.markdown import Cell, inline, quoted, settings, table
 
 EXAMPLES = 2
-"""Of each structure, to look at."""
+"""Instances of each structure that the report shows."""
 LONGEST = 600
 """Characters of one."""
+MOST_FINDINGS = 20
 
 
-def card(
-    name: str,
-    structures: Sequence[Structure],
-    facts: Mapping[str, Any],
-    yields: Mapping[str, Yield],
-) -> str:
+def card(name: str, structures: Sequence[Structure], facts: Mapping[str, Any]) -> str:
     """What the data set is, and all that is needed to build it again."""
     counts: Mapping[str, Mapping[str, int]] = facts["counts"]
+    sources = [source["name"] for source in facts["sources"]]
     total = sum(n for of in counts.values() for n in of.values())
-    about = {structure.name: structure.about for structure in structures}
-    lines = [
+    instances: list[Sequence[Cell]] = [
+        [one.name, one.about, *(counts.get(one.name, {}).get(source, 0) for source in sources)]
+        for one in structures
+    ]
+    sections = [
         f"# {inline(name)}",
-        "",
-        f"{total:,} instances in the form of COLLIE, built by harness {version('harness')}"
-        f" (version {facts['version']} of the pipeline) with seed {facts['seed']}; at most"
-        f" {facts['targets']:,} of a structure from a source.",
-        f"Sentences are split by {facts['splitter']}. `manifest.json` has the files' SHA-256.",
-        "",
+        f"{total:,} instances in the form of COLLIE, built by harness {version('harness')} "
+        f"(version {facts['version']} of the pipeline) with seed {facts['seed']}; at most "
+        f"{facts['targets']:,} of a structure from a source. Sentences are split by "
+        f"{facts['splitter']}. `manifest.json` has the SHA-256 of the files.",
         "## Instances",
-        "",
-        table(
-            ["structure", "asks for", *yields],
-            ([s, about[s], *(counts.get(s, {}).get(name, 0) for name in yields)] for s in about),
-        ),
-        "",
+        table(["structure", "asks for", *sources], instances),
         "## Sources",
+        *(f"### {source['name']}\n\n{settings(source)}" for source in facts["sources"]),
+        "## Structures and plug-ins",
+        table(["structure", "hash of its content"], list(facts["structures"].items())),
+        settings(facts["plugins"]),
     ]
-    for source in facts["sources"]:
-        [(loader, options)] = parts([source["load"]])
-        lines += [
-            "",
-            f"### {source['name']}",
-            "",
-            f"- loaded by `{loader}`: {_plain(options)}",
-            f"- {source['chosen']:,} of {source['available']:,} documents,"
-            f" {source['unreadable']:,} of these unreadable,"
-            f" {yields[source['name']].characters:,} characters; SHA-256 of names and texts"
-            f" {source['sha256']}",
-            f"- paragraphs parted at {_plain(source['delimiter'])}; at most"
-            f" {source['strings'] or 'all'} texts of a level from a document",
-            f"- filters: {_names(source['filters'])}; of passages, too:"
-            f" {_names(source['passage_filters'])}",
-            f"- post-processors: {_names(source['post_processors'])}",
-            f"- paragraphs of a passage: {_plain(source['passages'] or 'as many as in a row')}",
-        ]
-    hashes = [[name, key] for name, key in facts["structures"].items()]
-    foreign = [
-        [name, f"{of['package']} {of['version']}", of["sha256"]]
-        for name, of in facts["plugins"].items()
-        if of["package"] != "harness"
-    ]
-    if foreign:
-        lines += ["", "## Plug-ins", "", table(["plug-in", "package", "SHA-256 of code"], foreign)]
-    lines += ["", "## Structures", "", table(["structure", "hash of its file's content"], hashes)]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 def report(
@@ -91,58 +59,62 @@ def report(
     """What became of the text, what the instances are like, and examples."""
     sections = [
         "# Report of the build",
-        *("## Text\n\n" + part for part in [_text(yields)]),
-        "## Left out by filters\n\nShare of the paragraphs or sentences that were looked at; the"
-        " first filter that holds counts. Of a passage: surviving paragraphs that none is made"
-        " of.\n\n" + _filters(yields),
-        "## Structures\n\nTried on texts, satisfied by some; suspicious are those with a target"
-        " that begins or ends with neither letter nor digit: they are left out.\n\n"
-        + _structures(structures, yields, rows),
-        "## Audit\n\nThe share of natural texts (as many as 40 of a source and level) that pass"
-        " tells how hard an instance is; from "
-        f"{TRIVIAL:.0%} on it is trivial. `audit.jsonl` has every instance.\n\n"
-        + _audit(structures, audited),
+        "## Text",
+        _text(yields),
+        "## Left out by filters",
+        "Share of the paragraphs or sentences that were looked at; the first filter that applies "
+        "is counted. Of a passage: surviving paragraphs that no passage may contain.",
+        _filters(yields),
+        "## Structures",
+        "Texts that were tried and that satisfied the structure. Suspicious texts were left out: "
+        "one of their targets does not begin and end with a letter or digit.",
+        _structures(structures, yields, rows),
+        "## Audit",
+        f"Difficulty is the share of some natural texts that pass; from {TRIVIAL:.0%} on an "
+        "instance is trivial. `audit.jsonl` has every instance.",
+        _audit(structures, audited),
         *_findings(audited),
-        "## Examples\n\n" + "\n\n".join(_examples(structures, rows)),
+        "## Examples",
+        *_examples(structures, rows),
     ]
     return "\n\n".join(sections) + "\n"
 
 
 def _text(yields: Mapping[str, Yield]) -> str:
-    rows: list[Sequence[Cell]] = [
-        [name, found.documents, found.unreadable, found.characters, found.paragraphs, found.single]
-        for name, found in yields.items()
+    head = ["source", "documents", "unreadable", "characters", "paragraphs", "single paragraphs"]
+    read: list[Sequence[Cell]] = [
+        [name, each.documents, each.unreadable, each.characters, each.paragraphs, each.single]
+        for name, each in yields.items()
     ]
-    head = ["source", "documents", "unreadable", "characters", "paragraphs", "single, no passage"]
     problems = [
         f"- {inline(name)}: {inline(why)}"
         for found in yields.values()
         for name, why in found.problems.items()
     ]
     lengths: list[Sequence[Cell]] = [
-        [name, level, of.n, of.shortest, of.mean, of.longest]
+        [name, level, n, found.lengths[level] / n if n else None]
         for name, found in yields.items()
-        for level, of in found.strings.items()
+        for level, n in found.texts.items()
     ]
-    told = table(head, rows) + ("\n\nUnreadable:\n\n" + "\n".join(problems) if problems else "")
-    lengths_head = ["source", "level", "texts", "shortest", "mean characters", "longest"]
-    return f"{told}\n\n{table(lengths_head, lengths)}"
+    parts = [table(head, read), "Unreadable:\n\n" + "\n".join(problems) if problems else ""]
+    parts.append(table(["source", "level", "texts", "mean characters"], lengths))
+    return "\n\n".join(filter(None, parts))
 
 
 def _filters(yields: Mapping[str, Yield]) -> str:
     rows: list[Sequence[Cell]] = []
     for name, found in yields.items():
-        looked_at_each = {
+        sizes = {
             "paragraph": found.paragraphs,
             "sentence": found.sentences,
-            "passage": found.surviving if "passage" in found.strings else 0,
+            "passage": found.surviving if "passage" in found.texts else 0,
         }
-        for unit, looked_at in looked_at_each.items():
+        for unit, size in sizes.items():
             counts = found.filtered.get(unit, {})
-            rows += [[name, unit, reason, n, n / looked_at] for reason, n in sorted(counts.items())]
-            if looked_at:
-                left_out = sum(counts.values())
-                rows.append([name, unit, "all of them", left_out, left_out / looked_at])
+            rows += [[name, unit, reason, n, n / size] for reason, n in sorted(counts.items())]
+            if size:
+                total = sum(counts.values())
+                rows.append([name, unit, "all of them", total, total / size])
     return table(["source", "unit", "filter", "left out", "share"], rows)
 
 
@@ -151,28 +123,18 @@ def _structures(
 ) -> str:
     lines: list[Sequence[Cell]] = []
     for structure in structures:
+        name = structure.name
         for source, found in yields.items():
-            tried = found.strings.get(structure.level)
-            if tried is None:
+            if structure.level not in found.texts:
                 continue
-            own = [r for r in rows if (r.structure, r.source) == (structure.name, source)]
-            words = [len(row.example.split()) for row in own]
-            lines.append(
-                [
-                    structure.name,
-                    source,
-                    tried.n,
-                    found.satisfied.get(structure.name, 0),
-                    found.suspicious.get(structure.name, 0),
-                    len(own),
-                    len({json.dumps([row.constraint, row.targets]) for row in own}),
-                    min(words, default=None),
-                    mean(words) if words else None,
-                    max(words, default=None),
-                ]
-            )
+            own = [row for row in rows if (row.structure, row.source) == (name, source)]
+            numbers = [found.texts[structure.level], found.satisfied.get(name, 0)]
+            numbers += [found.suspicious.get(name, 0), len(own)]
+            numbers.append(len({json.dumps([row.constraint, row.targets]) for row in own}))
+            words = mean(len(row.example.split()) for row in own) if own else None
+            lines.append([name, source, *numbers, words])
     head = ["structure", "source", "tried", "satisfied", "suspicious", "instances"]
-    return table([*head, "different targets", "fewest words", "mean words", "most words"], lines)
+    return table([*head, "different targets", "mean words"], lines)
 
 
 def _audit(structures: Sequence[Structure], audited: Sequence[Audited]) -> str:
@@ -193,45 +155,27 @@ def _audit(structures: Sequence[Structure], audited: Sequence[Audited]) -> str:
                 median(shares) if shares else None,
             ]
         )
-    head = [
-        "structure",
-        "instances",
-        "gold passes",
-        "near misses that fail",
-        "with an unbroken part",
-    ]
-    head += ["with problems", "the same twice", "trivial", "median share"]
-    return table(head, lines)
+    head = ["structure", "instances", "reference passes", "near misses", "with an unbroken part"]
+    return table([*head, "with problems", "duplicates", "trivial", "median share"], lines)
 
 
 def _findings(audited: Sequence[Audited]) -> Iterator[str]:
-    """What the audit found, in a few lines: kinds of findings with an example of each."""
+    """The most frequent findings, each with an example."""
     found: dict[str, list[str]] = {}
     for one in audited:
-        said = [*one.problems, *(f"nothing breaks: {part}" for part in one.unbroken)]
-        said += [f"most natural texts satisfy: {part}" for part in one.trivial_parts]
-        for line in said:
+        lines = [*one.problems, *(f"no change violates: {part}" for part in one.unbroken)]
+        lines += [f"most natural texts satisfy: {part}" for part in one.trivial_parts]
+        for line in lines:
             found.setdefault(line, []).append(one.id)
     if found:
-        most = sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:20]
-        lines = [f"- {inline(line)} ({len(ids):,}, as {inline(ids[0])})" for line, ids in most]
-        yield "## Findings\n\n" + "\n".join(lines)
+        most = sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:MOST_FINDINGS]
+        yield "## Findings"
+        yield "\n".join(
+            f"- {inline(line)} ({len(ids):,}, for example {inline(ids[0])})" for line, ids in most
+        )
 
 
 def _examples(structures: Sequence[Structure], rows: Sequence[Row]) -> Iterator[str]:
     for structure in structures:
         for row in [row for row in rows if row.structure == structure.name][:EXAMPLES]:
-            yield (f"**{inline(row.id)}**: {inline(row.prompt)}\n\n{quoted(row.example, LONGEST)}")
-
-
-def _names(named: Sequence[Any]) -> str:
-    said = [
-        f"`{name}`" + (f" ({_plain(options)})" if options else "") for name, options in parts(named)
-    ]
-    return ", ".join(said) or "none"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(each)}" for key, each in value.items())
-    return f"`{json.dumps(value).replace('`', '')}`"
+            yield f"**{inline(row.id)}**: {inline(row.prompt)}\n\n{quoted(row.example, LONGEST)}"

@@ -5,43 +5,50 @@
     delimiter: "\\n\\n"                     # between paragraphs
     filters: [url, capitals, {name: caption, words: 5}, no_sentence]
     post_processors: [markdown, brackets, single_newlines, white_space]
-    passages: {from: 2, to: 4}            # paragraphs; longer rows are cut; null: never
+    passages: {from: 2, to: 4}            # paragraphs; longer runs are cut; null: never cut
 
-``preset: wiki`` (or another of ``sources/``) gives the keys that a file does not name. A ``path``
-is relative to the file; on the command line, to the working directory. What is not there is looked
-for in the data folder, too.
+``preset: wiki`` (or another of ``sources/``) gives the keys that a file leaves out. A ``path`` is
+relative to the file, on the command line to the working directory; if it is not there, the data
+folder is searched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-import yaml
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
-from harness.datasets.folder import is_there, own_path
+from harness.builders.collie.structure import read_yaml
+from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.scoring.constraints.form import refuse_excess
+from harness.plugins import calling, kind
+from harness.ports import Loader
+from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 
-PRESETS = Path(__file__).with_name("sources")
+PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
 
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
-"""Of a path on the command line, by its ending; any other is text."""
+"""Preset by the ending of a path on the command line; others are text."""
 GUTENBERG = "gutenberg-metadata.json"
 LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".parquet": "parquet"}
-"""How a path is loaded that a preset is to treat."""
+"""Loader by the ending of a path whose preset would fetch from the hub."""
 
-TEXT: tuple[Level, ...] = ("sentence", "paragraph", "passage")
+MOST_DOCUMENTS = 256
+MOST_CHARACTERS = 1_000_000
+"""Of a batch; a document is never split."""
 
 Part = str | dict[str, Any]
 """A plug-in: its name, or a mapping with ``name`` and options."""
 
 
 class Paragraphs(BaseModel):
-    """How many paragraphs a passage has: a longer row of them is cut into pieces, by chance."""
+    """How many paragraphs a passage has; longer runs are cut into pieces at random."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -52,24 +59,25 @@ class Paragraphs(BaseModel):
 class Source(BaseModel):
     """How a corpus becomes texts.
 
-    load: the loader, by name, and its options.
-    levels: of the texts that it has.
-    delimiter: what parts paragraphs.
-    filters: leave out paragraphs and sentences; the first one that holds is counted.
-    passage_filters: paragraphs of which no passage is made.
-    post_processors: clean a paragraph, in this order.
-    passages: into what rows of surviving paragraphs that are longer are cut; None for never, as
-        in the paper.
-    documents: most documents, drawn by chance; None for all.
-    strings: most texts of a level from one document, drawn by chance; None for all.
-    longest: characters of a paragraph; longer ones are left out.
+    Attributes:
+        name: What the source is called.
+        load: The loader and its options.
+        levels: The levels of the texts that it has.
+        delimiter: What separates paragraphs.
+        filters: Filters of paragraphs and sentences; the first one that applies is counted.
+        passage_filters: Filters of paragraphs that no passage may contain.
+        post_processors: What cleans a paragraph, in this order.
+        passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
+        documents: The most documents, drawn at random; None for all.
+        strings: The most texts of a level from one document, drawn at random; None for all.
+        longest: The most characters of a paragraph; longer ones are left out.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
     load: Part
-    levels: Annotated[tuple[Level, ...], Field(min_length=1)] = TEXT
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)] = ("sentence", "paragraph", "passage")
     delimiter: Annotated[str, Field(min_length=1)] = "\n\n"
     filters: tuple[Part, ...] = ()
     passage_filters: tuple[Part, ...] = ()
@@ -79,7 +87,7 @@ class Source(BaseModel):
     strings: Annotated[int, Field(ge=1)] | None = 100
     longest: Annotated[int, Field(ge=1)] = 20_000
     _folder: Path | None = PrivateAttr(None)
-    """What the loader's path is relative to; None where a preset alone says it."""
+    """What the loader's path is relative to; None if it comes from a preset."""
 
     @field_validator("passages")
     @classmethod
@@ -88,8 +96,12 @@ class Source(BaseModel):
             raise ValueError("passages go from a number to a greater one")
         return passages
 
+    def plain(self) -> dict[str, Any]:
+        """The source as plain data, in the form of its file."""
+        return self.model_dump(mode="json", by_alias=True)
+
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """The loader's name and options; a path that is there for the user is absolute."""
+        """The loader's name and options; a relative path of the user's becomes absolute."""
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -99,51 +111,46 @@ class Source(BaseModel):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """A source as the command line names it.
+    """The source that an argument of the command line names.
 
-    given: a file of YAML; a folder or file of text; ``NAME=PATH``, where NAME is a preset or what
-        the source is to be called; or a preset alone.
-    changes: keys that stand above those of the file.
+    Args:
+        given: A file of YAML; a folder or file of text; ``NAME=PATH``, where NAME is a preset or
+            the name of the source; or a preset.
+        changes: Keys that override those of the file.
 
-    Raises: ConfigError, DataMissing, DataInvalid.
+    Raises:
+        ConfigError, DataMissing, DataInvalid: It names nothing, or is wrong.
     """
     if not given.rpartition("=")[2]:
         raise ConfigError(
             f"--source {given!r} names nothing.", "A variable in the command may not be set."
         )
-    name, equals, path = given.partition("=")
-    if not equals:
-        name, path = "", given
+    name, equals, path = given.partition("=") if "=" in given else ("", "", given)
+    changes = changes or {}
     if path.endswith((".yaml", ".yml")):
-        raw = _read(Path(path))
-        if name:
-            raw["name"] = name
-        return _source({**raw, **(changes or {})}, path, Path(path).absolute().parent)
+        raw = _read(Path(path)) | ({"name": name} if name else {})
+        return _source({**raw, **changes}, path, Path(path).absolute().parent)
     there = is_there(own_path(path))
-    if not equals and path in presets() and not there:
-        return _source({"preset": path, "name": path, **(changes or {})}, given)
+    if not equals and path in PRESETS and not there:
+        return _source({"preset": path, "name": path, **changes}, given)
     if not there:
         raise DataMissing(
             f"--source {given}: there is no such file, folder or preset.",
-            nearest(path, presets()) if not equals else "Check the path.",
+            nearest(path, PRESETS) if not equals else "Check the path.",
         )
-    preset = name if name in presets() else _preset_of(Path(path))
-    raw = {"preset": preset, "name": name or _named_after(Path(path)), **(changes or {})}
+    preset = name if name in PRESETS else _preset_of(Path(path))
     loader = _named(_preset(preset)["load"])["name"]
-    if loader == "huggingface":  # what the preset would fetch is here
+    if loader == "huggingface":  # what the preset would fetch is here already
         loader = LOADER_OF.get(Path(path).suffix, "text")
+    raw = {"preset": preset, "name": name or _named_after(Path(path)), **changes}
     return _source({**raw, "load": {"name": loader, "path": path}}, given, Path.cwd())
-
-
-def presets() -> list[str]:
-    """The names of the presets."""
-    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
 def parts(named: Sequence[Part]) -> list[tuple[str, dict[str, Any]]]:
     """Plug-ins as names and options.
 
-    Raises: ConfigError where one has no name.
+    Raises:
+        ConfigError: One has no name.
     """
     found = []
     for part in named:
@@ -178,31 +185,91 @@ def _source(raw: dict[str, Any], where: str, folder: Path | None = None) -> Sour
 
 
 def _preset(name: str) -> dict[str, Any]:
-    if name not in presets():
-        raise ConfigError(f"There is no preset {name!r}.", nearest(name, presets()))
-    return _read(PRESETS / f"{name}.yaml")
+    if name not in PRESETS:
+        raise ConfigError(f"There is no preset {name!r}.", nearest(name, PRESETS))
+    return _read(PRESETS[name])
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise DataInvalid(f"{path}: not YAML ({error}).") from None
-    except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
-    refuse_excess(raw, str(path))
+    raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise DataInvalid(f"{path}: must be a mapping.")
-    return cast("dict[str, Any]", raw)
+    return raw
 
 
 def _preset_of(path: Path) -> str:
     if path.is_dir():
         return "gutenberg" if (path / GUTENBERG).is_file() else "text"
-    ending = path.name.removesuffix(".gz")
-    return PRESET_OF.get(Path(ending).suffix, "text")
+    return PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
 
 
 def _named_after(path: Path) -> str:
     stem = path.resolve().name.partition(".")[0]
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in stem) or "own"
+
+
+class Documents:
+    """The documents of a source that a build uses, drawn by a hash of their names.
+
+    Attributes:
+        available: How many there are to choose from.
+        chosen: How many were chosen.
+    """
+
+    def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
+        """Choose the documents.
+
+        Raises:
+            UserError: The source has none, or cannot be read.
+        """
+        name, options = source.loader()
+        self._called = f"The loader {name!r} of {source.name}"
+        self._digest = hashlib.sha256()
+        self.available = 0
+        key = f"{seed} documents".encode()
+
+        def hashed(name: str) -> bytes:
+            content = name.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8
+            return hashlib.blake2b(content, key=key, digest_size=8).digest()
+
+        def counted() -> Iterator[str]:
+            for name in self._loader.names():
+                self.available += 1
+                yield name
+
+        with calling(self._called):
+            self._loader: Loader = kind("loaders").build(name, options, data=data)
+            most = source.documents
+            names = counted() if most is None else heapq.nsmallest(most, counted(), hashed)
+            self._names = set(names)
+        self.chosen = len(self._names)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the names and texts read so far."""
+        return self._digest.hexdigest()
+
+    def batches(self) -> Iterator[list[Document]]:
+        """Read the chosen documents in the order of the source, a batch at a time.
+
+        Raises:
+            ConfigError: The loader fails. Other errors of the loader pass through.
+        """
+        batch: list[Document] = []
+        characters = 0
+        for document in self._read():
+            characters += len(document.text)
+            if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
+                yield batch
+                batch, characters = [], len(document.text)
+            batch.append(document)
+        if batch:
+            yield batch
+
+    def _read(self) -> Iterator[Document]:
+        with calling(self._called):
+            for document in self._loader.read(self._names):
+                self._digest.update(f"{document.name}\0{len(document.text)}\0".encode())
+                self._digest.update(document.text.encode())
+                msgspec.json.encode(document.about)  # fails here rather than in an instance
+                yield document

@@ -1,127 +1,118 @@
 """The strings of a document: its natural paragraphs, and the sentences and passages made of them.
 
-A document is split into paragraphs; filters leave out what is no natural text, post-processors
-clean the rest. Surviving paragraphs in a row make passages, of two paragraphs at least. Of each
-level only so many strings are kept, drawn by a hash of the seed and the string, so that neither
-other documents nor the number of processes change what is drawn.
+A document is split into paragraphs; filters leave out unnatural text, post-processors clean the
+rest. Runs of at least two surviving paragraphs make passages. A limited number of strings of each
+level is kept, drawn by a hash of the seed and the string, so that neither other documents nor the
+number of processes change the draw.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from harness.builders.collie.source import Source
+from harness.builders.collie.source import Part, Source, parts
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
-from harness.plugins import calling
-from harness.ports import Filter, PostProcessor
+from harness.plugins import calling, kind
+from harness.ports import Filter
 from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
 
 TOO_LONG = "too long"
 EMPTY = "empty"
-"""Reasons of our own, beside the filters' names."""
-
-UNITS = ("paragraph", "sentence", "passage")
-"""What filters leave out."""
+"""Reasons beside the names of the filters."""
 
 ENOUGH = 4
-"""Sentences to draw from, for each that a document may give: to split all of a book takes long."""
+"""Sentences to draw from, for each one that is kept: splitting a whole book takes long."""
 
 
-@dataclass(slots=True)
-class Seen:
-    """What became of the paragraphs and sentences of documents.
+class Segments(NamedTuple):
+    """What a document was cut into.
 
-    paragraphs, sentences: how many were looked at. Only so many sentences are as are drawn.
-    filtered: paragraphs and sentences (``paragraph``, ``sentence``), and surviving paragraphs of
-        which no passage was made (``passage``), to filters' names to numbers.
-    single: rows of surviving paragraphs that were no passage, having one (or fewer than wanted).
+    Attributes:
+        strings: The strings of each level, in the order drawn.
+        paragraphs: How many paragraphs there were.
+        sentences: How many sentences were looked at, which stops when enough are kept.
+        filtered: Counts by reason, of paragraphs, sentences, and (``passage``) surviving
+            paragraphs that passages may not contain.
+        single: Runs of paragraphs that were too short for a passage.
     """
 
-    paragraphs: int = 0
-    sentences: int = 0
-    filtered: dict[str, Counter[str]] = field(
-        default_factory=lambda: {unit: Counter() for unit in UNITS}
-    )
-    single: int = 0
+    strings: dict[Level, list[str]]
+    paragraphs: int
+    sentences: int
+    filtered: dict[str, Counter[str]]
+    single: int
 
 
 class Segmenter:
-    """Makes strings of a source's documents.
+    """Cuts the documents of a source into strings."""
 
-    filters, passage_filters, post_processors: by name, in order.
-    seed: of what is drawn.
-    """
+    def __init__(self, source: Source, units: Splitter, seed: int) -> None:
+        """Build the source's filters and post-processors.
 
-    def __init__(
-        self,
-        source: Source,
-        filters: Mapping[str, Filter],
-        passage_filters: Mapping[str, Filter],
-        post_processors: Mapping[str, PostProcessor],
-        units: Splitter,
-        seed: int,
-    ) -> None:
+        Raises:
+            ConfigError: One does not exist, or has no such option.
+        """
         self._source = source
-        self._filters = filters
-        self._passage_filters = passage_filters
-        self._post_processors = post_processors
         self._units = units
         self._seed = seed
+        self._filters = _built("filters", source.filters, units)
+        self._passage_filters = _built("filters", source.passage_filters, units)
+        self._post_processors = _built("post_processors", source.post_processors, units)
 
-    def strings(
-        self, document: Document, levels: Iterable[Level], seen: Seen
-    ) -> dict[Level, list[str]]:
-        """The strings of each level, in the order drawn; what became of the rest is added to seen.
+    def segment(self, document: Document, levels: Iterable[Level]) -> Segments:
+        """Cut a document into strings of some levels.
 
-        levels: those that are wanted.
-
-        Raises: ConfigError where a plug-in fails; PatternTooSlow.
+        Raises:
+            ConfigError: A plug-in fails.
+            PatternTooSlow: A pattern of the user's takes too long.
         """
-        paragraphs = list(self._paragraphs(document.text, seen))
-        surviving = [paragraph for paragraph in paragraphs if paragraph is not None]
-        made: dict[Level, Callable[[], list[str]]] = {
-            "word": lambda: self._drawn("word", self._words(surviving)),
-            "sentence": lambda: self._sentences(surviving, seen),
-            "paragraph": lambda: self._drawn("paragraph", surviving),
-            "passage": lambda: self._drawn(
-                "passage", self._passages(document.name, paragraphs, seen)
-            ),
-        }
-        return {level: made[level]() for level in levels}
+        chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
+        paragraphs = [self._paragraph(chunk) for chunk in chunks]
+        surviving = [text for text, reason in paragraphs if not reason]
+        filtered = {"paragraph": Counter(reason for _, reason in paragraphs if reason)}
+        strings: dict[Level, list[str]] = {}
+        looked_at = single = 0
+        for level in levels:
+            if level == "sentence":
+                strings[level], filtered["sentence"] = self._sentences(surviving)
+                looked_at = len(strings[level]) + filtered["sentence"].total()
+            elif level == "passage":
+                runs, filtered["passage"] = self._runs(paragraphs)
+                pieces = list(self._pieces(document.name, runs))
+                least = self._source.passages.low if self._source.passages else 2
+                passages = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
+                single = len(pieces) - len(passages)
+                strings[level] = self._drawn(level, passages)
+            else:
+                found = surviving if level == "paragraph" else self._words(surviving)
+                strings[level] = self._drawn(level, found)
+        return Segments(strings, len(chunks), looked_at, filtered, single)
 
-    def _paragraphs(self, text: str, seen: Seen) -> Iterator[str | None]:
-        """The paragraphs of a text, cleaned; None in the place of each that is left out."""
-        for chunk in text.split(self._source.delimiter):
-            if not chunk.strip():
-                continue
-            seen.paragraphs += 1
-            reason = self._unnatural(chunk)
-            if reason is None:
-                chunk = self._cleaned(chunk).strip()
-                reason = None if chunk else EMPTY
-            if reason is not None:
-                seen.filtered["paragraph"][reason] += 1
-            yield chunk if reason is None else None
+    def _paragraph(self, chunk: str) -> tuple[str, str]:
+        """A paragraph, cleaned, and why it is left out (empty if it is kept)."""
+        reason = self._unnatural(chunk)
+        if not reason:
+            for name, process in self._post_processors.items():
+                with calling(f"The post-processor {name!r}"):
+                    chunk = process(chunk)
+                if not isinstance(chunk, str):
+                    raise ConfigError(
+                        f"The post-processor {name!r} gives no text, but {chunk!r:.40}.",
+                        "Fix it, or do without it.",
+                    )
+            chunk = chunk.strip()
+            reason = "" if chunk else EMPTY
+        return chunk, reason
 
-    def _unnatural(self, text: str) -> str | None:
-        """Why a text is no natural one, None where it is."""
-        return TOO_LONG if len(text) > self._source.longest else _filtered(text, self._filters)
-
-    def _cleaned(self, text: str) -> str:
-        for name, process in self._post_processors.items():
-            with calling(f"The post-processor {name!r}"):
-                text = process(text)
-            if not isinstance(text, str):
-                raise ConfigError(
-                    f"The post-processor {name!r} gives no text, but {text!r:.40}.", "Mend it."
-                )
-        return text
+    def _unnatural(self, text: str) -> str:
+        """Why a text is not natural; empty if it is."""
+        return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
         """A line of a word list is a word; of running text, what the splitter makes of it."""
@@ -131,73 +122,57 @@ class Segmenter:
             else:
                 yield paragraph
 
-    def _sentences(self, paragraphs: list[str], seen: Seen) -> list[str]:
-        """Sentences of drawn paragraphs, filtered like those, one by one until enough are there."""
-
-        def natural(sentence: str) -> bool:
-            seen.sentences += 1
-            reason = self._unnatural(sentence)
-            if reason is not None:
-                seen.filtered["sentence"][reason] += 1
-            return reason is None
-
+    def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
+        """Sentences of drawn paragraphs, filtered one by one until there are enough."""
         most = self._source.strings
         found: list[str] = []
         for paragraph in self._ordered("paragraph", paragraphs):
             found += filter(None, map(str.strip, self._units.sentences(paragraph)))
             if most is not None and len(found) >= ENOUGH * most:
                 break
-        return self._drawn("sentence", found, natural)
+        kept: list[str] = []
+        left_out: Counter[str] = Counter()
+        for sentence in self._ordered("sentence", found):
+            if most is not None and len(kept) >= most:
+                break
+            if reason := self._unnatural(sentence):
+                left_out[reason] += 1
+            else:
+                kept.append(sentence)
+        return kept, left_out
 
-    def _passages(self, name: str, paragraphs: list[str | None], seen: Seen) -> Iterator[str]:
-        """The passages that surviving paragraphs in a row make."""
+    def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
+        """Runs of surviving paragraphs, and what the passage filters leave out."""
+        runs: list[list[str]] = [[]]
+        left_out: Counter[str] = Counter()
+        for text, dropped in paragraphs:
+            reason = "" if dropped else _filter(text, self._passage_filters)
+            if reason:
+                left_out[reason] += 1
+            if dropped or reason:
+                runs.append([])
+            else:
+                runs[-1].append(text)
+        return [run for run in runs if run], left_out
+
+    def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
+        """The runs; ones too long for a passage are cut into pieces of random size."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
-        for row in self._rows(paragraphs, seen):
-            for piece in self._pieces(row, draws):
-                if len(piece) >= (wanted.low if wanted else 2):
-                    yield PARAGRAPH_BREAK.join(piece)
-                else:
-                    seen.single += 1
+        for run in runs:
+            while wanted and len(run) > wanted.high:
+                size = draws.integer(wanted.low, wanted.high)
+                # Leave enough paragraphs for another passage.
+                size = max(wanted.low, min(size, len(run) - wanted.low))
+                yield run[:size]
+                run = run[size:]
+            yield run
 
-    def _rows(self, paragraphs: list[str | None], seen: Seen) -> Iterator[list[str]]:
-        row: list[str] = []
-        for paragraph in [*paragraphs, None]:
-            if paragraph is not None:
-                reason = _filtered(paragraph, self._passage_filters)
-                if reason is None:
-                    row.append(paragraph)
-                    continue
-                seen.filtered["passage"][reason] += 1
-            if row:
-                yield row
-            row = []
-
-    def _pieces(self, row: list[str], draws: Draws) -> Iterator[list[str]]:
-        """A row whole, or where it is too long in pieces of as many paragraphs as passages have."""
-        wanted = self._source.passages
-        while wanted and len(row) > wanted.high:
-            size = draws.integer(wanted.low, wanted.high)
-            # Not so many that too few are left.
-            size = max(wanted.low, min(size, len(row) - wanted.low))
-            yield row[:size]
-            row = row[size:]
-        yield row
-
-    def _drawn(
-        self, level: Level, strings: Iterable[str], natural: Callable[[str], bool] | None = None
-    ) -> list[str]:
-        """Different strings in the order of their hash, as many as one document may give."""
-        most = self._source.strings
-        found: list[str] = []
-        for string in self._ordered(level, strings):
-            if most is not None and len(found) >= most:
-                break
-            if natural is None or natural(string):
-                found.append(string)
-        return found
+    def _drawn(self, level: Level, strings: Iterable[str]) -> list[str]:
+        return self._ordered(level, strings)[: self._source.strings]
 
     def _ordered(self, level: Level, strings: Iterable[str]) -> list[str]:
+        """Different strings in the order of their hash."""
         key = f"{self._seed} {level} ".encode()
 
         def hashed(string: str) -> bytes:
@@ -206,10 +181,21 @@ class Segmenter:
         return sorted(set(strings), key=hashed)
 
 
-def _filtered(text: str, filters: Mapping[str, Filter]) -> str | None:
-    """Which filter leaves a text out, None where none does."""
-    for name, filtered in filters.items():
+def _built(group: str, named: Sequence[Part], units: Splitter) -> dict[str, Any]:
+    """The plug-ins by name; a second one of the same name is called ``NAME 2``."""
+    found: dict[str, Any] = {}
+    for name, options in parts(named):
+        again = sum(other.partition(" ")[0] == name for other in found)
+        label = f"{name} {again + 1}" if again else name
+        with calling(f"The {kind(group).title} {label!r}"):
+            found[label] = kind(group).build(name, options, units=units)
+    return found
+
+
+def _filter(text: str, filters: Mapping[str, Filter]) -> str:
+    """The first filter that leaves a text out; empty if none does."""
+    for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
-            if filtered(text):
+            if leaves_out(text):
                 return name
-    return None
+    return ""

@@ -1,4 +1,4 @@
-"""A constraint structure: a constraint whose targets are to be found, in YAML.
+"""A constraint structure: a constraint whose targets are to be found in a corpus, in YAML.
 
     name: sent02
     about: exactly n words, of which the 4th, 8th and 11th are given
@@ -8,33 +8,33 @@
       constraints:
         - {target_level: word, transformation: {op: count}, relation: "=="}
         - {target_level: word, transformation: {op: position, index: [3, 7, 10]}, relation: "=="}
-    targets:                           # a rule for each (see `target_rules`)
+    targets:                           # a rule for each (see `targets`)
       - sweep: {from: 10, to: 19}
       - take: value
 
 A part of the constraint may be swept, too (``index: {sweep: [0, -1]}``): each text then gets one of
-the constraints that come of it. ``prompt`` is a template for the instruction, over ``targets``; by
-default the constraint is rendered.
+the resulting constraints. ``prompt`` is a template for the instruction, over ``targets`` and
+``level``; without it the constraint is put into words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
-from harness.builders.collie.target_rules import Rule, read_rule, specimen, swept
+from harness.builders.collie.targets import Rules, read_rule, specimen, swept
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.prompts.template import Template
 from harness.scoring.constraints.form import read_constraint, refuse_excess, write_targets
 from harness.scoring.constraints.grammar import (
     LEVELS,
     Base,
-    Combination,
     Constraint,
     Level,
     Specification,
@@ -44,26 +44,28 @@ from harness.scoring.constraints.render import instruction
 from harness.scoring.constraints.shapes import refuse_misfits
 
 FOLDER = Path(__file__).with_name("structures")
-"""The 13 of the paper."""
+"""The paper's 13."""
 PAPER = "paper"
-"""Means all of them."""
-KEYS = ("name", "about", "level", "constraint", "targets", "prompt")
-FIELDS = frozenset({"targets", "level"})
-"""That a prompt may name."""
+"""The name of all 13."""
+REQUIRED = ("name", "level", "constraint", "targets")
+KEYS = (*REQUIRED, "about", "prompt")
+PROMPT_FIELDS = frozenset({"targets", "level"})
 MOST_CONSTRAINTS = 1000
-"""That may come of what is swept in one."""
-
-Rules: TypeAlias = "Rule | tuple[Rules, ...]"
-"""A rule for each base constraint, in lists like the tree."""
+"""Constraints that the sweeps in one may make."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     """A constraint structure.
 
-    about: what it asks, in a line.
-    constraints: those that come of it; most structures have one.
-    plain: the mapping that it was read from.
+    Attributes:
+        name: Its name.
+        about: What it asks for, in a line.
+        level: The level of the texts that it fits.
+        constraints: Its constraints; more than one if a part is swept.
+        rules: A target rule for each base constraint, nested like the constraint.
+        prompt: The template of the instruction, if it has one.
+        plain: The mapping that it was read from.
     """
 
     name: str
@@ -75,75 +77,86 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: Specification) -> str:
-        """What a model is asked.
+        """The prompt of an instance.
 
-        Raises: DataInvalid where the structure's own prompt does not fit.
+        Raises:
+            DataInvalid: The structure's own template fails.
         """
         if self.prompt is None:
             return instruction(specification)
-        return self.prompt.render(
-            {"targets": write_targets(specification.targets), "level": self.level}
-        )
+        targets = write_targets(specification.targets)
+        return self.prompt.render({"targets": targets, "level": self.level})
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Structures by name, ``paper``, a file (one, or a list of them) or a folder of files.
+    """Find structures.
 
-    Raises: DataMissing, DataInvalid.
+    Args:
+        names: Names of the paper's, ``paper`` for all of them, files (of one structure or a list),
+            or folders of files.
+
+    Raises:
+        DataMissing, DataInvalid: One is missing or wrong, or two have the same name.
     """
     found = [structure for name in names for structure in _found(name)]
-    for number, structure in enumerate(found):
-        if any(structure.name == other.name for other in found[:number]):
+    for place, structure in enumerate(found):
+        if any(structure.name == other.name for other in found[:place]):
             raise DataInvalid(f"There are two structures named {structure.name!r}.", "Rename one.")
     return found
 
 
-def suited(
-    structures: Sequence[Structure], levels: Collection[Level]
-) -> tuple[list[Structure], list[Structure]]:
-    """The structures that are of some levels, and the others."""
-    ours = [structure for structure in structures if structure.level in levels]
-    return ours, [structure for structure in structures if structure not in ours]
-
-
 def _found(name: str) -> Iterator[Structure]:
-    own = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+    builtin = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
     if name == PAPER:
-        yield from (structure for path in own.values() for structure in _of_file(path))
-    elif name in own:
-        yield from _of_file(own[name])
+        files = list(builtin.values())
+    elif name in builtin:
+        files = [builtin[name]]
     elif Path(name).is_dir():
         files = sorted(Path(name).glob("*.yaml"))
         if not files:
             raise DataMissing(f"{name} has no file *.yaml.", "Check the path.")
-        yield from (structure for path in files for structure in _of_file(path))
     elif Path(name).is_file():
-        yield from _of_file(Path(name))
+        files = [Path(name)]
     else:
         raise DataMissing(
             f"{name!r} is neither a structure of the paper nor a file.",
-            nearest(name, [*own, PAPER]),
+            nearest(name, [*builtin, PAPER]),
         )
+    for path in files:
+        raw = read_yaml(path)
+        if not isinstance(raw, list):
+            yield read_structure(raw, str(path))
+            continue
+        for number, one in enumerate(raw, start=1):
+            yield read_structure(one, f"{path}, structure {number}")
 
 
-def _of_file(path: Path) -> Iterator[Structure]:
+def read_yaml(path: Path) -> Any:
+    """Read a file of YAML.
+
+    Raises:
+        DataInvalid: It is not YAML, or out of proportion.
+        DataMissing: It cannot be read.
+    """
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise DataInvalid(f"{path}: not YAML ({error}).") from None
     except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.") from None
-    several = raw if isinstance(raw, list) else [raw]
-    for number, one in enumerate(several, start=1):
-        yield read_structure(one, f"{path}, structure {number}" if len(several) > 1 else str(path))
+        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
+    refuse_excess(raw, str(path))
+    return raw
 
 
 def read_structure(raw: object, where: str = "the structure") -> Structure:
     """Read a structure from its plain form.
 
-    where: how a message names the place.
+    Args:
+        raw: What YAML gives.
+        where: How messages name the place.
 
-    Raises: DataInvalid.
+    Raises:
+        DataInvalid: It is wrong.
     """
     refuse_excess(raw, where)
     if not isinstance(raw, Mapping):
@@ -151,7 +164,7 @@ def read_structure(raw: object, where: str = "the structure") -> Structure:
     for key in raw:
         if key not in KEYS:
             raise DataInvalid(f"{where}: unknown key {key!r}.", nearest(str(key), KEYS))
-    for key in ("name", "level", "constraint", "targets"):
+    for key in REQUIRED:
         if key not in raw:
             raise DataInvalid(f"{where}: {key!r} is missing.")
     name, level = raw["name"], raw["level"]
@@ -165,14 +178,11 @@ def read_structure(raw: object, where: str = "the structure") -> Structure:
         read_constraint(plain, f"{where}, constraint")
         for plain in _expanded(raw["constraint"], f"{where}, constraint")
     )
-    if len(constraints) > MOST_CONSTRAINTS:
-        raise DataInvalid(f"{where}: its sweeps make more than {MOST_CONSTRAINTS:,} constraints.")
     rules = _rules(constraints[0], raw["targets"], f"{where}, targets")
     for constraint in constraints:
         refuse_misfits(level, constraint, _specimens(constraint, rules, where), where)
-    return Structure(
-        name, str(raw.get("about", "")), level, constraints, rules, _prompt(raw, where), raw
-    )
+    about, prompt = str(raw.get("about", "")), _prompt(raw.get("prompt"), f"{where}, prompt")
+    return Structure(name, about, level, constraints, rules, prompt, raw)
 
 
 def _rules(constraint: Constraint, raw: object, where: str) -> Rules:
@@ -188,45 +198,41 @@ def _rules(constraint: Constraint, raw: object, where: str) -> Rules:
 
 
 def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
-    if isinstance(constraint, Combination):
-        assert isinstance(rules, tuple)
-        pairs = zip(constraint.constraints, rules, strict=True)
-        return tuple(_specimens(part, rule, where) for part, rule in pairs)
-    assert not isinstance(rules, tuple)
-    return specimen(rules, constraint, where)
+    if isinstance(constraint, Base):
+        assert not isinstance(rules, tuple)
+        return specimen(rules, constraint, where)
+    assert isinstance(rules, tuple)
+    pairs = zip(constraint.constraints, rules, strict=True)
+    return tuple(_specimens(part, rule, where) for part, rule in pairs)
 
 
 def _expanded(raw: object, where: str) -> list[Any]:
-    """The trees that come of one whose parts may be ``{sweep: …}``."""
+    """The trees that a tree with ``{sweep: …}`` in it stands for."""
     if isinstance(raw, Mapping):
         if set(raw) == {"sweep"}:
             return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
-        each: list[list[Any]] = [_expanded(part, where) for part in raw.values()]
-        return [dict(zip(raw, parts, strict=True)) for parts in _product(each, where)]
+        return [dict(zip(raw, each, strict=True)) for each in _product(raw.values(), where)]
     if isinstance(raw, list | tuple):
-        return [list(parts) for parts in _product([_expanded(p, where) for p in raw], where)]
+        return [list(each) for each in _product(raw, where)]
     return [raw]
 
 
-def _product(each: list[list[Any]], where: str) -> Iterator[tuple[Any, ...]]:
-    total = 1
-    for parts in each:
-        total *= len(parts)
-    if total > MOST_CONSTRAINTS:
+def _product(parts: Any, where: str) -> Iterator[tuple[Any, ...]]:
+    each = [_expanded(part, where) for part in parts]
+    if prod(map(len, each)) > MOST_CONSTRAINTS:
         raise DataInvalid(f"{where}: its sweeps make more than {MOST_CONSTRAINTS:,} constraints.")
     return product(*each)
 
 
-def _prompt(raw: Mapping[str, Any], where: str) -> Template | None:
-    text = raw.get("prompt")
+def _prompt(text: object, where: str) -> Template | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise DataInvalid(f"{where}: 'prompt' must be a text.")
+        raise DataInvalid(f"{where}: must be a text.")
     try:
-        found = Template(text, f"{where}, prompt")
+        found = Template(text, where)
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
-    for name in sorted(found.names - FIELDS):
-        raise DataInvalid(f"{where}, prompt: there is no field {name!r}.", nearest(name, FIELDS))
+    for name in sorted(found.names - PROMPT_FIELDS):
+        raise DataInvalid(f"{where}: there is no field {name!r}.", nearest(name, PROMPT_FIELDS))
     return found

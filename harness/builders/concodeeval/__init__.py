@@ -1,8 +1,8 @@
-"""A benchmark like ConCodeEval's (arXiv 2407.03387), made anew from a seed.
+"""A benchmark like ConCodeEval's (arXiv 2407.03387), built from a seed.
 
-602 schemas and 3,076 instances, 45% of which break one keyword: made in about a second, the same
-bytes from the same seed on any machine. Which text a schema becomes and which prompt an instance is
-asked in is the task's business (`harness.tasks.concodeeval`).
+602 schemas and 3,076 instances, 45% of which violate one keyword: built in two seconds, the same
+bytes from the same seed on any machine. How a schema is written and an instance is asked about is
+the task's business (`harness.tasks.concodeeval`).
 
 >>> build(0, Path("my_benchmark")).counts["schemas"]["number"]  # doctest: +SKIP
 150
@@ -24,10 +24,9 @@ from harness.errors import ConfigError
 KIND = "concodeeval"
 SCHEMAS = "schemas.jsonl"
 VALIDATION = "validation.jsonl"
-FILES = (SCHEMAS, VALIDATION)
 
 VERSION = 1
-"""Version of what a seed gives: another one, other bytes."""
+"""Changes when the same seed gives other bytes."""
 
 INSTANCES = 3076
 SHARE_NO = 0.45
@@ -38,18 +37,15 @@ BUILTIN = {"seed": 2407, "per_range": 5, "instances": 124}
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What was built, to print.
+    """A built benchmark.
 
-    counts: schemas by root type, instances by label, broken keywords, and how many instances
-        the authors' validation (Draft 7, no formats) labels otherwise.
-    wanted: how many instances were asked for; fewer are there where the schemas have no more.
+    Attributes:
+        counts: Schemas by root type, instances by label, violated keywords, and instances that
+            the authors' validation (Draft 7, no formats) labels differently.
+        seconds: How long the build took.
     """
 
-    folder: Path
-    seed: int
-    vocabulary: Vocabulary
     counts: Mapping[str, Mapping[str, int]]
-    wanted: int
     seconds: float
 
 
@@ -63,14 +59,21 @@ def build(
     share_no: float = SHARE_NO,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Built:
-    """Make the benchmark and write its folder.
+    """Build the benchmark and write its folder.
 
-    vocabulary: ``paper`` (the paper's keywords) or ``extended`` (see `schemas`).
-    per_range: schemas for each root type and value range; the paper has 50.
-    instances: of the validation task; share_no of them break a keyword.
+    Args:
+        seed: The same seed gives the same bytes.
+        out: The folder to write.
+        vocabulary: ``paper`` (the paper's keywords) or ``extended`` (see `schemas`).
+        per_range: Schemas of each root type and value range.
+        instances: Instances of the validation task; fewer if the schemas have no more.
+        share_no: The share of instances that violate a keyword.
+        clock: Measures the build.
 
-    Raises: ConfigError where the numbers make no benchmark; RunConflict where out is there and
-        was not built here; StoreFailed where it cannot be written.
+    Raises:
+        ConfigError: The numbers make no benchmark.
+        RunConflict: ``out`` exists and was not built here.
+        StoreFailed: ``out`` cannot be written.
     """
     if per_range < 1 or instances < 0 or not 0 <= share_no <= 1:
         raise ConfigError(
@@ -79,7 +82,7 @@ def build(
             "Ask for at least 1, at least 0, and a share from 0 to 1.",
         )
     began = clock()
-    folder.refuse_other(out, KIND, FILES)  # before any work
+    folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))
     no = round(instances * share_no)
     rows = draw_instances(seed, schemas, yes=instances - no, no=no)
@@ -91,7 +94,7 @@ def build(
             row.label for row in rows if row.label != row.paper_label
         ),
     }
-    about = {
+    facts = {
         "version": VERSION,
         "seed": seed,
         "vocabulary": vocabulary,
@@ -100,10 +103,10 @@ def build(
         "share_no": share_no,
         "counts": counts,
     }
-    folder.write(out, KIND, {SCHEMAS: schemas, VALIDATION: rows}, about)
-    return Built(out, seed, vocabulary, counts, instances, clock() - began)
+    folder.write(out, KIND, {SCHEMAS: schemas, VALIDATION: rows}, facts)
+    return Built(counts, clock() - began)
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:
-    """How often each comes, the most frequent first; ties in the order of the alphabet."""
+    """Counts by name, the most frequent first."""
     return dict(sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0])))

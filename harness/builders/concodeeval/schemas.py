@@ -1,9 +1,14 @@
-"""The schemas of a benchmark: seeded, each satisfiable, no two alike.
+"""The schemas of a benchmark: drawn from a seed, each satisfiable, no two alike.
 
-As many as the paper has: 50 for each root type (number, string, array, object) and value range
-(0-10, 0-50, 0-100), one boolean, one null. The vocabulary ``paper`` has the paper's keywords,
-``extended`` also const, enum, pattern, integer, maxContains, minItems, maxItems, uniqueItems,
-schemas for additional properties, and arrays and objects within each other to a depth of three.
+As many as in the paper: 50 for each root type (number, string, array, object) and value range
+(0-10, 0-50, 0-100), one boolean, one null. The vocabulary ``paper`` has the paper's keywords;
+``extended`` also has const, enum, pattern, integer, maxContains, minItems, maxItems, uniqueItems,
+schemas of additional properties, and arrays and objects nested three deep.
+
+Scalars have the shares of the paper's 300 recorded ones: 128 of 150 numbers have ``multipleOf``
+(two decimals), 138 of 150 strings a ``format`` (one of 19); bounds are the ends of the value range.
+Two things differ: a third of the bounds on length lies within the range (the recorded
+``minLength`` is always 0, which excludes nothing), and no schema comes twice (48 of theirs do).
 
 >>> [row.id for row in generate(0, per_range=1)][:2]
 ['number_0_10_i_0', 'number_0_50_i_0']
@@ -13,13 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.builders.concodeeval import scalars
-from harness.builders.concodeeval.valid import NoInstanceError, valid
-from harness.builders.concodeeval.words import WORDS
+from harness.builders.concodeeval.strings import PATTERNS, VALID, WORDS
+from harness.builders.concodeeval.values import NoInstanceError, number, valid
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
 
@@ -33,7 +38,7 @@ FILE_NAMES = {
     "array": "composite_0_{high}_array_i_{number}",
     "object": "composite_0_{high}_object_i_{number}",
 }
-"""What the authors call the files of their schemas."""
+"""The names of the authors' schema files."""
 
 MOST_PROPERTIES = {10: 8, 50: 20, 100: 40}
 DEEPEST = 3
@@ -41,10 +46,7 @@ ATTEMPTS = 500
 
 
 class SchemaRow(Struct, frozen=True):
-    """One line of ``schemas.jsonl``.
-
-    range: from and to, of the values in it; None for boolean and null.
-    """
+    """A line of ``schemas.jsonl``; ``range`` is that of the values, None for boolean and null."""
 
     id: str
     root: str
@@ -59,18 +61,23 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[SchemaRow]:
-    """The schemas, by root and range.
+    """Draw the schemas, by root type and range.
 
-    attempts: draws for one schema, until one is satisfiable and new.
+    Args:
+        seed: The same seed gives the same schemas.
+        vocabulary: The keywords to use.
+        per_range: Schemas of each root type and range.
+        attempts: Draws for each schema until one is satisfiable and new.
 
-    Raises: ConfigError where so many different ones are not found.
+    Raises:
+        ConfigError: There are not that many different schemas.
     """
     draws = Draws(seed, "schemas", vocabulary)
     seen: set[str] = set()
     for root in ROOTS:
-        for number in range(per_range):
+        for place in range(per_range):
             for high in RANGES:
-                name = FILE_NAMES[root].format(high=high, number=number)
+                name = FILE_NAMES[root].format(high=high, number=place)
                 schema = _new(root, high, vocabulary, draws.stream(name), seen, attempts)
                 yield SchemaRow(name, root, (0, high), schema)
     for root in ("boolean", "null"):
@@ -78,7 +85,7 @@ def generate(
 
 
 def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:
-    """One schema of a root type and range, satisfiable or not, seen before or not."""
+    """Draw one schema of a root type and range, which may have no instance."""
     return _Maker(draws, high, vocabulary == "extended").root(root)
 
 
@@ -94,14 +101,14 @@ def _new(
             seen.add(key)
             return schema
     raise ConfigError(
-        f"After {attempts} draws there is no further {root} schema of the range 0-{high} that is "
-        "satisfiable and new.",
+        f"{attempts} draws gave no further {root} schema of the range 0-{high} that is satisfiable "
+        "and new.",
         "Ask for fewer schemas, or for the extended vocabulary.",
     )
 
 
 def _has_instances(schema: dict[str, Any], draws: Draws) -> bool:
-    """Whether instances are found with ease: each of three times."""
+    """Whether an instance is found three times in a row."""
     try:
         for _ in range(3):
             valid(schema, draws)
@@ -119,26 +126,26 @@ class _Maker:
     def root(self, kind: str) -> dict[str, Any]:
         match kind:
             case "number":
-                return scalars.root_number(self.draws, self.high)
+                return _root_number(self.draws, self.high)
             case "string" if self.extended and self.draws.chance(0.2):
-                return scalars.extended_string(self.draws)
+                return _extended_string(self.draws)
             case "string":
-                return scalars.root_string(self.draws, self.high)
+                return _root_string(self.draws, self.high)
             case "array":
                 return self._array(1)
         return self._object(1)
 
     def _inner(self, depth: int, composite: float) -> dict[str, Any]:
-        """What is in an array or object: scalars, or with some chance another of these."""
+        """The schema of an item or property: a scalar, or with some chance another composite."""
         if depth <= DEEPEST and self.draws.chance(composite):
             makers = (self._object, self._array) if self.extended else (self._object,)
             return self.draws.choice(makers)(depth)
         return self._scalar()
 
     def _scalar(self) -> dict[str, Any]:
-        """One that has instances: an optional property that nothing can be would go unseen."""
+        """One that has instances: an optional property without any would go unnoticed."""
         while True:
-            schema = scalars.inner(self.draws, self.high, extended=self.extended)
+            schema = _inner_scalar(self.draws, self.high, extended=self.extended)
             if _has_instances(schema, self.draws):
                 return schema
 
@@ -182,3 +189,118 @@ class _Maker:
         if required := [name for name in names if draws.chance(share)]:
             schema["required"] = required
         return schema
+
+
+_BOUNDS: dict[tuple[str, ...], int] = {
+    (): 46,
+    ("exclusiveMinimum", "exclusiveMaximum"): 15,
+    ("minimum", "exclusiveMaximum"): 15,
+    ("exclusiveMinimum",): 10,
+    ("minimum",): 10,
+    ("exclusiveMaximum",): 10,
+    ("minimum", "maximum"): 9,
+    ("maximum",): 8,
+    ("exclusiveMinimum", "maximum"): 5,
+}
+"""How many of the 128 recorded numbers with ``multipleOf`` have which bounds."""
+
+_LENGTHS: dict[tuple[str, ...], int] = {
+    (): 55,
+    ("maxLength",): 36,
+    ("minLength", "maxLength"): 32,
+    ("minLength",): 27,
+}
+"""How many of the 150 recorded strings have which bounds."""
+
+
+def _root_number(draws: Draws, high: int) -> dict[str, Any]:
+    """Bounds are the ends of the range from 0."""
+    schema: dict[str, Any] = {"type": "number"}
+    if draws.chance(128 / 150):
+        schema["multipleOf"] = _cents(draws, 1, high * 100)
+    for bound in draws.weighted(_BOUNDS):
+        schema[bound] = 0 if bound.endswith("inimum") else high
+    return schema
+
+
+def _root_string(draws: Draws, high: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if draws.chance(138 / 150):
+        schema["format"] = draws.choice(tuple(VALID))
+    for bound in draws.weighted(_LENGTHS):
+        inside = draws.chance(1 / 3)
+        if bound == "minLength":
+            schema[bound] = draws.integer(1, high // 2) if inside else 0
+        else:
+            schema[bound] = draws.integer(high // 2, high) if inside else high
+    return schema
+
+
+def _extended_string(draws: Draws) -> dict[str, Any]:
+    """A string with a keyword of the extended vocabulary."""
+    if draws.chance(0.5):
+        return {"type": "string", "pattern": draws.choice(tuple(PATTERNS))}
+    words = draws.sample(WORDS, draws.integer(1, 5))
+    if len(words) == 1:
+        return {"type": "string", "const": words[0]}
+    return {"type": "string", "enum": words}
+
+
+def _inner_scalar(draws: Draws, high: int, *, extended: bool) -> dict[str, Any]:
+    """A scalar within an array or object; also the empty schema, which allows anything."""
+    kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
+    if extended:
+        kinds |= {"integer": 3, "choice": 3, "pattern": 2}
+    match draws.weighted(kinds):
+        case "number":
+            return _inner_number(draws, high)
+        case "string":
+            return _inner_string(draws, high)
+        case "integer":
+            low = draws.integer(0, high // 2)
+            return {"type": "integer", "minimum": low, "maximum": draws.integer(low, high)}
+        case "choice":
+            return _choice(draws, high)
+        case "pattern":
+            return {"type": "string", "pattern": draws.choice(tuple(PATTERNS))}
+        case kind:
+            return {"type": kind} if kind else {}
+
+
+def _choice(draws: Draws, high: int) -> dict[str, Any]:
+    """A constant, or one of a few values."""
+    kind = draws.choice(("string", "integer"))
+    pool: list[Any] = [*draws.sample(WORDS, 5)]
+    if kind == "integer":
+        pool = [*draws.sample(range(high + 1), 5)]
+    if draws.chance(0.3):
+        return {"type": kind, "const": pool[0]}
+    return {"type": kind, "enum": pool[: draws.integer(2, 5)]}
+
+
+def _inner_number(draws: Draws, high: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "number"}
+    if draws.chance(0.5):
+        return schema
+    if draws.chance(0.5):
+        schema["multipleOf"] = _cents(draws, 1, high * 50)
+    for bound in draws.weighted(_BOUNDS):
+        low_end = bound.endswith("inimum")
+        ends = (0, high * 50) if low_end else (high * 50 + 1, high * 100)
+        schema[bound] = _cents(draws, *ends)
+    return schema
+
+
+def _inner_string(draws: Draws, high: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    if draws.chance(0.4):
+        schema["format"] = draws.choice(tuple(VALID))
+    if draws.chance(0.4):
+        for bound in draws.weighted(_LENGTHS):
+            ends = (0, high // 2) if bound == "minLength" else (high // 2 + 1, high)
+            schema[bound] = draws.integer(*ends)
+    return schema
+
+
+def _cents(draws: Draws, low: int, high: int) -> int | float:
+    return number(Decimal(draws.integer(low, high)) / 100)

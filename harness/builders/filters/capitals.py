@@ -1,4 +1,4 @@
-"""Text in capitals: titles, and what has no letters at all."""
+"""Text in capitals: titles, and text without letters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class CapitalsFilter:
     """Leaves out text without a small letter, such as headings, numbers and rules."""
 
     def __call__(self, text: str) -> bool:
-        """Whether it stays the same in capitals."""
+        """Whether capitalising changes nothing."""
         return text.upper() == text
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 class CaptionFilter:
     """Leaves out text with little before its first colon ("Fig. 1: …"), or little in all.
 
-    characters: fewer than so many of them are a caption's.
-    words: at most so many of them are, as in the authors' code (5); null for characters alone.
+    Args:
+        characters: Leave out a text with fewer characters there.
+        words: Leave out a text with at most so many words there (the authors' code: 5).
     """
 
     def __init__(self, characters: int = 6, words: int | None = None) -> None:
@@ -15,7 +16,7 @@ class CaptionFilter:
         self._words = words
 
     def __call__(self, text: str) -> bool:
-        """Whether it is such a caption."""
+        """Whether the text before the colon is that short."""
         before = text.partition(":")[0]
         if len(before) < self._characters:
             return True

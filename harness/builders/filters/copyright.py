@@ -1,4 +1,4 @@
-"""Notices of copyright."""
+"""Copyright notices."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import string
 
 
 class CopyrightFilter:
-    """Leaves out text with a © in it, or whose first word is "copyright"."""
+    """Leaves out text with a ©, or whose first word is "copyright"."""
 
     def __call__(self, text: str) -> bool:
-        """Whether it is such a notice."""
-        if "©" in text:
-            return True
+        """Whether it is a notice."""
         first = text.split(maxsplit=1)[:1]
-        return first != [] and first[0].lower().strip(string.punctuation) == "copyright"
+        return "©" in text or [w.lower().strip(string.punctuation) for w in first] == ["copyright"]
 
 
 plugin = CopyrightFilter

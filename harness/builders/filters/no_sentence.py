@@ -1,4 +1,4 @@
-"""Text without a sentence: headings, items, lists of names."""
+"""Text without a sentence: headings, list items, names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ class NoSentenceFilter:
         self._units = units
 
     def __call__(self, text: str) -> bool:
-        """Whether there is none."""
-        if "." not in text:
-            return True
-        return not any(
+        """Whether no sentence does."""
+        return "." not in text or not any(
             "." in sentence and len(sentence.split()) > 2
             for sentence in self._units.sentences(text)
         )

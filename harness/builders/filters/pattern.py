@@ -1,34 +1,37 @@
-"""Text in which a pattern of the user's is found."""
+"""Text that matches a regular expression of your own."""
 
 from __future__ import annotations
 
-from harness.scoring.parsers.pattern import Pattern, PatternTooSlow
+from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 class PatternFilter:
     """Leaves out text in which a pattern is found.
 
-    pattern: a regular expression.
-    ignore_case: capitals and small letters are the same.
+    Args:
+        pattern: A regular expression.
+        ignore_case: Whether capitals and small letters are the same.
 
-    Raises: ConfigError where it is no pattern.
+    Raises:
+        ConfigError: The pattern is invalid.
     """
 
     def __init__(self, pattern: str, ignore_case: bool = False) -> None:
         self._pattern = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def __call__(self, text: str) -> bool:
-        """Whether it is found.
+        """Whether the pattern is found.
 
-        Raises: PatternTooSlow: what stays in a data set is not for a clock to decide.
+        Raises:
+            PatternTooSlow: The content of a data set must not depend on a clock.
         """
         try:
             return self._pattern.search(text) is not None
         except PatternTooSlow as error:
             raise PatternTooSlow(
                 error.message,
-                "Write it without repetitions within repetitions, like (a+)+ or (a|a)*, or leave "
-                "out longer texts (the source's 'longest').",
+                "Avoid repetitions within repetitions, like (a+)+ or (a|a)*, or leave out longer "
+                "texts (the source's 'longest').",
             ) from None
 
 

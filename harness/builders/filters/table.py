@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class TableFilter:
-    """Leaves out text with a bar (``|``) in it."""
+    """Leaves out text with a bar (``|``)."""
 
     def __call__(self, text: str) -> bool:
-        """Whether there is one."""
+        """Whether it has one."""
         return "|" in text
 
 

@@ -1,5 +1,5 @@
-"""Where corpora come from, a module each: `harness.ports.Loader`.
+"""Loaders of corpora, one module each: `harness.ports.Loader`.
 
-A loader names its documents first, and reads only those that were chosen. Documents are foreign
-data: one that cannot be read says so (`Document.problem`) and is counted; it ends no build.
+A loader names its documents first and reads only the chosen ones. Documents are foreign data: one
+that cannot be read says so (`Document.problem`) and is counted, but does not end a build.
 """

@@ -1,4 +1,4 @@
-"""A column of a data set of the Hugging Face hub, where the package ``datasets`` is installed."""
+"""A column of a data set of the Hugging Face hub; needs the package ``datasets``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.builders.loaders._rows import document
+from harness.builders.loaders._documents import row_document
 from harness.errors import ConfigError, DataMissing
 from harness.records import Document
 
@@ -14,11 +14,12 @@ from harness.records import Document
 class HuggingFaceLoader:
     """A document per row, named by its number from 0.
 
-    dataset: its name on the hub, or a folder that ``save_to_disk`` has written.
-    config: which of its configurations.
-    split: which of its parts.
-    column: the one that holds the text; the others tell about it.
-    revision: the state of the data set on the hub; name one, and the build can be repeated.
+    Args:
+        dataset: Its name on the hub, or a folder written by ``save_to_disk``.
+        config: One of its configurations.
+        split: One of its splits.
+        column: The column of the text; short values of the others are kept as facts.
+        revision: The revision on the hub; name one to make the build repeatable.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class HuggingFaceLoader:
         """The texts."""
         for name in self.names():
             if name in names:
-                yield document(name, self._rows[int(name)], self._column)
+                yield row_document(name, self._rows[int(name)], self._column)
 
 
 def _rows(dataset: str, config: str | None, split: str, revision: str | None) -> Any:
@@ -55,10 +56,9 @@ def _rows(dataset: str, config: str | None, split: str, revision: str | None) ->
             found = datasets.load_from_disk(dataset)
             return found[split] if isinstance(found, datasets.DatasetDict) else found
         return datasets.load_dataset(dataset, config, split=split, revision=revision)
-    except Exception as error:  # whatever the hub, its client or the data set's files come to
+    except Exception as error:  # the hub, its client and the data set's files raise anything
         raise DataMissing(
-            f"The data set {dataset!r} cannot be loaded ({type(error).__name__}: "
-            f"{str(error)[:200]}).",
+            f"Cannot load the data set {dataset!r} ({type(error).__name__}: {str(error)[:200]}).",
             "Check its name, config and split, and that the hub can be reached.",
         ) from None
 

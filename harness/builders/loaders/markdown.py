@@ -1,7 +1,7 @@
 """Markdown: the running text of a folder of files, or of one file.
 
-Headings, lists, tables, code, pictures and HTML are no natural text and are left out; of links and
-emphasis the words stay. Paragraphs come out between blank lines, each in one line.
+Headings, lists, tables, code, pictures and HTML are left out as unnatural text; of links and
+emphasis the words stay. Each paragraph becomes one line, with a blank line between paragraphs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from harness.builders.loaders._files import Files
+from harness.builders.loaders._documents import Files
 from harness.datasets.folder import DataFolder
 from harness.records import Document
 
@@ -23,33 +23,30 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 FRONT_MATTER = re.compile(r"\A---\n(?:.*\n)*?---(?:\n|\Z)")
-WORDS = {"text": None, "code_inline": None, "softbreak": " ", "hardbreak": " "}
-"""What a paragraph's parts become: None for their own content; others become nothing."""
 
 
 class MarkdownLoader:
     """A document per file of Markdown.
 
-    path: a folder or a file.
-    files: which files below the folder.
-    encoding: of the texts.
+    Args:
+        path: A folder or a file.
+        files: A glob below the folder.
+        encoding: Of the texts.
     """
 
     def __init__(
         self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._files = Files(data, path, (files,), encoding)
+        self._files = Files(data, path, files, encoding)
 
     def names(self) -> Iterator[str]:
-        """The files' paths. Raises: DataMissing where there is none."""
+        """The files' paths. Raises: DataMissing."""
         return self._files.names()
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """The files' paragraphs."""
-        for name in self._files.names():
-            if name in names:
-                document = self._files.read(name)
-                yield replace(document, text=running_text(document.text))
+        for document in self._files.read_chosen(names):
+            yield replace(document, text=running_text(document.text))
 
 
 def running_text(markdown: str) -> str:
@@ -68,10 +65,9 @@ def running_text(markdown: str) -> str:
 
 
 def _words(token: Token) -> str:
-    if token.type not in WORDS:
-        return ""
-    said = WORDS[token.type]
-    return token.content if said is None else said
+    if token.type in ("softbreak", "hardbreak"):
+        return " "
+    return token.content if token.type in ("text", "code_inline") else ""
 
 
 @cache

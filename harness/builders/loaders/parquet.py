@@ -1,103 +1,86 @@
-"""A column of Parquet files, by DuckDB: only the chosen rows are decoded."""
+"""A column of Parquet files, read by DuckDB: only the chosen rows are decoded."""
 
 from __future__ import annotations
 
 import glob
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.builders.loaders._files import is_below, shown
-from harness.builders.loaders._rows import document
+from harness.builders.loaders._documents import is_below, printable, row_document
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid
+from harness.plugins import import_extra
 from harness.records import Document
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-ROWS = 256
-"""Rows that are in memory at a time."""
+ROWS_IN_MEMORY = 256
 
 
 class ParquetLoader:
-    """A document per row, named by its number from 0, the files' rows in the order of their names.
+    """A document per row, named by its number from 0.
 
-    path: a file, or a folder of ``*.parquet``.
-    column: the one that holds the text; the others tell about it.
+    Of several files, in the order of their names, a row's name is ``FILE/ROW``, both from 0.
+
+    Args:
+        path: A file, or a folder of ``*.parquet``.
+        column: The column of the text; short values of the others are kept as facts.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         place = data.place(path)
-        files = [place] if place.is_file() else sorted(place.glob("**/*.parquet"))
-        files = [file for file in files if file.is_file()]
+        found = [place] if place.is_file() else sorted(place.glob("**/*.parquet"))
+        files = [file for file in found if file.is_file()]
         if not files:
             raise DataInvalid(f"{place} has no file *.parquet.", "Check the path.")
         for file in files:
             if file != place and not is_below(file, place):
                 raise DataInvalid(f"{file} leads out of the folder.", "Name the file itself.")
-            if shown(file.name) != file.name:
-                raise DataInvalid(f"{shown(str(file))} has a name that is not UTF-8.", "Rename it.")
+            if printable(file.name) != file.name:
+                raise DataInvalid(
+                    f"The name of {printable(str(file))} is not UTF-8.", "Rename the file."
+                )
         # DuckDB takes a name as a pattern.
         self._files = [glob.escape(str(file.absolute())) for file in files]
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """The rows' numbers. Raises: DataInvalid."""
-        with self._connected() as connection:
-            for file in self._files:
-                (rows,) = self._asked(connection, "SELECT count(*) FROM read_parquet(?)", [file])[0]
-                yield from (self._name(file, number) for number in range(rows))
+        """The rows' names. Raises: DataInvalid."""
+        return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """The texts. Raises: DataInvalid."""
-        with self._connected() as connection:
-            for file in self._files:
-                (rows,) = self._asked(connection, "SELECT count(*) FROM read_parquet(?)", [file])[0]
-                wanted = [number for number in range(rows) if self._name(file, number) in names]
-                for first in range(0, len(wanted), ROWS):
-                    yield from self._documents(connection, file, wanted[first : first + ROWS])
+        for file, own in self._names_by_file():
+            wanted = [number for number, name in enumerate(own) if name in names]
+            for first in range(0, len(wanted), ROWS_IN_MEMORY):
+                some = wanted[first : first + ROWS_IN_MEMORY]
+                columns, rows = _query(
+                    "SELECT * FROM read_parquet(?, file_row_number = true) "
+                    "WHERE file_row_number BETWEEN ? AND ? AND list_contains(?, file_row_number) "
+                    "ORDER BY file_row_number",
+                    [file, some[0], some[-1], some],
+                )
+                for values in rows:
+                    row = dict(zip(columns, values, strict=True))
+                    yield row_document(own[row.pop("file_row_number")], row, self._column)
 
-    def _documents(
-        self, connection: DuckDBPyConnection, file: str, wanted: list[int]
-    ) -> Iterator[Document]:
-        found = self._asked(
-            connection,
-            "SELECT * FROM read_parquet(?, file_row_number = true) "
-            "WHERE file_row_number BETWEEN ? AND ? AND list_contains(?, file_row_number) "
-            "ORDER BY file_row_number",
-            [file, wanted[0], wanted[-1], wanted],
-        )
-        columns = [column[0] for column in connection.description or ()]
-        for values in found:
-            row = dict(zip(columns, values, strict=True))
-            yield document(self._name(file, row.pop("file_row_number")), row, self._column)
+    def _names_by_file(self) -> Iterator[tuple[str, list[str]]]:
+        for number, file in enumerate(self._files):
+            _, [(size,)] = _query("SELECT count(*) FROM read_parquet(?)", [file])
+            prefix = f"{number}/" if len(self._files) > 1 else ""
+            yield file, [f"{prefix}{row}" for row in range(size)]
 
-    def _name(self, file: str, number: int) -> str:
-        return f"{self._files.index(file)}/{number}" if len(self._files) > 1 else str(number)
 
-    def _connected(self) -> DuckDBPyConnection:
-        import duckdb
-
-        return duckdb.connect(
-            ":memory:",
-            config={
-                "autoinstall_known_extensions": "false",
-                "threads": 1,
-                "memory_limit": "500MB",
-            },
-        )
-
-    def _asked(
-        self, connection: DuckDBPyConnection, query: str, values: list[Any]
-    ) -> list[tuple[Any, ...]]:
-        import duckdb
-
-        try:
-            return connection.execute(query, values).fetchall()
-        except duckdb.Error as error:
-            raise DataInvalid(
-                f"{values[0]}: not Parquet that can be read ({str(error).splitlines()[0][:160]})."
-            ) from None
+def _query(query: str, values: list[Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The names of the columns, and the rows; ``values[0]`` is the file."""
+    duckdb = import_extra("duckdb")
+    config = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
+    try:
+        with duckdb.connect(":memory:", config=config) as connection:
+            rows = connection.execute(query, values).fetchall()
+            return [column[0] for column in connection.description or ()], rows
+    except duckdb.Error as error:
+        raise DataInvalid(
+            f"{values[0]}: not readable as Parquet ({str(error).splitlines()[0][:160]})."
+        ) from None
 
 
 plugin = ParquetLoader

@@ -1,13 +1,13 @@
-r"""What stands in square brackets: references, notes, pictures.
+r"""Text in square brackets: references, notes, pictures.
 
-As the paper's ``\[[^\]]*\]``, whose time on a row of opening brackets is the square of its length.
+Like the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
 """
 
 from __future__ import annotations
 
 
 class BracketsProcessor:
-    """Cuts out square brackets with what they hold, up to the first closing one."""
+    """Cuts out square brackets with their content, up to the first closing one."""
 
     def __call__(self, text: str) -> str:
         """The text without them."""

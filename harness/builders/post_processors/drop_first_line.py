@@ -1,10 +1,10 @@
-"""A title that stands in the first line of a paragraph, as in Wikipedia's dumps."""
+"""The title in the first line of a paragraph, as in Wikipedia's dumps."""
 
 from __future__ import annotations
 
 
 class DropFirstLineProcessor:
-    """Cuts off the text through the first newline; text in one line stays as it is."""
+    """Cuts the text off up to the first newline; text of one line stays as it is."""
 
     def __call__(self, text: str) -> str:
         """The text without its first line."""

@@ -1,15 +1,15 @@
-"""Marks of emphasis, as Markdown and plain-text books have them."""
+"""Marks of emphasis in Markdown and plain-text books."""
 
 from __future__ import annotations
 
 import re
 
 EMPHASIS = re.compile(r"(\*\*|__|\*|_|~~)(.*?)\1")
-"""The paper's. A mark that has no partner is looked for once per line and kind: time is linear."""
+"""The paper's. An unpaired mark is searched once per line and kind, so time is linear."""
 
 
 class MarkdownProcessor:
-    """Replaces ``**bold**``, ``_italic_``, ``~~struck~~`` and their like by their content."""
+    """Replaces ``**bold**``, ``_italic_``, ``~~struck~~`` and the like by their content."""
 
     def __call__(self, text: str) -> str:
         """The text without the marks."""

@@ -8,7 +8,7 @@ SINGLE = re.compile(r"(?<!\n)\n(?!\n)")
 
 
 class SingleNewlinesProcessor:
-    """Replaces each newline that stands alone by a space."""
+    """Replaces each single newline by a space."""
 
     def __call__(self, text: str) -> str:
         """The text in long lines."""

@@ -8,7 +8,7 @@ RUN = re.compile(r"\s{2,}")
 
 
 class WhiteSpaceProcessor:
-    """Replaces two or more of spaces, newlines and the like by one space."""
+    """Replaces two or more white-space characters by one space."""
 
     def __call__(self, text: str) -> str:
         """The text with single spaces."""

@@ -1,16 +1,16 @@
-"""The first user messages of a chat log, as JSONL.
+"""The first user messages of a chat log in JSONL.
 
-A line is one conversation, in one of these shapes:
+A line is one conversation, in one of these formats:
 
     {"conversation_id": "a", "conversation": [{"role": "user", "content": "…"}, …]}
     {"id": "a", "messages": [{"role": "user", "content": "…"}, …]}
     {"id": "a", "conversations": [{"from": "human", "value": "…"}, …]}
     {"id": "a", "prompt": "…"}
 
-The first is WildChat's and LMSYS-Chat-1M's; what these say of language and toxicity
-(``language``, ``toxic``, ``openai_moderation``) is read, too. The third is ShareGPT's. A content
-may be a list of parts, of which the texts count. A file may be packed (``.gz``). A line of another
-shape is a chat with a problem: one among a million does not end a build.
+The first is WildChat's and LMSYS-Chat-1M's; their labels of language and toxicity (``language``,
+``toxic``, ``openai_moderation``) are read, too. The third is ShareGPT's. A content may be a list of
+parts, of which the texts are read. A file may be packed (``.gz``). A line in another format is a
+chat with a problem: one among a million does not end a build.
 
 >>> read_chats([Path("chats.jsonl")])  # doctest: +SKIP
 """
@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.builders.json_lines import json_rows
+from harness.builders.loaders.jsonl import json_rows
 from harness.records import encodable
 
 IDS = ("conversation_id", "id", "conversation_hash")
@@ -35,10 +35,11 @@ USERS = ("user", "human")
 class Chat(Struct, frozen=True):
     """The first user message of a conversation.
 
-    text: as it was written; empty where no user says anything.
-    language: what the log says it is, a name or a code; empty where it says nothing.
-    toxic: whether the log says so.
-    problem: why it cannot be read, with its place; empty where it can.
+    Attributes:
+        text: The message; empty if there is none.
+        language: The log's label, a name or a code; may be empty.
+        toxic: Whether the log labels it as toxic.
+        problem: Why and where it cannot be read; empty if it can.
     """
 
     id: str
@@ -49,11 +50,13 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """The chats of some files, in their order. One without an id has its line's number.
+    """Read the chats of some files, in their order.
 
-    An id that is there already gets a number behind it: logs name a conversation by its content.
+    A chat without an id is named by its line's number. A repeated id gets a number appended: some
+    logs name a conversation by its content.
 
-    Raises: DataInvalid, DataMissing where a file cannot be read.
+    Raises:
+        DataInvalid, DataMissing: A file cannot be read.
     """
     seen: dict[str, int] = {}
     for path in paths:
@@ -72,7 +75,7 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """The chat of a line; a line that is no object comes as what is wrong with it."""
+    """The chat of a row; of a line that is no object, ``row`` is a description of what is wrong."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -87,16 +90,16 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
         if str(turn.get("role") or turn.get("from")).lower() in USERS:
             text = _text(turn["content"] if "content" in turn else turn.get("value"))
             if text is None:
-                return replace(chat, problem="the content of its message is no text")
+                return replace(chat, problem="the content of its message is not text")
             toxic = chat.toxic or turn.get("toxic") is True
             return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
     if any(lists) or not (lists or isinstance(prompt, str)):
-        return replace(chat, problem="no chat: no conversation, messages or prompt of a user")
+        return replace(chat, problem="no chat: it has no message of a user")
     return chat
 
 
 def _text(content: Any) -> str | None:
-    """The text of a content, or of its parts that have one; None where it is of another shape."""
+    """The text of a content or of its parts; None if it is in another format."""
     if content is None:
         return ""
     if isinstance(content, list):
@@ -115,7 +118,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 def _flagged(row: Mapping[str, Any]) -> bool:
-    """Whether the log says that the first message is toxic, or the conversation."""
+    """Whether the log labels the first message or the conversation as toxic."""
     verdicts = row.get("openai_moderation")
     first = verdicts[0] if isinstance(verdicts, list) and verdicts else None
     flagged = isinstance(first, dict) and first.get("flagged") is True

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from harness.builders.wildifeval.answers import Category, category, chosen, numbered_names
 from harness.builders.wildifeval.asking import Asking
-from harness.builders.wildifeval.decomposition import sameness
 from harness.builders.wildifeval.journal import Asked
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.questions import Question, Questions
 from harness.builders.wildifeval.repetition import Task
+from harness.builders.wildifeval.replies import Category, category, chosen, numbered_names, sameness
 from harness.config.curation import DomainsSection
 from harness.errors import DataInvalid
 from harness.records import Decoding

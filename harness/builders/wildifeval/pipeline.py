@@ -10,10 +10,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from harness.builders.wildifeval.answers import Category
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.decomposition import Decomposition, decomposition, sameness
 from harness.builders.wildifeval.journal import Asked
 from harness.builders.wildifeval.labels import (
     categories,
@@ -24,6 +22,7 @@ from harness.builders.wildifeval.labels import (
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.questions import Question, Questions
 from harness.builders.wildifeval.repetition import Task, not_repeated
+from harness.builders.wildifeval.replies import Category, Decomposition, decomposition, sameness
 from harness.builders.wildifeval.screening import Screened
 from harness.builders.wildifeval.selection import constrained, without_toxic
 from harness.builders.wildifeval.steps import Step

@@ -15,7 +15,7 @@ from typing import Any
 from harness.config.curation import PromptName
 from harness.errors import ConfigError, DataInvalid
 from harness.prompts import Prompt, read, read_file
-from harness.scoring.judges._asking import tagged
+from harness.scoring.judges import tagged
 from harness.tasks.wildifeval.categories import CATEGORIES
 
 FIELDS: Mapping[PromptName, frozenset[str]] = {

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.decomposition import Decomposition, sameness
+from harness.builders.wildifeval.replies import Decomposition, sameness
 from harness.builders.wildifeval.steps import Step
 from harness.config.curation import ConstraintsSection
 

@@ -1,8 +1,18 @@
-"""The first filters, which ask no model: empty messages, language, code, toxicity, duplicates.
+"""The filters that ask no model: empty messages, language, code, toxicity, duplicates.
 
-Chats that cannot be read are counted before them.
+They run in this order, after unreadable chats, and a message is counted under the first that
+applies. Three of them are statistical, and none understands a text:
 
-In this order, and each message is counted under the first one that holds.
+- Language: py3langid (Lui and Baldwin 2012), a naive Bayes classifier over byte sequences, whose
+  model is in its package. It chooses among 43 widely spoken languages; with all that it knows, a
+  short English sentence is often some small language. It knows little about very short messages, so
+  a message counts as foreign only if that is probable.
+- Code: ``word`` is the paper's rule, the letters "code" anywhere (also in "dress code" and
+  "decode"); ``shape`` is a fence of Markdown, or lines shaped like code.
+- Toxicity: alt-profanity-check, a linear classifier over words trained on posts and comments, whose
+  model is in its package. It finds ordinary swearing and insults in English, takes some harmless
+  words for them ("sex education"), and misses a threat in polite words. A model can be asked
+  instead (``screen.toxicity: model``); the paper used Detoxify, whose weights are a download.
 
 >>> screen(read_chats([path]), ScreenSection())  # doctest: +SKIP
 """
@@ -10,43 +20,102 @@ In this order, and each message is counted under the first one that holds.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
+from typing import Any
 
 from msgspec import Struct
 
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.code import signs
-from harness.builders.wildifeval.language import Languages
 from harness.builders.wildifeval.steps import Step
-from harness.builders.wildifeval.toxicity import toxicities
 from harness.config.curation import ScreenSection
-from harness.errors import DataInvalid
+from harness.errors import ConfigError, DataInvalid, StoreFailed
+from harness.plugins import import_extra
 
 BATCH = 1_000
-"""Messages that are looked at together: the classifier's time is mostly that of a call."""
-
+"""Messages classified together: most of a classifier's time is the overhead of a call."""
+LONGEST = 20_000
+"""Characters of a message that are looked at for code and toxicity."""
+LONGEST_FOR_LANGUAGE = 2_000
+CODE_LINES = 2
+"""Lines shaped like code from which on a message is about code."""
 UNREADABLE = "unreadable"
+
+NAMES = {
+    "ar": "arabic ara", "bg": "bulgarian bul", "bn": "bengali bangla ben",
+    "ca": "catalan valencian cat", "cs": "czech ces cze", "da": "danish dan",
+    "de": "german deutsch deu ger", "el": "greek ell gre", "en": "english eng",
+    "es": "spanish castilian spa", "et": "estonian est", "fa": "persian farsi fas per pes",
+    "fi": "finnish fin", "fr": "french fra fre", "he": "hebrew heb iw", "hi": "hindi hin",
+    "hr": "croatian hrv", "hu": "hungarian hun", "id": "indonesian ind", "it": "italian ita",
+    "ja": "japanese jpn", "ko": "korean kor", "lt": "lithuanian lit", "lv": "latvian lav lvs",
+    "ms": "malay msa may zsm", "nl": "dutch flemish nld dut", "no": "norwegian nor nob nno nb nn",
+    "pl": "polish pol", "pt": "portuguese por", "ro": "romanian moldovan ron rum",
+    "ru": "russian rus", "sk": "slovak slk slo", "sl": "slovenian slovene slv",
+    "sr": "serbian srp", "sv": "swedish swe", "sw": "swahili swa swh", "ta": "tamil tam",
+    "th": "thai tha", "tr": "turkish tur", "uk": "ukrainian ukr", "ur": "urdu urd",
+    "vi": "vietnamese vie", "zh": "chinese mandarin zho chi cmn",
+}  # fmt: skip
+"""The languages that are distinguished, by ISO 639-1 code, with the other names that logs use: the
+English ones, and the codes of ISO 639-2 and 639-3."""
+
+CODES = {word: code for code, words in NAMES.items() for word in (code, *words.split())}
+
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{2,8})*")
+_NAME = re.compile(r"([a-z]+)(?: *\(.*\))?")
+_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+_LINE = re.compile(
+    r"""[ \t]*(?:
+        (?:def|class)\ \w+\s{0,3}[(:]                       # Python
+      | (?:import\ [\w.]+|from\ [\w.]+\ import\ [\w*][\w, ]*)\s*\Z
+      | (?:for|while|if|elif|with)\ .{1,200}:\s*\Z(?<=[)\w\]]:)
+      | return\b.{0,200};?\s*\Z
+      | (?:const|let|var)\ \w+\s*=                          # JavaScript
+      | (?:public|private|static|void|int|float|double|char)\ [\w<>\[\] ]{1,80}[({=;]
+      | \#(?:include|define|ifdef)\b                        # C
+      | (?:SELECT|INSERT|UPDATE|DELETE|CREATE)\b.{1,200}\b(?:FROM|INTO|SET|TABLE)\b
+      | </?[a-z][a-z0-9]{0,20}(?:\ [^<>]{0,200})?/?>\s*\Z   # HTML
+      | \w[\w.\[\]]{0,60}\ {0,2}[-+*/]?=\ {0,2}[^=\s].{0,200}[;)\]]\s*\Z
+      | [\w.]{1,60}\([^()]{0,200}\);?\s*\Z
+      | .{0,200}\w\([^()]{0,200}\)\ ?;\s*\Z
+      | .{0,200}[)\w]\ ?\{\s*\Z
+      | [})\]]{1,3};?\s*\Z
+    )""",
+    re.VERBOSE,
+)
 
 
 class Screened(Struct):
-    """What passed, and what did not."""
+    """The chats that passed, and what was left out."""
 
     chats: list[Chat]
     step: Step
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Leave out what needs no model to be left out.
+    """Leave out what needs no model.
 
-    Raises: ConfigError for a language that is not told apart; DataInvalid where no chat can be
-        read; what reading the chats raises.
+    Raises:
+        ConfigError: The language is not one of `NAMES`, or a classifier is not installed.
+        DataInvalid: No chat can be read.
     """
-    languages = Languages(by.language, by.other_language) if by.language else None
+    if by.language and by.language not in NAMES:
+        raise ConfigError(
+            f"screen.language: {by.language!r} cannot be distinguished from others.",
+            f"One of {', '.join(sorted(NAMES))}; null keeps all.",
+        )
     step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
     for batch in _batches(chats):
         step.before += len(batch)
-        clean = [chat for chat in batch if not _plainly_out(chat, by, languages, step)]
+        clean = []
+        for chat in batch:
+            reason, detail = _reason(chat, by)
+            if reason:
+                step.leave_out(reason, chat.id, chat.text, detail)
+            else:
+                clean.append(chat)
         words = by.toxicity == "words"
         found = toxicities([chat.text for chat in clean]) if words else [0.0] * len(clean)
         for chat, probability in zip(clean, found, strict=True):
@@ -61,32 +130,98 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
     if step.before and step.removed.get(UNREADABLE) == step.before:
         raise DataInvalid(
             f"No chat can be read: {step.examples[UNREADABLE][0].detail}.",
-            "docs/wildifeval_build.md has the shapes that are read.",
+            "docs/wildifeval_build.md lists the supported formats.",
         )
     return Screened(kept, step)
-
-
-def _plainly_out(chat: Chat, by: ScreenSection, languages: Languages | None, step: Step) -> bool:
-    """Whether a message is left out by itself; counts it."""
-    if chat.problem:
-        step.leave_out(UNREADABLE, chat.id, "", chat.problem)
-        return True
-    if not chat.text.strip():
-        step.leave_out("empty", chat.id, "")
-        return True
-    if languages and (other := languages.other(chat.text, chat.language if by.labels else "")):
-        step.leave_out("language", chat.id, chat.text, other)
-        return True
-    if sign := signs(chat.text, by.code):
-        step.leave_out("code", chat.id, chat.text, f"by {sign}")
-        return True
-    if by.labels and chat.toxic and by.toxicity:
-        step.leave_out("toxic", chat.id, chat.text, "the log says so")
-        return True
-    return False
 
 
 def _batches(chats: Iterable[Chat]) -> Iterator[list[Chat]]:
     left = iter(chats)
     while batch := list(islice(left, BATCH)):
         yield batch
+
+
+def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
+    """Why a message is left out, before its toxicity is classified, and a detail."""
+    if chat.problem:
+        return UNREADABLE, chat.problem
+    if not chat.text.strip():
+        return "empty", ""
+    if by.language:
+        label = chat.language if by.labels else ""
+        if other := other_language(chat.text, by.language, by.other_language, label):
+            return "language", other
+    if sign := code_sign(chat.text, by.code):
+        return "code", f"by {sign}"
+    if by.labels and chat.toxic and by.toxicity:
+        return "toxic", "labelled by the log"
+    return "", ""
+
+
+def other_language(text: str, kept: str, least: float, label: str = "") -> str:
+    """Find the language of a message.
+
+    Args:
+        text: The message.
+        kept: The code of the language to keep.
+        least: The probability from which on another language counts.
+        label: What the log says; it decides if it names one of `NAMES`.
+
+    Returns:
+        The other language; empty if the message is in the one to keep.
+
+    Raises:
+        StoreFailed: The classifier cannot be unpacked.
+    """
+    if labelled := language_code(label):
+        return "" if labelled == kept else label
+    found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
+    return "" if found == kept or probability < least else str(found)
+
+
+def language_code(label: str) -> str:
+    """The code of the language that a log names; empty if it is not one of `NAMES`.
+
+    >>> [language_code(label) for label in ("English (US)", "en_US", "eng", "N/A", "Klingon")]
+    ['en', 'en', 'en', '', '']
+    """
+    plain = label.strip().lower()
+    found = _TAG.fullmatch(plain) or _NAME.fullmatch(plain)
+    return CODES.get(found[1], "") if found else ""
+
+
+@cache
+def _identifier() -> Any:
+    langid = import_extra("py3langid.langid", "build")
+    try:
+        identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+    except OSError as error:  # it unpacks its model into a temporary file
+        raise StoreFailed(
+            f"The language classifier cannot be unpacked into a temporary file: {error.strerror}.",
+            "Free some space there, set TMPDIR to another folder, or use screen.language=null.",
+        ) from None
+    identifier.set_languages(sorted(NAMES))
+    return identifier
+
+
+def code_sign(text: str, of: Collection[str]) -> str:
+    """The first sign of program code in a text, of ``word`` and ``shape``; empty without any.
+
+    >>> code_sign("```\\nx = 1\\n```", ("word", "shape")), code_sign("Decode this.", ("shape",))
+    ('shape', '')
+    """
+    text = text[:LONGEST]
+    if "word" in of and "code" in text.lower():
+        return "word"
+    if "shape" in of:
+        lines = sum(_LINE.match(line) is not None for line in text.splitlines())
+        return "shape" if _FENCE.search(text) or lines >= CODE_LINES else ""
+    return ""
+
+
+def toxicities(texts: Sequence[str]) -> list[float]:
+    """The probability of each text to be toxic."""
+    if not texts:
+        return []
+    predict = import_extra("profanity_check", "build").predict_prob
+    return [float(found) for found in predict([text[:LONGEST] for text in texts])]

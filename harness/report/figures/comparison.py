@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
-from harness.report.ablation_figures import p_value, whole
-from harness.report.comparison_figures import captions
+from harness.report.comparison import captions
 from harness.report.figure import Figure
 from harness.report.figures.dots import BARS, Dot, Plan, chart, table
 from harness.report.figures.names import natural, number, shown
 from harness.report.figures.rates import MOST_GROUPS
 from harness.report.figures.runs import Runs
+from harness.report.text import p_value, printable
 
 ALL = "all instances"
 
@@ -39,9 +39,9 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         if group in one.groups
     ]
     pass_rate = comparison.asked.score == PASS_RATE
-    what = "pass rate" if pass_rate else whole(comparison.asked.score)
+    what = "pass rate" if pass_rate else printable(comparison.asked.score)
     rounds = looked_at(comparison)
-    by = whole(comparison.asked.by) if kept else "instances"
+    by = printable(comparison.asked.by) if kept else "instances"
     plan = Plan(
         heading=by,
         value=f"difference in {what}" + (f" of {rounds}" if runs.several_rounds else ""),

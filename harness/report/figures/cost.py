@@ -7,13 +7,13 @@ from typing import Any
 
 import altair as alt
 
-from harness.report.cells import usd
 from harness.report.figure import Figure
 from harness.report.figures.dots import STEP
 from harness.report.figures.names import counted, interval, number, on_axis
 from harness.report.figures.rates import units
 from harness.report.figures.runs import Runs, name_axis, specification
 from harness.report.figures.scales import number_axis, number_scale
+from harness.report.text import usd
 
 PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)
 """Those that are drawn."""

@@ -13,10 +13,10 @@ from typing import Any
 import altair as alt
 
 from harness.analysis.clustered import SampleStatistic
-from harness.report.cells import UNKNOWN
 from harness.report.figures.names import interval, number, on_axis
 from harness.report.figures.runs import Runs, name_axis, specification
 from harness.report.figures.scales import PADDING
+from harness.report.text import UNKNOWN
 
 STEP = 22
 """Pixels of a row."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.ports import Effect
-from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.figures.dots import BARS, Plan, are_fractions, chart, dot, table
 from harness.report.figures.names import shown, slug
 from harness.report.figures.rates import by_group, counts, units
 from harness.report.figures.runs import Runs
+from harness.report.text import printable
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
@@ -32,24 +32,24 @@ def _figure(runs: Runs, effect: Effect) -> Iterator[Figure]:
         return
     names = shown(group for groups in levels.values() for group in groups)
     dots = [
-        dot(names[group], run, found[group], {"level": whole(level)})
+        dot(names[group], run, found[group], {"level": printable(level)})
         for level, groups in levels.items()
         for group in groups
         for run, found in measured.items()
         if group in found
     ]
     plan = Plan(
-        heading=whole(effect.label),
+        heading=printable(effect.label),
         value=runs.value,
         rows=list(names.values()),
-        levels={whole(level): [names[g] for g in groups] for level, groups in levels.items()},
+        levels={printable(level): [names[g] for g in groups] for level, groups in levels.items()},
         bounded=are_fractions(dots),
     )
-    words = whole(effect.name).replace("_", " ")
+    words = printable(effect.name).replace("_", " ")
     yield runs.figure(
         slug(effect.name),
         runs.titled(words),
-        f"Dots: {runs.what} of {runs.which_answers}, arranged as in {whole(effect.source)}. "
+        f"Dots: {runs.what} of {runs.which_answers}, arranged as in {printable(effect.source)}. "
         f"{BARS} {counts(dots)} {units()}",
         chart(dots, plan, runs),
         *table(dots, plan),

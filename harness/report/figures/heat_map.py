@@ -12,13 +12,12 @@ from typing import Any
 import altair as alt
 
 from harness.analysis.clustered import SampleStatistic
-from harness.report.ablation_figures import whole
-from harness.report.cells import UNKNOWN
 from harness.report.figure import Figure
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
 from harness.report.figures.rates import by_group, labels, largest, tells, units
 from harness.report.figures.runs import Runs, name_axis, specification
 from harness.report.figures.theme import LIGHT_INK_BELOW, RAMP
+from harness.report.text import UNKNOWN, printable
 
 MOST_COLUMNS = 20
 """Columns in which a figure can be read on a small screen."""
@@ -61,10 +60,10 @@ def _by_run(runs: Runs, label: str) -> Iterator[Figure]:
     yield _figure(
         runs,
         cells,
-        ("run", whole(label)),
+        ("run", printable(label)),
         (list(measured), list(names.values())),
         name=f"heat_map_{slug(label)}",
-        title=runs.titled(f"{runs.what} by run and {whole(label)}"),
+        title=runs.titled(f"{runs.what} by run and {printable(label)}"),
         short=runs.short,
         only=only,
     )
@@ -95,10 +94,10 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
     yield _figure(
         runs,
         cells,
-        (whole(second) if alone else f"{whole(second)}, run", whole(first)),
+        (printable(second) if alone else f"{printable(second)}, run", printable(first)),
         (list(unlike.values()), list(of_column.values())),
         name=f"heat_map_{slug(first)}_{slug(second)}",
-        title=runs.titled(f"{runs.what} by {whole(first)} and {whole(second)}"),
+        title=runs.titled(f"{runs.what} by {printable(first)} and {printable(second)}"),
         short={
             unlike[name]: of_row[row] if alone else f"{of_row[row]}, {runs.short[run]}"
             for (row, run), name in named.items()

@@ -12,10 +12,10 @@ from typing import Any
 
 import altair as alt
 
-from harness.report.cells import UNKNOWN
 from harness.report.figures.dots import Dot, Plan, datum, tooltip
 from harness.report.figures.runs import Runs, specification
 from harness.report.figures.scales import number_scale, wide
+from harness.report.text import UNKNOWN
 
 HEIGHT = 240
 

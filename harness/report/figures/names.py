@@ -15,8 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from harness.report.ablation_figures import whole
-from harness.report.cells import UNKNOWN
+from harness.report.text import UNKNOWN, printable
 
 LONGEST = 120
 """Characters of a name in tables and tooltips."""
@@ -35,7 +34,7 @@ def shown(names: Iterable[str]) -> dict[str, str]:
     """Each name on one line, inert, of a bearable length, and unlike the others."""
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        text = whole(name[:LONGEST]).strip()[:LONGEST] or "(empty)"
+        text = printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)"
         found[name] = _unlike(text, set(found.values()))
     return found
 
@@ -214,7 +213,7 @@ def said_of(marks: Mapping[str, Iterable[str]]) -> tuple[str, str]:
     runs_by: dict[str, list[str]] = {}
     for run, said in marks.items():
         for mark in said:
-            runs_by.setdefault(whole(mark), []).append(run)
+            runs_by.setdefault(printable(mark), []).append(run)
     if not runs_by:
         return "", ""
     words = dict.fromkeys(mark.split(" ")[0] for mark in runs_by)

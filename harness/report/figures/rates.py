@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analysis.breakdown import any_of_first, rates
 from harness.analysis.clustered import SampleStatistic
-from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.figures.dots import BARS, Dot, Plan, are_fractions, chart, dot, table
 from harness.report.figures.lines import LEAST_OF_LINE, LINE_BARS, as_numbers, line_chart
 from harness.report.figures.names import counted, natural, shown, slug
 from harness.report.figures.runs import Runs, last_round
 from harness.report.reported_run import ReportedRun
+from harness.report.text import printable
 
 MOST_GROUPS = 60
 
@@ -43,7 +43,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
             measured,
             label,
             name=f"rate_by_{slug(label)}",
-            title=runs.titled(f"{runs.what} by {whole(label)}"),
+            title=runs.titled(f"{runs.what} by {printable(label)}"),
             says=f"{runs.what} of {runs.which_answers}.",
             value=runs.value,
         )
@@ -62,7 +62,7 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
             {run: groups for run, groups in measured.items() if groups},
             label,
             name=f"any_round_by_{slug(label)}",
-            title=f"Passed in any of {longest}, by {whole(label)}",
+            title=f"Passed in any of {longest}, by {printable(label)}",
             says=f"share of samples that passed in any of {spans(runs, several)}; one that "
             "stopped on its pass stays passed.",
             value=f"passed in any of {longest}",
@@ -130,7 +130,7 @@ def _figure(
     ]
     only = f" The {len(groups)} largest of {of:,} groups." if of > len(groups) else ""
     plan = Plan(
-        heading=whole(label),
+        heading=printable(label),
         value=value,
         rows=[names[group] for group in groups],
         bounded=are_fractions(dots),

@@ -14,12 +14,11 @@ import altair as alt
 from harness.analysis.breakdown import means, of_round, rates
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.run_comparison import RunComparison
-from harness.report.ablation_figures import whole
 from harness.report.figure import Figure
 from harness.report.figures.names import in_legend, said_of, shown
 from harness.report.figures.theme import SHAPES
-from harness.report.reported_run import ReportedRun
-from harness.report.run_names import common_start
+from harness.report.reported_run import ReportedRun, common_start
+from harness.report.text import printable
 from harness.store.columns import AttemptTable
 
 _LONG = 16
@@ -70,7 +69,7 @@ class Runs:
     @property
     def what(self) -> str:
         """What `answers` are measured in."""
-        return "pass rate" if self.measure is None else f"mean {whole(self.measure)}"
+        return "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
 
     @property
     def value(self) -> str:

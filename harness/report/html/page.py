@@ -8,7 +8,7 @@ of their own first, for the page's beginning has an index of them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -20,19 +20,16 @@ from typing import IO, Any
 from markupsafe import Markup
 
 from harness.analysis.run_comparison import RunComparison
-from harness.report.comparison_figures import captions, details
+from harness.report import runs as run_tables
+from harness.report.comparison import captions, changes, comparison_tables, details, unequal
 from harness.report.figure import Figure
 from harness.report.figures.theme import config
-from harness.report.html import run_facts
 from harness.report.html.archive import Archive
 from harness.report.html.blocks import block, json_block, source_hash
-from harness.report.html.comparison_facts import changes, comparison_tables, unequal
 from harness.report.html.selection import Selection, select
-from harness.report.html.short_names import shortened
-from harness.report.html.table import table
 from harness.report.html.visible import all_visible, marked, visible
-from harness.report.reported_run import ReportedRun
-from harness.report.run_names import common_start
+from harness.report.reported_run import ReportedRun, common_start, shortened
+from harness.report.table import Cell, Table, text_table
 from harness.store.files import replacing
 
 _ASSETS = files("harness.report.html") / "assets"
@@ -149,24 +146,24 @@ def _told(report: Report, prefix: str) -> dict[str, Any]:
         "marks": {run.name: run.marks for run in runs if run.marks},
         "warnings": unequal(comparison, runs) if comparison else [],
         "prefix": prefix,
-        "headline": run_facts.headline(
+        "headline": run_tables.headline(
             runs, {run.name: prefix + run.name for run in runs} if prefix else {}
         ),
-        "golds": run_facts.golds(runs),
-        "self_preferences": run_facts.self_preferences(runs),
-        "differences": run_facts.differences(runs),
+        "references": run_tables.references(runs),
+        "self_preferences": run_tables.self_preferences(runs),
+        "differences": run_tables.differences(runs),
         "sections": _sections(report),
-        "comparison_tables": comparison_tables(comparison) if comparison else [],
+        "comparison_tables": comparison_tables(comparison, constraints=False) if comparison else [],
         "changes": changes(comparison) if comparison else [],
         "most_told": _MOST_TOLD,
         "comparison_captions": captions(comparison) if comparison else [],
         "comparison_details": {one.run: details(one, comparison) for one in comparison.others}
         if comparison
         else {},
-        "origins": run_facts.origins(runs),
-        "settings": run_facts.settings(runs),
-        "packages": run_facts.packages(runs),
-        "as_table": table,
+        "origins": run_tables.origins(runs),
+        "settings": run_tables.settings(runs),
+        "packages": run_tables.packages(runs),
+        "as_table": text_table,
     }
 
 
@@ -240,8 +237,19 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["marked"] = marked
+    environment.filters |= {"marked": marked, "shown": _shown}
     return environment
+
+
+def _shown(table: Table) -> Iterator[list[tuple[str, str, str, Sequence[str]]]]:
+    """For each cell of a row its text, link, full text and marks."""
+    for row in table.rows:
+        yield [
+            (text, *((cell.href, cell.title) if isinstance(cell, Cell) else ("", "")), marks)
+            for text, cell, marks in zip(
+                table.texts(row), row.cells, [row.marks, *[()] * len(row.cells)], strict=False
+            )
+        ]
 
 
 def _inert(value: Any) -> Any:

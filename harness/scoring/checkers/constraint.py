@@ -1,6 +1,6 @@
-"""Checks a text against a constraint written in the run file.
+"""Checks a text against a constraint written in the run file, in COLLIE's grammar.
 
-The constraint's form is that of `harness.scoring.constraints.form`:
+The form is that of `harness.scoring.constraints`:
 
 >>> checker = ConstraintChecker(
 ...     level="sentence",
@@ -25,24 +25,24 @@ from harness.scoring.constraints.scores import score
 class ConstraintChecker:
     """A constraint with its targets, the same for every instance.
 
-    level: level of the whole text: character, word, sentence, paragraph or passage.
-    constraint: the tree of base constraints.
-    targets: its targets, in lists like the tree.
+    Args:
+        level: The level of the whole text: character, word, sentence, paragraph or passage.
+        constraint: The tree of base constraints.
+        targets: Its targets, in lists of the same shape as the tree.
 
-    Raises: ConfigError where these make no constraint.
+    Raises:
+        ConfigError: These do not form a constraint.
     """
 
     def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
+        raw = {"level": level, "constraint": constraint, "targets": targets}
         try:
-            self.specification = read(
-                {"level": level, "constraint": constraint, "targets": targets},
-                "The checker 'constraint'",
-            )
+            self.specification = read(raw, "The checker 'constraint'")
         except DataInvalid as error:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Whether the text satisfies the constraint, and what fails where it does not."""
+        """Whether the text satisfies the constraint, and what fails if not."""
         return score(check(self.specification, text))
 
 

@@ -1,4 +1,4 @@
-"""Whether a text contains others.
+"""Whether a text contains other texts.
 
 >>> ContainsChecker(["oak", "elm"], ignore_case=True).check("An Oak.", Instance("1", None)).reason
 "lacks 'elm'"
@@ -17,14 +17,16 @@ MOST_NAMED = 8
 
 
 class ContainsChecker:
-    """Passes a text that contains what is asked for.
+    """Passes a text that contains the targets.
 
-    target: a text, or a list of them.
-    mode: whether ``all``, ``any`` or ``none`` of them must be there.
-    ignore_case: whether ``Oak`` is ``oak``.
-    whole_words: whether ``oak`` is not in ``oaken``.
+    Args:
+        target: A text, or a list of them.
+        mode: Whether ``all``, ``any`` or ``none`` of them must be there.
+        ignore_case: Ignore case.
+        whole_words: Find ``oak`` only as a word, not in ``oaken``.
 
-    Raises: ConfigError for no target or an empty one.
+    Raises:
+        ConfigError: There is no target, or an empty one.
     """
 
     def __init__(
@@ -44,18 +46,17 @@ class ContainsChecker:
         self._whole_words = whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Look for each of them."""
-        there = [self._is_in(target, text) for target in self._targets]
-        found = [t for t, is_there in zip(self._targets, there, strict=True) if is_there]
-        lacking = [t for t, is_there in zip(self._targets, there, strict=True) if not is_there]
+        """Look for each target."""
+        found = [target for target in self._targets if self._is_in(target, text)]
+        missing = [target for target in self._targets if target not in found]
         if self._mode == "none":
             passed, reason = not found, f"contains {_named(found)}"
         elif self._mode == "any":
-            passed, reason = bool(found), f"contains none of {_named(lacking)}"
+            passed, reason = bool(found), f"contains none of {_named(missing)}"
         else:
-            passed, reason = not lacking, f"lacks {_named(lacking)}"
-        share = {"found": len(found), "of": len(self._targets)}
-        return Score(passed, passed, "" if passed else reason, share)
+            passed, reason = not missing, f"lacks {_named(missing)}"
+        details = {"found": len(found), "of": len(self._targets)}
+        return Score(passed, passed, "" if passed else reason, details)
 
     def _is_in(self, target: str, text: str) -> bool:
         if self._ignore_case:

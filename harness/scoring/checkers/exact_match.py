@@ -13,18 +13,20 @@ from harness.errors import ConfigError
 from harness.records import Instance, Score
 
 Value = str | int | float | bool
-"""Of data: numbers and true/false are compared as JSON writes them."""
+"""Numbers and booleans are compared as JSON writes them."""
 
 
 class ExactMatchChecker:
-    """Passes a text that is the expected one, or one of several; space around it is no part of it.
+    """Passes a text that equals the expected one, or one of several; outer space is ignored.
 
-    target: the expected text, or a list of which any is right.
-    ignore_case: whether ``paris`` is ``Paris``.
-    ignore_punctuation: whether ``Paris.`` is ``Paris``.
-    ignore_space: whether any run of spaces and line breaks is one space.
+    Args:
+        target: The expected text, or a list of which any is right.
+        ignore_case: Whether ``paris`` is ``Paris``.
+        ignore_punctuation: Whether ``Paris.`` is ``Paris``.
+        ignore_space: Treat any run of spaces and line breaks as one space.
 
-    Raises: ConfigError for no target.
+    Raises:
+        ConfigError: There is no target.
     """
 
     def __init__(
@@ -40,12 +42,15 @@ class ExactMatchChecker:
         targets = target if isinstance(target, list) else [target]
         if not targets:
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
-        self._targets = frozenset(self._bare(written(one)) for one in targets)
+        written = (str(one).lower() if isinstance(one, bool) else str(one) for one in targets)
+        self._targets = frozenset(map(self._bare, written))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Compare the whole text. The reason never tells the target."""
+        """Compare the whole text. The reason never reveals the target."""
         passed = self._bare(text) in self._targets
-        return Score(passed, passed, "" if passed else f"{shown(text)} is not the expected answer")
+        shown = text.strip()
+        shown = repr(shown if len(shown) <= 60 else f"{shown[:59]}…")
+        return Score(passed, passed, "" if passed else f"{shown} is not the expected answer")
 
     def _bare(self, text: str) -> str:
         text = unicodedata.normalize("NFC", text)
@@ -56,19 +61,6 @@ class ExactMatchChecker:
         if self._ignore_space:
             text = " ".join(text.split())
         return text.strip()
-
-
-def written(value: Value) -> str:
-    """A target as a model would write it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def shown(text: str, length: int = 60) -> str:
-    """A text in a reason: quoted and cut."""
-    text = text.strip()
-    return repr(text if len(text) <= length else f"{text[: length - 1]}…")
 
 
 plugin = ExactMatchChecker

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from harness.errors import ConfigError, Unparseable
 from harness.records import Instance, Score
-from harness.scoring.parsers.numerals import LONGEST, numbers, one_number
+from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
-_EXACT = Context(prec=2 * LONGEST + 2000, traps=[])
-"""Of any two numbers that are read, the difference is exact: digits and exponents are bounded."""
+_EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
+"""The difference of any two numbers is exact: digits and exponents are bounded."""
 
 
 class NumericMatchChecker:
@@ -22,12 +22,14 @@ class NumericMatchChecker:
 
     A text without a number is unparseable.
 
-    target: the number, or a list of which any is right; texts like ``1,234`` are read.
-    tolerance: how far from it the answer may be.
-    relative: how far from it the answer may be, as a share of the target.
-    take: which of several numbers is the answer, ``first`` or ``last``.
+    Args:
+        target: The number, or a list of which any is right; texts like ``1,234`` are read.
+        tolerance: The greatest absolute difference.
+        relative: The greatest difference as a share of the target.
+        take: Which of several numbers is the answer, ``first`` or ``last``.
 
-    Raises: ConfigError where the target is no number.
+    Raises:
+        ConfigError: The target is not a number.
     """
 
     def __init__(
@@ -45,29 +47,29 @@ class NumericMatchChecker:
             )
         self._tolerance = Decimal(repr(tolerance))
         self._relative = Decimal(repr(relative))
-        self._take: Literal["first", "last"] = take
+        self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Compare exactly, in decimals. The reason never tells the target.
+        """Compare exactly, in decimals. The reason never reveals the target.
 
-        Raises: Unparseable for a text without a number.
+        Raises:
+            Unparseable: The text has no number.
         """
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer holds no number.")
-        passed = any(self._is(found, target) for target in self._targets)
-        said = f"{found!s:.60}"
-        return Score(
-            passed, passed, "" if passed else f"{said} is not the expected number", {"number": said}
-        )
+        passed = any(self._equals(found, target) for target in self._targets)
+        shown = f"{found!s:.60}"
+        reason = "" if passed else f"{shown} is not the expected number"
+        return Score(passed, passed, reason, {"number": shown})
 
-    def _is(self, found: Decimal, target: Decimal) -> bool:
+    def _equals(self, found: Decimal, target: Decimal) -> bool:
         allowed = max(self._tolerance, _EXACT.multiply(self._relative, abs(target)))
         return _EXACT.abs(_EXACT.subtract(found, target)) <= allowed
 
 
 def _number(value: float | int | str) -> Decimal:
-    # A text with one number in it: "42 apples"; "3/4" or "12 of 30" would be a guess.
+    # A text with one number, like "42 apples"; "3/4" or "12 of 30" would be a guess.
     found = numbers(str(value))
     if isinstance(value, bool) or len(found) != 1:
         raise ConfigError(f"The checker 'numeric_match' needs a number, not {value!r:.60}.")

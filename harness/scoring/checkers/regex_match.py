@@ -1,4 +1,4 @@
-r"""Whether a text matches a regular expression, within a bounded time.
+r"""Whether a text matches a regular expression, within bounded time.
 
 >>> RegexMatchChecker(r"^[A-Z]").check("snow", Instance("1", None)).reason
 "does not match '^[A-Z]'"
@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from harness.records import Instance, Score
-from harness.scoring.parsers.pattern import Pattern, PatternTooSlow
+from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 class RegexMatchChecker:
-    """Passes a text that matches a pattern.
+    """Passes a text that matches a pattern. A search that takes too long gives no verdict.
 
-    A search that takes too long gives no verdict: neither passed nor failed.
+    Args:
+        pattern: The regular expression, in the syntax of the package regex, a superset of Python's.
+        full: Match the whole text instead of any part.
+        ignore_case: Ignore case.
+        negate: Pass texts that do not match.
 
-    pattern: the regular expression, in the syntax of Python's and of the package regex.
-    full: whether all of the text must match, and not some part of it.
-    ignore_case: whether ``a`` matches ``A``.
-    negate: whether the text must not match.
-
-    Raises: ConfigError where it is no pattern.
+    Raises:
+        ConfigError: The pattern is not valid.
     """
 
     def __init__(
@@ -33,7 +33,11 @@ class RegexMatchChecker:
         self._negate = negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Search the text. Raises: ConfigError for a pattern that is too slow again and again."""
+        """Search the text.
+
+        Raises:
+            ConfigError: The pattern has been too slow too often.
+        """
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

@@ -1,7 +1,7 @@
 """Whether a text has as many words as it may.
 
-A word is what stands between spaces and holds a letter or a digit: ``don't`` and ``well-known``
-are one, a dash is none. (COLLIE counts tokens in a way of its own: the checker `constraint`.)
+A word is what stands between spaces and has a letter or a digit: ``don't`` and ``well-known`` are
+one word, a dash is none. (COLLIE counts tokens differently: see the checker `constraint`.)
 
 >>> WordCountChecker(at_most=2).check("One - two, three!", Instance("1", None)).reason
 '3 words, not at most 2'
@@ -15,14 +15,21 @@ from harness.errors import ConfigError
 from harness.records import Instance, Score
 
 
+def words(text: str) -> int:
+    """The number of words in a text."""
+    return sum(any(map(str.isalnum, part)) for part in text.split())
+
+
 class WordCountChecker:
     """Passes a text by its number of words.
 
-    exactly: how many there must be.
-    at_least: the fewest there may be.
-    at_most: the most there may be.
+    Args:
+        exactly: The exact number.
+        at_least: The least number.
+        at_most: The greatest number.
 
-    Raises: ConfigError for bounds that nothing or everything meets.
+    Raises:
+        ConfigError: The bounds exclude every text, or none.
     """
 
     def __init__(
@@ -45,19 +52,16 @@ class WordCountChecker:
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Count the words."""
-        count = sum(any(map(str.isalnum, part)) for part in text.split())
-        too_few = self._at_least is not None and count < self._at_least
-        too_many = self._at_most is not None and count > self._at_most
-        passed = not (too_few or too_many)
-        return Score(
-            passed, passed, "" if passed else self._reason(count, too_few), {"words": count}
-        )
-
-    def _reason(self, count: int, too_few: bool) -> str:
-        said = f"{count} word{'' if count == 1 else 's'}"
-        if self._exactly is not None:
-            return f"{said}, not {self._exactly}"
-        return f"{said}, not at {f'least {self._at_least}' if too_few else f'most {self._at_most}'}"
+        n = words(text)
+        reason = ""
+        if self._at_least is not None and n < self._at_least:
+            reason = f"at least {self._at_least}"
+        elif self._at_most is not None and n > self._at_most:
+            reason = f"at most {self._at_most}"
+        if reason:
+            bound = reason if self._exactly is None else self._exactly
+            reason = f"{n} word{'' if n == 1 else 's'}, not {bound}"
+        return Score(not reason, not reason, reason, {"words": n})
 
 
 plugin = WordCountChecker

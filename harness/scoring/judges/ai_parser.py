@@ -1,8 +1,8 @@
-"""A second model reads the final answer out of a free text; the task compares it.
+"""A second model extracts the final answer from free text, and the task scores it.
 
 The "AI parser" of .txt's "Say What You Mean" (https://blog.dottxt.co/say-what-you-mean.html): a
-pattern reads what has its form, a model reads what anybody would. Where the two differ, the
-parser was measured and not the answer. Its scores stand beside the run's verdict.
+pattern reads only answers in its own form, a model reads what any reader would. If their scores
+differ, the parser was measured rather than the answer. The scores give no verdict.
 
     judges: [{name: ai_parser, model: {backend: openai, name: gpt-4}}]
 """
@@ -15,11 +15,11 @@ from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Parsed, Task
-from harness.records import Decoding, Instance, Message, Origin, Reply, Request, Score
-from harness.scoring.judges._fence import TAG, fenced, unfenced
+from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
+from harness.scoring.judges import TAG, fenced, unfenced
 
 NO_ANSWER = "NO_ANSWER"
-"""What the model is to say where a text gives none."""
+"""What the model is asked to write if a text gives no answer."""
 
 PLACE = "{text}"
 
@@ -35,40 +35,45 @@ PROMPT = (
 
 
 class AIParser:
-    """Asks for the final answer alone; the task's ``score_parsed`` scores it.
+    """Extracts the final answer with a model; the task's ``score_parsed`` scores it.
 
-    prompt: has {text} where the answer is to stand, which is put between tags.
-    max_tokens: most tokens of the final answer; a longer one is no verdict.
+    Args:
+        prompt: The prompt, with {text} where the fenced answer goes.
+        max_tokens: Limit of the final answer; a longer one is unparseable.
+        task: The task, which must be able to score a parsed answer.
+
+    Raises:
+        ConfigError: The task has no ``score_parsed``, or an option is out of range.
     """
 
     verdicts = False
 
-    def __init__(
-        self, prompt: str = PROMPT, max_tokens: int = 200, *, task: Task[Any], model: str
-    ) -> None:
+    def __init__(self, prompt: str = PROMPT, max_tokens: int = 200, *, task: Task[Any]) -> None:
         if not isinstance(task, Parsed):
             raise ConfigError(
-                "The task cannot score an answer that somebody else has read.",
+                "The task cannot score an answer that another model has extracted.",
                 "Remove the judge, or give the task score_parsed (docs/judges.md).",
             )
         if PLACE not in prompt:
-            raise ConfigError(f"prompt has no {PLACE}: the answer has no place in it.", "Add it.")
+            raise ConfigError(
+                f"prompt has no {PLACE}, so the judge would not see the answer.", "Add it."
+            )
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
         self._task = task
-        self._prompt, self._model = prompt, model
+        self._prompt = prompt
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """One question; the task's own is not in it, so that nobody answers that."""
-        asked = self._prompt.replace(PLACE, fenced(text))
-        origin = Origin(instance.id, 0, 1)
-        return [Request(self._model, (Message("user", asked),), self._decoding, 0, origin)]
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """One question. It leaves out the task's own, so that the model does not answer that."""
+        prompt = self._prompt.replace(PLACE, fenced(text))
+        return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """The task's scores of the final answer; they give no verdict.
+        """The task's scores of the extracted answer, without verdicts.
 
-        Raises: Unparseable where the reply was cut off, or cannot be a final answer.
+        Raises:
+            Unparseable: The reply was cut off, or cannot be a final answer.
         """
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
@@ -79,7 +84,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """The last word of the text: that is where a simulated answer has its own."""
+        """The last word of the text, which is where a simulated answer has its own."""
         words = re.findall(r"[^\W_]+", unfenced(request.messages[-1].content))
         return words[-1] if words else NO_ANSWER
 

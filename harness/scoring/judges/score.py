@@ -1,8 +1,8 @@
-"""How good is an answer? A model analyses it and concludes with a number; samplings are averaged.
+"""How good is an answer? A model analyses it and concludes with a number; samples are averaged.
 
-As it comes, it is COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689): a passage is
-analysed, "Thus, the coherency score is s" concludes, s is an integer from 1 to 10, and three
-samplings are averaged.
+The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689): the model analyses
+a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10, and three
+samples are averaged.
 
     judges:
       - {name: score, as: coherence, where: {structure: pass01}, model: {backend: openai, name: gpt-4}}
@@ -15,25 +15,32 @@ from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
-from harness.records import Decoding, Instance, Reply, Request, Score
-from harness.scoring.judges._asking import Asking, Scope, samplings
-from harness.scoring.judges._number import ConcludingNumber, mean
+from harness.records import Decoding, Instance, Question, Reply, Request, Score
+from harness.scoring.judges import JudgePrompt, PromptJudge, mean
+from harness.scoring.patterns import Pattern, PatternTooSlow, numbers
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
 """A fraction is no integer, and a range no number."""
 
 
-class NumberJudge:
-    """Asks for an analysis that concludes with a number, and averages some of them.
+class NumberJudge(PromptJudge):
+    """Asks for an analysis that concludes with a number.
 
-    prompt: the name of a template in prompts/judges, or a file; it is given text, low, high,
-        and asked where the task says what the model was asked.
-    pattern: finds the number in a reply, in its one group; the last match counts.
-    low, high: a number beyond these is none.
-    samples: how often it is asked.
-    passes_from: the least mean that passes; without it the score gives no verdict.
-    temperature, max_tokens: of a reply; one that was cut off holds no number.
-    where: only answers to instances of these groups are judged: label to group or groups.
+    Args:
+        prompt: The name of a template in prompts/judges, or a file. It has the fields text, low,
+            high, and asked if the task says what it asked.
+        pattern: Finds the number in a reply, in its one group; the last match counts.
+        low: The least number that counts.
+        high: The greatest number that counts.
+        samples: How often the question is asked.
+        passes_from: The least mean that passes; None gives no verdict.
+        temperature: Of a reply.
+        max_tokens: Of a reply; one that was cut off holds no number.
+        where: Judge only answers to instances of these groups: label to group or groups.
+        task: The task.
+
+    Raises:
+        ConfigError: An option is wrong.
     """
 
     def __init__(
@@ -49,43 +56,55 @@ class NumberJudge:
         where: dict[str, str | list[str]] | None = None,
         *,
         task: Task[Any],
-        model: str,
     ) -> None:
-        if samples < 1 or max_tokens < 1 or temperature < 0:
-            raise ConfigError("samples and max_tokens must be 1 or more, temperature 0 or more.")
-        self._asking = Asking(prompt, {"low", "high"}, task)
-        self._number = ConcludingNumber(pattern, low, high)
+        template = JudgePrompt(prompt, {"low", "high"}, task)
+        super().__init__(template, Decoding(temperature, max_tokens), samples, where)
+        self._pattern = Pattern(pattern, "pattern", ignore_case=True)
+        if self._pattern.groups != 1:
+            raise ConfigError(
+                f"pattern has {self._pattern.groups} groups, but needs one, which holds the "
+                "number.",
+                "Write groups that hold nothing as (?:…).",
+            )
+        if not low < high:
+            raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:
             raise ConfigError("passes_from must be within low and high.")
-        self._bounds = {"low": f"{low:g}", "high": f"{high:g}"}
-        self._samples, self._passes_from, self._model = samples, passes_from, model
-        self._decoding = Decoding(temperature=temperature, max_tokens=max_tokens)
-        self._scope = Scope(where or {})
+        self._low, self._high, self._passes_from = low, high, passes_from
 
     @property
     def verdicts(self) -> bool:
-        """Only with a mark to pass."""
+        """Whether there is a pass mark."""
         return self._passes_from is not None
 
-    def fingerprint(self) -> Mapping[str, str]:
-        """What it asks with."""
-        return {"prompt_sha256": self._asking.sha256}
-
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """The same question, each time with a sample number of its own; none out of scope."""
-        if not self._scope.has(instance):
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """One question."""
+        if not self.judges(instance):
             return []
-        messages = self._asking.about(instance, text, **self._bounds)
-        return samplings(instance, self._model, messages, self._decoding, self._samples)
+        return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
+
+    def read(self, reply: Reply) -> float | None:
+        """The number of a reply; None if it has none, one out of bounds, or was cut off."""
+        if reply.finish_reason == "length":
+            return None
+        try:
+            match = self._pattern.find(reply.text, "last")
+        except PatternTooSlow:
+            return None
+        found = numbers(match[1] or "") if match else []
+        if len(found) != 1 or not self._low <= found[0] <= self._high:
+            return None
+        return float(found[0])
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """``score``: the mean of what can be read.
+        """``score``: the mean of the numbers that could be read.
 
-        Raises: Unparseable where nothing can.
+        Raises:
+            Unparseable: No reply has a number.
         """
-        if not self._scope.has(instance):
+        if not self.judges(instance):
             return {}
-        readings = [self._number.read(reply) for reply in replies]
+        readings = [self.read(reply) for reply in replies]
         value = mean(readings)
         if value is None:
             raise Unparseable("No reply concludes with a number within the bounds.")

@@ -1,11 +1,10 @@
-"""Does an answer satisfy what it has to? Each criterion is put before a model by itself.
+"""Does an answer satisfy its criteria? A model is asked about each criterion separately.
 
-For tasks that offer criteria (`harness.ports.Judged`), such as WildIFEval's. Where the judging
-model tells log-probabilities, the probability of yes is read off its first tokens, greedily
-decoded; where it does not, it is asked several times, and yes has the share of its votes. From
-0.5 on a criterion is satisfied. A model that says neither abstains: that is no no. Where a rule
-can decide a criterion (`harness.scoring.rules`), its verdict stands beside the judge's or in its
-place.
+For tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judging model returns
+log-probabilities, the probability of yes is read from its first tokens, decoded greedily; otherwise
+it is asked several times and yes has the share of the votes. A criterion is satisfied from 0.5 on.
+A model that says neither abstains, which is not a no. If a rule can decide a criterion
+(`harness.scoring.rules`), its verdict is recorded beside the judge's, or replaces it.
 
     judges: [{name: yes_no, model: {backend: openai, preset: vllm, name: my-judge}}]
     judges: [{name: yes_no, votes: 5, model: {backend: anthropic, name: my-judge}}]
@@ -14,7 +13,7 @@ place.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
@@ -23,33 +22,44 @@ from harness.records import (
     Decoding,
     Instance,
     Logprobs,
+    Question,
     Reply,
     Request,
     Score,
-    TokenLogprob,
 )
-from harness.scoring.criteria import criteria_scores
-from harness.scoring.judges._asking import Asking, by_question, samplings, tagged
-from harness.scoring.judges._votes import VOTES, share_of_yes, vote
-from harness.scoring.judges._yes_probability import SATISFIED, TOKENS, yes_probability
+from harness.scoring.judges import JudgePrompt, PromptJudge, tagged
+from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
+from harness.scoring.yes_probability import (
+    SATISFIED,
+    TOKENS,
+    VOTES,
+    share_of_yes,
+    vote,
+    yes_probability,
+)
 
 BY_RULE = "rule"
-"""``decided_by`` of a criterion that the judge was not asked about; also the label of the rule."""
+"""``decided_by`` of a criterion that a rule decided alone; also the group with the rule's name."""
 
 
-class YesNo:
+class YesNo(PromptJudge):
     """Asks of each criterion whether the answer satisfies it: yes or no.
 
-    prompt: the name of a template in prompts/judges, or a file; it is given asked, text, criterion.
-    votes: how often it is asked, to be counted; without it log-probabilities are read where the
-        judging model tells them, and five votes are counted where it does not.
-    temperature: of votes.
-    max_tokens: of a reply.
-    rules: of a criterion that a rule can decide, the rule's verdict stands beside the judge's
-        (beside), or the judge is not asked and the rule decides (skip).
+    Args:
+        prompt: The name of a template in prompts/judges, or a file, with the fields asked, text and
+            criterion.
+        votes: How many votes to count. By default log-probabilities are read if the judging
+            model's backend has them, else five votes are counted.
+        temperature: Of votes.
+        max_tokens: Of a reply.
+        rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict beside
+            the judge's; ``skip`` does not ask the judge.
+        task: The task, which must have criteria.
+        features: Of the judging model's backend; None if unknown.
 
-    features: of the judging model's backend; None where nobody knows them.
+    Raises:
+        ConfigError: The task has no criteria, or an option is wrong.
     """
 
     by_criteria = True
@@ -63,7 +73,6 @@ class YesNo:
         rules: Literal["beside", "skip"] = "beside",
         *,
         task: Task[Any],
-        model: str,
         features: Collection[str] | None = None,
     ) -> None:
         if not isinstance(task, Judged):
@@ -73,48 +82,41 @@ class YesNo:
             )
         if votes is not None and votes < 1:
             raise ConfigError("votes must be 1 or more.")
-        if max_tokens < 1 or temperature < 0:
-            raise ConfigError("max_tokens must be 1 or more, and temperature 0 or more.")
-        self._task = cast("Judged[Any]", task)
-        self._asking = Asking(prompt, {"criterion"}, task)
-        self._model = model
-        self._skips = rules == "skip"
         if votes is None and features is not None and LOGPROBS not in features:
             votes = VOTES
+        decoding = Decoding(temperature, max_tokens)
+        super().__init__(JudgePrompt(prompt, {"criterion"}, task), decoding, votes or 1)
+        if votes is None:
+            self.decoding = Decoding(0.0, max_tokens, logprobs=TOKENS)
+        self._task = task
         self._votes = votes
-        self._decoding = (
-            Decoding(temperature=0.0, max_tokens=max_tokens, logprobs=TOKENS)
-            if votes is None
-            else Decoding(temperature=temperature, max_tokens=max_tokens)
-        )
+        self._skips = rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What it asks with, and by which rules it does not."""
-        rules = {"rules": rules_version()} if self._skips else {}
-        return {"prompt_sha256": self._asking.sha256, **rules}
+        """The prompt, and the version of the rules that replace the judge."""
+        return {**super().fingerprint(), **({"rules": rules_version()} if self._skips else {})}
 
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
-        """One for each criterion that is asked; of votes, each has a sample number of its own."""
-        found: list[Request] = []
-        for criterion in self._task.criteria(instance):
-            if self._skipped(recognise(criterion.text)):
-                continue
-            messages = self._asking.about(
-                instance, text, criterion=tagged(criterion.text, "criterion")
-            )
-            times = self._votes or 1
-            found += samplings(instance, self._model, messages, self._decoding, times)
-        return found
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """One for each criterion that no rule decides alone."""
+        return [
+            self.question(instance, text, criterion=tagged(criterion.text, "criterion"))
+            for criterion in self._task.criteria(instance)
+            if not self._skipped(recognise(criterion.text))
+        ]
 
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """``strict``: whether all are satisfied; ``soft``: the share of those decided on.
+        """``strict``: whether all criteria are satisfied; ``soft``: the share of those decided.
 
-        text: the judged one, for the rules; without it they say nothing.
+        Args:
+            instance: The instance that was answered.
+            replies: Those to `questions`.
+            text: The judged text, for the rules; without it they give no verdict.
 
-        Raises: Unparseable where no reply has log-probabilities that were asked for; where
-            rules are to decide and have no text.
+        Raises:
+            Unparseable: No reply has the log-probabilities that were asked for, or rules are to
+                decide and have no text.
         """
         criteria = self._task.criteria(instance)
         if not criteria:
@@ -122,26 +124,25 @@ class YesNo:
         if self._votes is None:
             if replies and all(_logprobs(reply) is None for reply in replies):
                 raise Unparseable(
-                    "The judging model told no log-probabilities of an answer.",
+                    "The judging model returned no log-probabilities of an answer.",
                     f"Let it vote: set the judge's votes: {VOTES}.",
                 )
             decided = [_by_tokens(reply) for reply in replies]
         else:
-            decided = [_by_votes(several) for several in by_question(replies, self._votes)]
+            decided = [_by_votes(own) for own in self.by_question(replies)]
         rules = [recognise(criterion.text) for criterion in criteria]
-        asked = [place for place, rule in enumerate(rules) if not self._skipped(rule)]
+        asked = [number for number, rule in enumerate(rules) if not self._skipped(rule)]
         if len(asked) < len(criteria) and text is None:
-            raise Unparseable("Rules are to decide, and were not given the judged text.")
-        said = dict(zip(asked, decided, strict=True))
+            raise Unparseable("Rules are to decide, but the judged text was not passed.")
+        by_number = dict(zip(asked, decided, strict=True))
         return criteria_scores(
             [
-                _constraint(criterion, said.get(place), rule, text)
-                for place, (criterion, rule) in enumerate(zip(criteria, rules, strict=True))
+                _constraint(criterion, by_number.get(number), rule, text)
+                for number, (criterion, rule) in enumerate(zip(criteria, rules, strict=True))
             ]
         )
 
     def _skipped(self, rule: Rule | None) -> bool:
-        """Whether the judge is not asked of a criterion that has this rule."""
         return self._skips and rule is not None
 
     def simulated(self, request: Request) -> str:
@@ -150,25 +151,19 @@ class YesNo:
 
 
 def _logprobs(reply: Reply) -> Logprobs | None:
-    """Those of the answer; None where they may be of what the model thought before it."""
+    """Those of the answer; None if they may be of the model's reasoning before it."""
     return None if reply.reasoning else reply.logprobs
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """What one reply says of a criterion, with the tokens that it says it by."""
+    """What a reply's log-probabilities say of a criterion, with the tokens that say it."""
     first = _logprobs(reply) or ()
     found = yes_probability(first)
+    tokens = found.tokens if found else first[0] if first else ()
+    shown = [[one.token, one.logprob] for one in tokens[:TOKENS]]
     if found is None:
-        return {"probability": None, "tokens": _told(first[0] if first else ())}
-    return {
-        "probability": found.probability,
-        "position": found.position,
-        "tokens": _told(found.tokens),
-    }
-
-
-def _told(tokens: Sequence[TokenLogprob]) -> list[list[Any]]:
-    return [[one.token, one.logprob] for one in tokens[:TOKENS]]
+        return {"probability": None, "tokens": shown}
+    return {"probability": found.probability, "position": found.position, "tokens": shown}
 
 
 def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
@@ -181,29 +176,33 @@ def _constraint(
 ) -> dict[str, Any]:
     """A criterion in the form that `harness.store.findings` reads.
 
-    found: what the judge says; None where it was not asked.
-    rule: what decides it, if anything does: the group ``rule`` has its name. Its verdict is
-        ``rule`` where it stands beside the judge's, and ``passed`` where the judge was not asked:
-        nobody is to take it for the judge's own.
+    A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
+    ``decided_by`` then says so, so that nobody takes it for the judge's.
+
+    Args:
+        criterion: The criterion.
+        found: What the judge says; None if it was not asked.
+        rule: The rule that decides the criterion, if there is one.
+        text: The judged text, for the rule.
     """
-    groups, told = dict(criterion.groups), dict(found or {})
+    groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:
-        verdict = rule.check(text)
+        result = rule.check(text)
         groups[BY_RULE] = rule.name
         if found is None:
-            told |= {"probability": float(verdict.passed), "decided_by": BY_RULE}
+            details |= {"probability": float(result.passed), "decided_by": BY_RULE}
         else:
-            told["rule"] = verdict.passed
-        if verdict.reason:
-            told["rule_reason"] = verdict.reason
-    probability = told["probability"]
+            details["rule"] = result.passed
+        if result.reason:
+            details["rule_reason"] = result.reason
+    probability = details["probability"]
     kind = criterion.groups.get("category")
     return {
         "constraint": criterion.text,
         **({"kind": kind} if kind else {}),
         "passed": None if probability is None else probability >= SATISFIED,
         "groups": groups,
-        **told,
+        **details,
     }
 
 

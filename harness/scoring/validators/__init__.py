@@ -1,20 +1,49 @@
-"""Validators of structured answers: read a document, then hold it against a JSON Schema.
+"""Validators of structured answers: read a document, then check it against a JSON Schema.
 
-`read` makes a value of JSON, YAML or XML (or raises `Unreadable`), `validator` compiles a schema,
-its `violations` say all that is wrong, `score_document` does all three, and `render` writes a
-value as a text; `place` says where in a text the value at a path stands. Hostile documents and
-schemas end in a bounded time and memory; nothing here touches a file or the network.
+`read` makes a value of JSON, YAML or XML, `validator` compiles a schema and finds violations,
+`score_document` does both, `render` writes a value as text, and `locate` finds where in a text the
+value at a pointer is. Hostile documents and schemas end in bounded time and memory; nothing here
+touches a file or the network.
+
+Two modes. ``strict`` (the default) is right: each format is read by one clear rule (`json_text`,
+`yaml_text`, `xml_text`), ``$schema`` names the draft, formats are asserted and numbers are exact.
+``paper`` gives the verdicts of ConCodeEval's authors: it reads with ``json.loads``,
+``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, the last of two equal keys counts,
+``no`` is false), and validates Draft 7 without formats and with floats.
+
+>>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
+({'a': 'no'}, {'a': False})
+>>> validator({"type": "integer", "maximum": 3}).violations(4)[0].message
+'4 is more than 3'
 """
 
-from harness.scoring.validators.documents import FORMATS, Format, Mode, read, render
-from harness.scoring.validators.drafts import DRAFTS, Draft
-from harness.scoring.validators.places import place, third
-from harness.scoring.validators.root_type import root_type_violated
-from harness.scoring.validators.schemas import Undecided
-from harness.scoring.validators.scores import score, score_document
-from harness.scoring.validators.unreadable import Unreadable
-from harness.scoring.validators.validator import Validator, validator
-from harness.scoring.validators.violations import Violation
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from decimal import Decimal
+from threading import Lock
+from typing import Any, Literal, Protocol
+
+from harness.errors import DataInvalid
+from harness.records import Score
+from harness.scoring.validators import json_text, xml_text, yaml_text
+from harness.scoring.validators.limits import (
+    MOST_CHARACTERS,
+    UnparseableDocument,
+    check_json,
+    check_length,
+    check_size,
+)
+from harness.scoring.validators.paths import Span, third, tokens
+from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, check_schema, draft_of
+from harness.scoring.validators.violations import (
+    LONGEST_REASON,
+    Violation,
+    root_type_violated,
+    score,
+)
 
 __all__ = [
     "DRAFTS",
@@ -23,10 +52,10 @@ __all__ = [
     "Format",
     "Mode",
     "Undecided",
-    "Unreadable",
+    "UnparseableDocument",
     "Validator",
     "Violation",
-    "place",
+    "locate",
     "read",
     "render",
     "root_type_violated",
@@ -35,3 +64,188 @@ __all__ = [
     "third",
     "validator",
 ]
+
+Format = Literal["json", "yaml", "xml"]
+FORMATS: tuple[Format, ...] = ("json", "yaml", "xml")
+Mode = Literal["strict", "paper"]
+
+MOST_COMPILED = 2_048
+"""Schemas that are kept compiled: of the order of 10 to 100 KB each."""
+
+
+def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
+    """The value of a text.
+
+    Args:
+        text: The document.
+        format: Its format.
+        mode: How it is read.
+        schema: Says what XML elements without a type are, in `strict` mode.
+
+    Raises:
+        UnparseableDocument: It is not a document of the format; the message is short, with line
+            and column if the format is broken.
+    """
+    if mode == "paper":
+        check_length(text)
+        of_paper = {
+            "json": json_text.read_as_paper,
+            "yaml": yaml_text.read_as_paper,
+            "xml": xml_text.read_as_paper,
+        }
+        value = of_paper[format](text)
+        check_size(value)
+        return value
+    if format == "json":
+        return json_text.read(text)
+    return yaml_text.read(text) if format == "yaml" else xml_text.read(text, schema)
+
+
+def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
+    """A text that `read` turns back into this value, to the digit and the type.
+
+    Args:
+        value: The value.
+        format: The format of the text.
+        indent: Of JSON; None for one line.
+
+    Raises:
+        DataInvalid: The value is not one of JSON's, exceeds the limits, or has a character that XML
+            cannot hold.
+    """
+    try:
+        check_json(value)
+        if format == "json":
+            return json_text.write(value, indent)
+        return yaml_text.write(value) if format == "yaml" else xml_text.write(value)
+    except UnparseableDocument as error:
+        raise DataInvalid(f"The value cannot be written as {format.upper()}: {error}.") from None
+
+
+def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Span | None:
+    """Where in a text the value at a pointer is, by the rules that `read` follows.
+
+    JSON: from the value's first character to its last. YAML: the same, with tag and anchor; an
+    alias stands where it is written, what is inside of it at its anchor. XML: the element, from
+    ``<`` to ``>``; in `paper` mode the pointer begins with the root's name, and ``@attribute`` and
+    ``#text`` are the attribute's value and the text without the tags.
+
+    Args:
+        text: The document.
+        format: Its format.
+        path: A JSON pointer, as in a `Violation`; empty for the whole value.
+        mode: How the text was read.
+
+    Returns:
+        The offsets of the first character and after the last one; None if the path leads nowhere
+        or the text is not a document of the format.
+
+    >>> locate('{"a": [1, 25]}', "json", "/a/1")
+    (10, 12)
+    """
+    found = tokens(path)
+    paper = mode == "paper"
+    longest = MOST_CHARACTERS
+    if paper and format == "yaml":
+        longest = yaml_text.MOST_CHARACTERS_AS_PAPER
+    if found is None or len(text) > longest:
+        return None
+    try:
+        if format == "json":
+            return json_text.locate(text, found)
+        if format == "yaml":
+            return yaml_text.locate(text, found, paper=paper)
+        return xml_text.locate(text, found, paper=paper)
+    except (UnparseableDocument, ValueError, RecursionError):
+        return None
+
+
+class Validator(Protocol):
+    """A compiled schema."""
+
+    def violations(self, value: Any) -> tuple[Violation, ...]:
+        """All violations of a value; none if it is valid.
+
+        Raises:
+            Undecided: That cannot be decided in bounded time.
+        """
+        ...
+
+
+_compiled: OrderedDict[tuple[str, str], Validator] = OrderedDict()
+_lock = Lock()
+
+
+def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
+    """The validator of a schema, compiled once.
+
+    Args:
+        schema: The schema.
+        mode: The engine.
+        draft: For a schema that does not name its own; `paper` mode always takes Draft 7.
+
+    Raises:
+        DataInvalid: The schema breaks its draft's rules or refers to something outside of it:
+            nothing is fetched.
+    """
+    engine = "paper" if mode == "paper" else draft
+    try:
+        key = (engine, json.dumps(schema, default=_decimal_key))
+    except (TypeError, ValueError, RecursionError):
+        check_schema(schema)  # says what is wrong with it
+        raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
+    with _lock:
+        found = _compiled.get(key)
+        if found is not None:
+            _compiled.move_to_end(key)
+            return found
+    made = _compile(schema, mode, draft)
+    with _lock:
+        _compiled[key] = made
+        while len(_compiled) > MOST_COMPILED:
+            _compiled.popitem(last=False)
+    return made
+
+
+def _compile(schema: Any, mode: Mode, draft: Draft) -> Validator:
+    if mode == "paper":
+        from harness.scoring.validators.paper import PaperValidator  # 100 ms, and seldom used
+
+        return PaperValidator(schema)
+    from harness.scoring.validators.strict import StrictValidator
+
+    check_schema(schema)
+    return StrictValidator(schema, draft_of(schema, draft))
+
+
+def _decimal_key(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return {"\0decimal": str(value)}
+    raise TypeError(f"{type(value).__name__} is not a type of JSON")
+
+
+def score_document(
+    text: str,
+    schema: Any,
+    *,
+    format: Format = "json",
+    mode: Mode = "strict",
+    draft: Draft = "2020-12",
+) -> Mapping[str, Score]:
+    """Read an answer and validate it: the score ``valid``.
+
+    Its value is None, not False, if there is no verdict in bounded time.
+
+    Raises:
+        UnparseableDocument: The text is not a document of the format.
+        DataInvalid: The schema is not valid.
+
+    >>> score_document('{"a": 5}', {"properties": {"a": {"maximum": 3}}})["valid"].reason
+    '/a: 5 is more than 3'
+    """
+    compiled = validator(schema, mode=mode, draft=draft)
+    value = read(text, format, mode=mode, schema=schema)
+    try:
+        return {"valid": score(compiled.violations(value))}
+    except Undecided as error:
+        return {"valid": Score(value=None, reason=str(error)[:LONGEST_REASON])}

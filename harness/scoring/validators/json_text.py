@@ -1,7 +1,7 @@
-"""JSON by the letter of RFC 8259: what its parsers disagree about is refused, and said.
+"""JSON to the letter of RFC 8259: whatever parsers disagree about is refused.
 
-Refused: an object's key written twice, NaN and Infinity, half of a surrogate pair, anything after
-the value, and what passes the limits of `harness.scoring.validators.unreadable`.
+Refused are an object's key written twice, NaN and Infinity, half of a surrogate pair, anything
+after the value, and whatever exceeds the limits of `harness.scoring.validators.limits`.
 
 >>> read('{"a": [1, 2.50]}')
 {'a': [1, 2.5]}
@@ -11,72 +11,66 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
+from uuid import uuid4
 
-from harness.scoring.validators.numbers import exact, whole, written
-from harness.scoring.validators.unreadable import (
+from harness.scoring.validators.limits import (
     DEEPEST,
+    HALF_PAIR,
     MOST_NODES,
-    Unreadable,
+    UnparseableDocument,
     check_length,
     check_size,
+    encodable,
+    exact,
     too_deep,
+    whole,
 )
+from harness.scoring.validators.paths import Node, Span
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.DOTALL)
 
 
 def read(text: str) -> Any:
-    """The value that the text says.
+    """The value of a text.
 
-    Raises: Unreadable, with line and column where the grammar is broken.
+    Raises:
+        UnparseableDocument: It is not JSON; the message has line and column.
     """
     check_length(text)
-    try:
-        value = _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        raise broken(error) from None
-    except RecursionError:
-        raise too_deep() from None
-    check_shape(text, value)
+    value = _decoded(_DECODER, text)
+    # Nothing is walked if the text rules out that it is too deep or too large.
+    if len(text) > MOST_NODES or text.count("[") + text.count("{") > DEEPEST:
+        check_size(value)
     if _HALF.search(text) and not encodable(value):
-        raise Unreadable("half of a surrogate pair, which is no character")
+        raise UnparseableDocument(HALF_PAIR)
     return value
 
 
-def check_shape(text: str, value: object) -> None:
-    """Refuse a value that is too deep or too large; nothing is walked where the text rules it out.
+def read_as_paper(text: str) -> Any:
+    """The value as ``json.loads`` reads it.
 
-    Raises: Unreadable.
+    Raises:
+        UnparseableDocument: It does not.
     """
-    if len(text) > MOST_NODES or text.count("[") + text.count("{") > DEEPEST:
-        check_size(value)
+    try:
+        return _decoded(json.JSONDecoder(), text)
+    except ValueError as error:  # an integer of more digits than Python converts
+        raise UnparseableDocument(f"no JSON: {error}", "limit") from None
 
 
-def broken(error: json.JSONDecodeError) -> Unreadable:
-    """A grammar error of Python's parser, in one line."""
-    reason = error.msg[:1].lower() + error.msg[1:]
-    return Unreadable(f"no JSON: {reason} (line {error.lineno}, column {error.colno})")
-
-
-def encodable(value: object) -> bool:
-    """Whether every text of a value can be written as UTF-8."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            if not one.isascii() and _SURROGATE.search(one):
-                return False
-        elif isinstance(one, dict):
-            stack.extend(one)
-            stack.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            stack.extend(one)
-    return True
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
+def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        reason = error.msg[:1].lower() + error.msg[1:]
+        raise UnparseableDocument(
+            f"no JSON: {reason} (line {error.lineno}, column {error.colno})"
+        ) from None
+    except RecursionError:
+        raise too_deep() from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -85,13 +79,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise Unreadable(f"the key {json.dumps(key)[:60]} is there twice in one object")
+                raise UnparseableDocument(
+                    f"the key {json.dumps(key)[:60]} is there twice in one object"
+                )
             seen.add(key)
     return members
 
 
 def _constant(name: str) -> NoReturn:
-    raise Unreadable(f"{name} is no JSON number")
+    raise UnparseableDocument(f"{name} is no JSON number")
 
 
 _DECODER = json.JSONDecoder(
@@ -100,45 +96,42 @@ _DECODER = json.JSONDecoder(
 
 
 def write(value: Any, indent: int | None = 4) -> str:
-    """A value's text, members in their order; one line where `indent` is None.
+    """The text of a value that `check_json` accepts, on one line if ``indent`` is None."""
+    mark = uuid4().hex  # json writes no Decimal: each is written as a marked string first
+    text = json.dumps(
+        value, ensure_ascii=False, indent=indent, default=lambda number: f"{mark}{number}"
+    )
+    return re.sub(f'"{mark}([^"]*)"', r"\1", text) if mark in text else text
 
-    The value is one that `harness.scoring.validators.documents.render` has checked.
+
+def locate(text: str, path: Sequence[str]) -> Span | None:
+    """The offsets of the value at a path; of two members of one name, of the last.
+
+    Raises:
+        ValueError: The text is not JSON.
     """
-    return "".join(_written(value, indent, "\n"))
+    json.loads(text)
+    tokens = _TOKEN.finditer(text)
+    node = _node(next(tokens), tokens, 0).at(path)
+    return (node.start, node.end) if node else None
 
 
-def _written(value: Any, indent: int | None, newline: str) -> list[str]:
-    if isinstance(value, dict):
-        inside = newline + " " * (indent or 0)
-        parts = [
-            [json.dumps(key, ensure_ascii=False), ": ", *_written(one, indent, inside)]
-            for key, one in value.items()
-        ]
-        return _enclosed("{", parts, "}", indent, newline)
-    if isinstance(value, (list, tuple)):
-        inside = newline + " " * (indent or 0)
-        return _enclosed(
-            "[", [_written(one, indent, inside) for one in value], "]", indent, newline
-        )
-    if isinstance(value, (float, Decimal)):
-        return [written(value)]
-    return [json.dumps(value, ensure_ascii=False)]
-
-
-def _enclosed(
-    start: str, parts: list[list[str]], end: str, indent: int | None, newline: str
-) -> list[str]:
-    if not parts:
-        return [start + end]
-    if indent is None:
-        inside, newline = "", ""
-        between = ", "
-    else:
-        inside = newline + " " * indent
-        between = "," + inside
-    pieces = [start, inside]
-    for position, part in enumerate(parts):
-        if position:
-            pieces.append(between)
-        pieces.extend(part)
-    return [*pieces, newline, end]
+def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> Node:
+    node = Node(*token.span())
+    if token[0] not in ("{", "["):
+        return node
+    if depth == DEEPEST:
+        raise too_deep()
+    items: list[Node] = []
+    members: dict[str, Node] = {}
+    opening, token = token[0], next(tokens)
+    while token[0] not in ("}", "]"):
+        if opening == "{" and token[0] != ",":
+            next(tokens)  # the colon
+            members[json.loads(token[0])] = _node(next(tokens), tokens, depth + 1)
+        elif token[0] != ",":
+            items.append(_node(token, tokens, depth + 1))
+        token = next(tokens)
+    node.end = token.end()
+    node.items, node.members = (None, members) if opening == "{" else (items, None)
+    return node

@@ -1,53 +1,252 @@
-"""The paper's engine: `jsonschema.Draft7Validator`, as the authors of ConCodeEval call it.
+"""The paper's engine: `jsonschema.Draft7Validator`, as the authors of ConCodeEval call it, bounded.
 
 Draft 7 whatever ``$schema`` says, no formats, `multipleOf` by division of floats (so 0.3 is no
 multiple of 0.1), and values that only YAML has, such as dates. What differs from the original never
 changes a verdict that it gives: references are not fetched, and work without end is stopped
-(`Undecided`).
+(`Undecided`). Replaced are the keywords that may go on without end (references, patterns,
+comparisons of items with each other), and what a plain-false schema omits: where in the schema it
+is.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import time
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Any
 
 from harness.errors import DataInvalid
-from harness.scoring.validators.paper_engine import CLOCK, MOST_SECONDS, engine
-from harness.scoring.validators.schema_paths import referred
-from harness.scoring.validators.schemas import Undecided, check_schema, measured
-from harness.scoring.validators.unreadable import MOST_CHARACTERS, MOST_NODES
-from harness.scoring.validators.violations import Violation, pointer, shown
+from harness.scoring.validators.limits import MOST_CHARACTERS, MOST_NODES
+from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.schemas import Undecided, check_schema, measured, path_referred
+from harness.scoring.validators.violations import Violation, shown
 
 MOST_WORK = 5_000_000
 """Values of the schema times those of the document (16 characters count as one): some 5 seconds."""
+MOST_SECONDS = 3.0
+"""Of the thread's CPU time for one document, checked wherever work may go on without end: at
+references and at patterns. Recorded answers need some thousandths."""
+MOST_REFERENCES = 90
+"""Nested references: at some 120 the original runs out of Python's stack."""
+LONGEST_SEARCH = 0.5
+"""Seconds for one pattern in one text."""
+MOST_UNLIKE = 2_000
+"""Items that cannot be sorted, which `uniqueItems` compares pairwise."""
+
+Errors = Iterator[Any]
+
+
+class Clock(threading.local):
+    """When the current validation must end, and how many references it is inside of."""
+
+    ends = 0.0
+    inside = 0
+
+    def check(self) -> None:
+        """Raise Undecided if the time is up."""
+        if time.thread_time() > self.ends:
+            raise Undecided(
+                f"The document takes more than {MOST_SECONDS:g} s to validate against this schema."
+            )
+
+
+CLOCK = Clock()
+
+
+@cache
+def _bounded(kind: Any) -> Any:
+    """A validator class with an end: of draft 7, or of another that a part of the schema names."""
+    from jsonschema import validators
+    from jsonschema.exceptions import ValidationError as Error
+
+    original = kind.VALIDATORS
+
+    def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
+        CLOCK.check()
+        CLOCK.inside += 1
+        if CLOCK.inside > MOST_REFERENCES:
+            raise Undecided("The schema refers to itself without end, or the document is too deep.")
+        try:
+            for error in original["$ref"](validator, reference, instance, schema):
+                if not hasattr(error, "referred"):  # set by the innermost reference
+                    target = validator._resolver.lookup(reference).contents
+                    error.referred = reference, target, tuple(error.relative_schema_path)
+                yield error
+        finally:  # also if the engine stops at the first error
+            CLOCK.inside -= 1
+
+    def pattern(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        if validator.is_type(instance, "string") and not _search(asked, instance):
+            yield Error("")
+
+    def pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Errors:
+        if validator.is_type(instance, "object"):
+            for asked, subschema in patterns.items():
+                for key, value in instance.items():
+                    if _search(asked, key):
+                        yield from validator.descend(value, subschema, path=key, schema_path=asked)
+
+    def additional_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        if not validator.is_type(instance, "object"):
+            return
+        named, patterns = (
+            schema.get("properties", {}),
+            "|".join(schema.get("patternProperties", ())),
+        )
+        extras = [
+            key
+            for key in instance
+            if key not in named and not (patterns and _search(patterns, key))
+        ]
+        if validator.is_type(asked, "object"):
+            for extra in extras:
+                yield from validator.descend(instance[extra], asked, path=extra)
+        elif not asked and extras:
+            yield Error("", instance=extras)
+
+    def unique_items(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        if asked and validator.is_type(instance, "array") and len(instance) > MOST_UNLIKE:
+            try:
+                sorted(instance)
+            except TypeError:
+                raise Undecided(
+                    f"More than {MOST_UNLIKE:,} unlike items would be compared each with each."
+                ) from None
+        yield from original["uniqueItems"](validator, asked, instance, schema) or ()
+
+    def multiple_of(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        try:
+            yield from original["multipleOf"](validator, asked, instance, schema) or ()
+        except (OverflowError, ValueError):
+            # The original fails if the number is infinite (as json.loads reads 1e999), or an
+            # integer that no float can hold.
+            if isinstance(instance, float) or Fraction(instance) % Fraction(asked):
+                yield Error("")
+
+    def required(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        if validator.is_type(instance, "object"):
+            for member in asked:
+                if member not in instance:
+                    yield Error("", validator_value=member)
+
+    def foreign(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+        raise Undecided(
+            "A part of the schema has a draft of its own, with keywords beyond draft 7."
+        )
+
+    replaced = dict.fromkeys(_FOREIGN_KEYWORDS, foreign) | {
+        "$ref": ref,
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+        "uniqueItems": unique_items,
+        "multipleOf": multiple_of,
+        "required": required,
+    }
+    made = validators.extend(
+        kind, {keyword: call for keyword, call in replaced.items() if keyword in original}
+    )
+    descended, evolved = made.descend, made.evolve
+
+    def descend(
+        validator: Any,
+        instance: Any,
+        schema: Any,
+        path: Any = None,
+        schema_path: Any = None,
+        resolver: Any = None,
+    ) -> Errors:
+        if schema is not False:
+            return descended(validator, instance, schema, path, schema_path, resolver)  # type: ignore[no-any-return]
+        # The original gives neither the value's place nor the schema's; its authors see the
+        # former.
+        error = Error("", validator=None, validator_value=None, instance=instance, schema=False)
+        if schema_path is not None:
+            error.schema_path.appendleft(schema_path)
+        return iter([error])
+
+    def evolve(validator: Any, **changes: Any) -> Any:
+        found = evolved(validator, **changes)
+        if type(found) is made:
+            return found
+        return _bounded(found.__class__)(  # a part with a $schema of its own, if the same one
+            found.schema,
+            format_checker=found.format_checker,
+            registry=found._registry,
+            _resolver=found._resolver,
+        )
+
+    made.descend, made.evolve = descend, evolve
+    return made
+
+
+_FOREIGN_KEYWORDS = ("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
+
+
+def _search(pattern: str, text: str) -> bool:
+    """``re.search`` with a time limit."""
+    compiled = _regular(pattern)
+    CLOCK.check()
+    try:
+        found = compiled.search(text, timeout=LONGEST_SEARCH)
+    except TimeoutError:
+        raise Undecided(
+            f"The pattern {pattern[:60]!r} takes longer than {LONGEST_SEARCH:g} s in one text."
+        ) from None
+    return found is not None
+
+
+@lru_cache(maxsize=1024)
+def _regular(pattern: str) -> Any:
+    """The pattern with its meaning in `re`, for the package `regex`, which has time limits."""
+    import regex
+
+    re.compile(pattern)  # refuses what only `regex` takes
+    return regex.compile(_FOREIGN.sub(_escaped, pattern), regex.VERSION0)
+
+
+_FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
+"""What has a meaning in `regex` alone: [:alpha:] and fuzzy matching, {e<=1}."""
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found[0] == "{":
+        return r"\{"
+    return "[\\" if found[0] == "[" else found[0]  # the colon that follows is escaped
 
 
 class PaperValidator:
-    """A schema, as it is: the authors do not check it against its meta-schema.
+    """A schema as it is: the authors do not check it against its meta-schema.
 
-    Raises: DataInvalid where it is no schema at all, or beyond the limits.
+    Raises:
+        DataInvalid: It is not a schema, or exceeds the limits.
     """
 
     def __init__(self, schema: Any) -> None:
+        from jsonschema import Draft7Validator
         from jsonschema_specifications import REGISTRY
 
         self.schema = schema
         self._values = check_schema(schema)
-        self._referred: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
+        self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
         try:
-            self._engine = engine()(schema, registry=REGISTRY)  # of the drafts alone: no fetching
-        except Exception as error:  # an $id that is no text
+            bounded = _bounded(Draft7Validator)
+            self._engine = bounded(schema, registry=REGISTRY)  # the drafts alone: no fetching
+        except Exception as error:  # an $id that is not a string
             raise DataInvalid(
-                f"Draft7Validator does not take the schema ({type(error).__name__}: {error}).",
-                "Mend the schema.",
+                f"Draft7Validator does not accept the schema ({type(error).__name__}: {error}).",
+                "Fix the schema.",
             ) from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """All that the value violates, in the engine's order.
+        """All violations of a value, in the engine's order.
 
-        Raises: DataInvalid for a reference that leads nowhere and for a broken pattern; Undecided
-            where there is no answer in a bounded time, or the original has none.
+        Raises:
+            DataInvalid: A reference leads nowhere, or a pattern is broken.
+            Undecided: There is no answer in bounded time, or the original has none.
         """
         from referencing.exceptions import Unresolvable
 
@@ -70,11 +269,11 @@ class PaperValidator:
             ) from None
         except re.error as error:
             raise DataInvalid(
-                f"A pattern of the schema is no regular expression: {error}.", "Mend it."
+                f"A pattern of the schema is not a regular expression: {error}.", "Fix it."
             ) from None
         except BaseException as error:
-            # What the original raises for a schema or a value that it cannot take; its registry
-            # is Rust, and panics where the stack ends (an exception of no importable class).
+            # What the original raises for a schema or value that it cannot handle; its registry
+            # is Rust, and panics at the end of the stack (an exception of no importable class).
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise Undecided(
@@ -83,12 +282,12 @@ class PaperValidator:
 
     def _violation(self, error: Any) -> Violation:
         path: tuple[str | int, ...] | None = tuple(error.absolute_schema_path)
-        if hasattr(error, "referred"):  # behind a reference: the engine leaves that out
+        if hasattr(error, "referred"):  # behind a reference, which the engine leaves out
             reference, target, inside = error.referred
             key = (reference, id(target))
-            if key not in self._referred:
-                self._referred[key] = referred(reference, target, self.schema)
-            start = self._referred[key]
+            if key not in self._targets:
+                self._targets[key] = path_referred(reference, target, self.schema)
+            start = self._targets[key]
             path = None if start is None else (*start, *inside)
         return Violation(
             pointer(error.absolute_path),

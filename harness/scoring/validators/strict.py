@@ -1,35 +1,43 @@
 """The strict engine: jsonschema-rs, offline, with formats asserted and bounded work.
 
-Numbers are compared as the decimals that they show, so `multipleOf` is exact. A `pattern` is
-matched in linear time where it can be; one with lookaround or backreferences has a limit of steps,
-and beyond it the document is `Undecided`.
+Numbers are compared as the decimals they show, so `multipleOf` is exact. A `pattern` is matched in
+linear time if possible; one with lookaround or backreferences has a limit of steps, beyond which
+the document is `Undecided`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
-from harness.scoring.validators.drafts import Draft
-from harness.scoring.validators.schema_paths import embedded, keyword_at, within
-from harness.scoring.validators.schemas import Undecided, check_schema, measured
-from harness.scoring.validators.unreadable import MOST_CHARACTERS, MOST_NODES
-from harness.scoring.validators.violations import Violation, follow, pointer, shown
-from harness.scoring.validators.ways import REFERENCES, Ways
+from harness.scoring.validators.limits import MOST_CHARACTERS, MOST_NODES
+from harness.scoring.validators.paths import follow, pointer, resolve
+from harness.scoring.validators.schemas import (
+    Draft,
+    Undecided,
+    check_schema,
+    embedded,
+    keyword_at,
+    last_name,
+    measured,
+    parts,
+    path_within,
+)
+from harness.scoring.validators.violations import Violation, shown
 
 T = TypeVar("T")
 
 MOST_WORK = 50_000_000
 """Values of the schema times those of the document (16 characters count as one): some 5 seconds
-where each must be compared with each."""
+if each must be compared with each."""
 MOST_VISITS = 200_000_000
-"""Ways through a schema with references times values of the document: some 3 seconds."""
+"""Routes through a schema with references times values of the document: some 3 seconds."""
 MOST_FINDINGS = 500_000
-"""Ways to violate the schema times values of the document: beyond, only the first violation is
+"""Routes through the schema times values of the document: beyond, only the first violation is
 listed. 90,000 take a second."""
 MOST_STEPS = 100_000
 """Backtracks of a pattern that is not regular."""
@@ -39,27 +47,31 @@ MOST_CHARACTERS_FOR_PATTERNS = 10_000
 """Of a document whose schema has a large pattern, or one that is not regular: these take time that
 may grow with the square, 0.1 s here."""
 
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
 
 class StrictValidator:
     """A compiled schema.
 
-    Raises: DataInvalid where the schema breaks its draft's rules, needs a reference from
-        elsewhere, or is beyond the limits.
+    Raises:
+        DataInvalid: The schema breaks its draft's rules, refers to something outside of it, or
+            exceeds the limits.
     """
 
     def __init__(self, schema: Any, draft: Draft) -> None:
         self.schema = schema
         self.draft = draft
         self._values = check_schema(schema)
-        self._ways = Ways(schema)
+        self._routes = Routes(schema)
         self._embedded = embedded(schema)
         self._refers = any(word in json.dumps(schema, default=str) for word in REFERENCES)
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """All that the value violates; none where it is valid.
+        """All violations of a value; none if it is valid.
 
-        Raises: Undecided where that cannot be found out in a bounded time.
+        Raises:
+            Undecided: That cannot be decided in bounded time.
         """
         largest = MOST_NODES + MOST_CHARACTERS // 16
         if self._values * largest > MOST_WORK or not self._small_patterns or self._refers:
@@ -68,7 +80,7 @@ class StrictValidator:
             return ()
         nodes, characters, depth = measured(value)
         # A listing goes through the document's text for each violation of the whole.
-        if self._ways.at(depth) * (nodes + characters // 1000) > MOST_FINDINGS:
+        if self._routes.at(depth) * (nodes + characters // 1000) > MOST_FINDINGS:
             errors = [_guarded(lambda: self._first(value))]
         else:
             errors = _guarded(lambda: list(self._engine.iter_errors(value)))
@@ -76,7 +88,7 @@ class StrictValidator:
 
     def _check_work(self, value: Any) -> None:
         nodes, characters, depth = measured(value)
-        if self._refers and self._ways.at(depth) * nodes > MOST_VISITS:
+        if self._refers and self._routes.at(depth) * nodes > MOST_VISITS:
             raise Undecided(
                 "The schema's references lead to the same places in too many ways for a document"
                 f" of {nodes:,} values and depth {depth}."
@@ -111,11 +123,11 @@ class StrictValidator:
                 f"A pattern of the schema takes more than {MOST_STEPS:,} steps"
                 f" at {pointer(error.instance_path) or 'the root'}."
             )
-        if keyword == "propertyNames":  # what it wraps says which keyword, and of which name
+        if keyword == "propertyNames":  # the error inside says which keyword, and of which name
             inner = self._violation(kind.error, value)
             return replace(inner, found=shown(kind.error.instance))
-        said = kind.as_dict()
-        path = within(
+        details = kind.as_dict()
+        path = path_within(
             self.schema, error.schema_path, self._embedded, error.absolute_keyword_location
         )
         found = follow(value, error.instance_path)
@@ -127,21 +139,21 @@ class StrictValidator:
             keyword == "falseSchema"
             and keyword_at(error.evaluation_path) == "additionalProperties"
             and isinstance(found, dict)
-        ):  # where no other keyword allows a member, the engine speaks of the object
+        ):  # if no other keyword allows a member, the engine reports the object
             keyword, found = "additionalProperties", list(found)
-        if "property" in said:
-            expected = said["property"]
+        if "property" in details:
+            expected = details["property"]
         elif keyword == "falseSchema":
             expected = False
         else:
             expected = follow(self.schema, path)
-        found = said.get("unexpected", found)
+        found = details.get("unexpected", found)
         return Violation(
             pointer(error.instance_path), keyword, shown(expected), shown(found), pointer(path)
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
-        """Whether a list has no item as `contains` asks: the engine then names maxContains, too."""
+        """Whether no item of a list fits `contains`: the engine then reports maxContains, too."""
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
             return False
@@ -168,7 +180,7 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
         engine.RegexOptions(size_limit=LARGEST_PATTERN),
         engine.FancyRegexOptions(backtrack_limit=MOST_STEPS, size_limit=LARGEST_PATTERN),
     )
-    for position, options in enumerate(patterns):
+    for number, options in enumerate(patterns):
         try:
             compiled = _guarded(
                 lambda options=options: kind(  # type: ignore[misc]
@@ -180,17 +192,16 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
                 )
             )
         except engine.ValidationError as error:
-            if '"regex"' in error.message and position < len(patterns) - 1:
+            if '"regex"' in error.message and number < len(patterns) - 1:
                 continue
             raise _refused(error, draft) from None
         except Undecided as error:
             raise DataInvalid(f"The schema cannot be compiled: {error}") from None
-        return compiled, position == 0
+        return compiled, number == 0
     raise AssertionError("the last options compile or raise")
 
 
 def _refused(error: Any, draft: Draft) -> DataInvalid:
-    place = pointer(error.instance_path) or "its root"
     message = " ".join(error.message.split())[:300]
     if "Referencing" in type(error.kind).__name__:
         return DataInvalid(
@@ -198,13 +209,14 @@ def _refused(error: Any, draft: Draft) -> DataInvalid:
             "References are not fetched: copy what they name into $defs.",
         )
     return DataInvalid(
-        f"The schema breaks the rules of draft {draft} at {place}: {message}.",
-        "Mend it, or name its draft in $schema.",
+        f"The schema breaks the rules of draft {draft} at "
+        f"{pointer(error.instance_path) or 'its root'}: {message}.",
+        "Fix it, or name its draft in $schema.",
     )
 
 
 def _guarded(call: Callable[[], T]) -> T:
-    """The engine's answer; what it cannot do, and a panic of its own, become `Undecided`."""
+    """The engine's answer; its failures and panics become `Undecided`."""
     import jsonschema_rs
 
     try:
@@ -217,3 +229,99 @@ def _guarded(call: Callable[[], T]) -> T:
         if type(error).__name__ != "PanicException":  # pyo3's, of no importable class
             raise
         raise Undecided(f"The engine broke down: {str(error)[:200]}.") from None
+
+
+MOST_ROUTES = 10**12
+"""Where counting ends."""
+LONGEST_CHAIN = 200
+"""References and combinations that lead from one to the next at one place."""
+
+_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
+_MEMBERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+
+
+class Routes:
+    """In how many ways a schema can be violated at one place: what listing all errors may cost.
+
+    An engine that stops at the first error remembers what it has seen; one that lists them all
+    takes every route through references and combinations. With ``allOf: [{$ref: a}, {$ref: a}]``
+    thirty times in a row these are a billion. They are counted beforehand, level by level of the
+    document, so that only the first error of such a schema is reported.
+
+    >>> Routes({"items": {"type": "string"}}).at(1)
+    2
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self._counted: dict[tuple[int, int], int] = {}
+        self._names: dict[str, Any] | None = None
+
+    def at(self, depth: int) -> int:
+        """An upper bound for one place of a document of this depth."""
+        for level in range(depth):  # from the leaves, so that no recursion is deeper than a chain
+            if (id(self.schema), level) not in self._counted:
+                for _, schema in parts(self.schema):
+                    self._count(schema, level, 0)
+        return self._count(self.schema, depth, 0)
+
+    def _count(self, schema: Any, depth: int, chain: int) -> int:
+        if not isinstance(schema, dict):
+            return 1
+        key = (id(schema), depth)
+        if key in self._counted:
+            return self._counted[key]
+        if chain > LONGEST_CHAIN:
+            return MOST_ROUTES
+        self._counted[key] = 0  # a reference that comes back here adds nothing
+        required = schema.get("required")
+        total = len(schema) + (len(required) if isinstance(required, list) else 0) or 1
+        total += sum(self._count(part, depth, chain + 1) for part in self._in_place(schema))
+        if depth:
+            items = _subschemas(schema, ("items", "prefixItems"), list)
+            others = _subschemas(schema, _ITEMS, dict, inside=False)
+            members = _subschemas(schema, ("properties",), dict)
+            more = _subschemas(schema, ("patternProperties",), dict)
+            more += _subschemas(schema, _MEMBERS, dict, inside=False)
+            total += max(self._one_of(items, others, depth), self._one_of(members, more, depth))
+        self._counted[key] = min(total, MOST_ROUTES)
+        return self._counted[key]
+
+    def _one_of(self, named: Sequence[Any], always: Sequence[Any], depth: int) -> int:
+        """One of the named schemas applies to a part, and all the others may."""
+        most = max((self._count(part, depth - 1, 0) for part in named), default=0)
+        return most + sum(self._count(part, depth - 1, 0) for part in always)
+
+    def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
+        """The schemas that apply to the same value."""
+        yield from (schema[word] for word in ("not", "if", "then", "else") if word in schema)
+        yield from _subschemas(schema, ("allOf", "anyOf", "oneOf"), list)
+        yield from _subschemas(schema, ("dependentSchemas", "dependencies"), dict)
+        for word in REFERENCES:
+            if isinstance(schema.get(word), str):
+                yield self._referred(schema[word])
+
+    def _referred(self, reference: str) -> Any:
+        """The target of a reference within the schema; True for any other."""
+        base, _, fragment = reference.partition("#")
+        if self._names is None:
+            self._names = {}
+            for _, schema in parts(self.schema):
+                for word in ("$id", "id", "$anchor", "$dynamicAnchor"):
+                    if isinstance(schema.get(word), str):
+                        self._names.setdefault(last_name(schema[word]).lstrip("#"), schema)
+        target = self._names.get(last_name(base), self.schema) if base else self.schema
+        if fragment and not fragment.startswith("/"):
+            return self._names.get(fragment, True)
+        path = resolve(fragment, target)
+        return True if path is None else follow(target, path)
+
+
+def _subschemas(
+    schema: dict[str, Any], words: Sequence[str], kind: type, *, inside: bool = True
+) -> list[Any]:
+    """The keywords' values of a kind, or what is inside of them."""
+    found = [schema[word] for word in words if isinstance(schema.get(word), kind)]
+    if not inside:
+        return found
+    return [part for one in found for part in (one.values() if kind is dict else one)]

@@ -1,4 +1,4 @@
-"""What an answer violates: one small record for each, the same whichever engine found it.
+"""What an answer violates: one record per violation, whichever engine found it; and its score.
 
 >>> Violation("/age", "minimum", "0", "-1").message
 '/age: -1 is less than 0'
@@ -7,18 +7,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from harness.records import encodable
+from harness.records import Score, encodable
+from harness.scoring.validators.xml_schema import type_of
 
-LONGEST = 120
-"""Characters of a value that is shown."""
+LONGEST_VALUE = 120
+"""Characters of a value in a violation."""
+LONGEST_REASON = 300
+"""Characters of a score's reason."""
+MOST_IN_REASON = 3
+MOST_IN_DETAILS = 20
+"""Violations that are kept one by one; their keywords are counted for all."""
 
-_SAYS = {
+_MESSAGES = {
     "type": "{found} is not of type {expected}",
     "required": "the member {expected} is missing",
     "additionalProperties": "members beyond the schema's: {found}",
@@ -49,17 +57,20 @@ _SAYS = {
     "oneOf": "{found} is not as exactly one of the alternatives asks",
     "not": "{found} is what it must not be",
 }
+"""Models are sent these as feedback: the wording does not change."""
 
 
 class Violation(Struct, frozen=True):
     """One constraint that a value breaks.
 
-    path: JSON pointer to the value; empty for the whole document.
-    keyword: the schema's keyword; ``falseSchema`` where a schema is plain false.
-    expected, found: the keyword's value and the document's, as JSON, cut where long.
-    schema_path: JSON pointer to the keyword in the schema, references followed to where they lead;
-        for ``falseSchema`` to that schema. Empty for the schema itself, and for a keyword that is
-        not within it (of a draft's own meta-schema).
+    Attributes:
+        path: JSON pointer to the value; empty for the whole document.
+        keyword: The schema's keyword; ``falseSchema`` for a schema that is plain false.
+        expected: The keyword's value as JSON, cut if long.
+        found: The document's value as JSON, cut if long.
+        schema_path: JSON pointer to the keyword in the schema, with references followed; for
+            ``falseSchema`` to that schema. Empty for the schema itself, and for a keyword outside
+            of it (of a draft's own meta-schema).
     """
 
     path: str
@@ -70,34 +81,50 @@ class Violation(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """In a few words, with the place."""
-        says = _SAYS.get(self.keyword, "{keyword} is violated")
-        said = says.format(keyword=self.keyword, expected=self.expected, found=self.found)
-        return f"{self.path}: {said}" if self.path else said
+        """A short description, with the path."""
+        form = _MESSAGES.get(self.keyword, "{keyword} is violated")
+        text = form.format(keyword=self.keyword, expected=self.expected, found=self.found)
+        return f"{self.path}: {text}" if self.path else text
 
 
-def pointer(path: Iterable[str | int]) -> str:
-    """A JSON pointer (RFC 6901).
-
-    >>> pointer(["a/b", 0])
-    '/a~1b/0'
-    """
-    return encodable(
-        "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+def score(violations: Sequence[Violation]) -> Score:
+    """The score of a document with these violations."""
+    if not violations:
+        return Score(value=True, passed=True)
+    first = [one.message for one in violations[:MOST_IN_REASON]]
+    if len(violations) > MOST_IN_REASON:
+        first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
+    return Score(
+        value=False,
+        passed=False,
+        reason=_cut("; ".join(first), LONGEST_REASON),
+        details={
+            "errors": [
+                {name: _cut(text, 200) for name, text in asdict(one).items()}
+                for one in violations[:MOST_IN_DETAILS]
+            ],
+            "keywords": dict(Counter(one.keyword[:60] for one in violations)),
+            "n_errors": len(violations),
+        },
     )
 
 
-def follow(value: Any, path: Sequence[Any]) -> Any:
-    """The part of a document that a path leads to; None where it leads nowhere."""
-    for part in path:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
+def root_type_violated(value: Any, schema: Any) -> bool:
+    """Whether a document's root is not of the schema's ``type``: the RTV% of ConCodeEval.
+
+    Integer and float are one type. A schema without a type is never violated.
+
+    >>> root_type_violated(5.5, {"type": "integer"}), root_type_violated("5", {"type": "number"})
+    (False, True)
+    """
+    named = schema.get("type") if isinstance(schema, dict) else None
+    if named is None:
+        return False
+    names = named if isinstance(named, (list, tuple)) else [named]
+    return type_of(value) not in {"number" if name == "integer" else name for name in names}
 
 
-def shown(value: Any, longest: int = LONGEST) -> str:
+def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
     """A value as JSON on one line; no more of it is written than is shown.
 
     >>> shown(["a", 1.5, None], 8)
@@ -109,8 +136,7 @@ def shown(value: Any, longest: int = LONGEST) -> str:
         length += len(piece)
         if length > longest:
             break
-    text = encodable("".join(pieces))
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return _cut(encodable("".join(pieces)), longest)
 
 
 def _pieces(value: Any, longest: int) -> Iterator[str]:
@@ -118,20 +144,20 @@ def _pieces(value: Any, longest: int) -> Iterator[str]:
         yield json.dumps(value[: longest + 1], ensure_ascii=False)
     elif isinstance(value, dict):
         yield "{"
-        for position, (key, one) in enumerate(value.items()):
-            yield ", " if position else ""
+        for number, (key, one) in enumerate(value.items()):
+            yield ", " if number else ""
             yield json.dumps(key[: longest + 1] if isinstance(key, str) else str(key))
             yield ": "
             yield from _pieces(one, longest)
         yield "}"
     elif isinstance(value, (list, tuple)):
         yield "["
-        for position, one in enumerate(value):
-            yield ", " if position else ""
+        for number, one in enumerate(value):
+            yield ", " if number else ""
             yield from _pieces(one, longest)
         yield "]"
     elif value is None or isinstance(value, bool):
-        yield {None: "null", True: "true", False: "false"}[value]
+        yield json.dumps(value)
     elif isinstance(value, int):
         # Python writes no integer of more than 4,300 digits.
         yield str(value) if value.bit_length() < 10_000 else "an integer of thousands of digits"
@@ -139,3 +165,7 @@ def _pieces(value: Any, longest: int) -> Iterator[str]:
         yield str(value)
     else:
         yield str(value)[: longest + 1]
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

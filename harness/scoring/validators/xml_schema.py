@@ -1,12 +1,13 @@
-"""What a schema says about an XML element that does not say itself what it is.
+"""What a schema says about an XML element that does not declare its own type.
 
-XML has texts only: whether ``<all>5</all>`` is the number 5 or the text "5" is known from the
-schema. Read for that are ``type``, ``const`` and ``enum``, what a keyword speaks of (``minLength``:
-a string), local ``$ref``, and ``allOf`` / ``anyOf`` / ``oneOf``. Where it leaves a choice, a
-text is null, a boolean or a number if it reads as one, else a string. Nothing is validated here: a
-text that is none of what is allowed stays a string, and the validator says so.
+XML has only text: whether ``<all>5</all>`` is the number 5 or the string "5" follows from the
+schema. Used for that are ``type``, ``const`` and ``enum``, the type that a keyword applies to
+(``minLength``: a string), local ``$ref``, and ``allOf`` / ``anyOf`` / ``oneOf``. If the schema
+leaves a choice, a text is null, a boolean or a number if it reads as one, else a string. Nothing is
+validated
+here: a text that is none of what is allowed stays a string, for the validator to report.
 
->>> scalar("5", Form.of({"type": "string"})), scalar("5", Form.of({"type": "number"}))
+>>> scalar("5", Expected.of({"type": "string"})), scalar("5", Expected.of({"type": "number"}))
 ('5', 5)
 """
 
@@ -14,16 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote
 
-from harness.scoring.validators.numbers import read_json_number
+from harness.scoring.validators.limits import json_number
+from harness.scoring.validators.paths import follow, resolve
 
 ALL = frozenset({"null", "boolean", "number", "string", "array", "object"})
 MOST_STEPS = 200
-"""Subschemas that are looked at for one element: recursive ones have no end."""
+"""Subschemas that are examined for one element: recursive ones have no end."""
 
-_SPEAKS_OF = {
+_APPLIES_TO = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "array": ("items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"),
@@ -32,31 +34,32 @@ _SPEAKS_OF = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """All that the schema says of one place: alternatives are joined, not told apart.
+class Expected:
+    """All that a schema says about one place, with alternatives joined.
 
-    schemas: the subschemas that apply there, references and combinations resolved.
-    root: the whole schema, for references.
+    Attributes:
+        schemas: The subschemas that apply there, references and combinations resolved.
+        root: The whole schema, for references.
     """
 
     schemas: tuple[dict[str, Any], ...]
     root: Any
 
     @classmethod
-    def of(cls, schema: Any) -> Form:
-        """What a whole schema says of the root element."""
-        return cls(tuple(_flat([schema], schema)), schema)
+    def of(cls, *schemas: Any, root: Any = None) -> Expected:
+        """What some schemas say about one place; the root is the first by default."""
+        root = schemas[0] if root is None and schemas else root
+        return cls(tuple(_flat([*schemas], root)), root)
 
     @property
     def types(self) -> frozenset[str]:
-        """What may be there; everything where the schema does not say."""
-        said = [types for schema in self.schemas if (types := _types(schema))]
-        if not said:
+        """The types that may be there; all if the schema does not say."""
+        named = [types for schema in self.schemas if (types := _types(schema))]
+        if not named:
             return ALL
-        common = frozenset.intersection(*said)
-        return common or frozenset().union(*said)  # of alternatives: each of them
+        return frozenset.intersection(*named) or frozenset().union(*named)  # of alternatives: all
 
-    def members(self) -> list[Any]:
+    def values(self) -> list[Any]:
         """The values of ``const`` and ``enum``, of all that apply."""
         found: list[Any] = []
         for schema in self.schemas:
@@ -67,22 +70,22 @@ class Form:
         return found
 
     def has_member(self, key: str) -> bool:
-        """Whether a property of this name is spoken of."""
-        return any(key in _mapping(schema, "properties") for schema in self.schemas)
+        """Whether the schema has a property of this name."""
+        return any(key in _properties(schema) for schema in self.schemas)
 
-    def member(self, key: str) -> Form:
-        """What is said of an object's member."""
+    def member(self, key: str) -> Expected:
+        """What is said about an object's member."""
         found = []
         for schema in self.schemas:
-            properties = _mapping(schema, "properties")
+            properties = _properties(schema)
             if key in properties:
                 found.append(properties[key])
             elif "additionalProperties" in schema and not schema.get("patternProperties"):
                 found.append(schema["additionalProperties"])
-        return Form(tuple(_flat(found, self.root)), self.root)
+        return Expected.of(*found, root=self.root)
 
-    def item(self, index: int) -> Form:
-        """What is said of a list's member."""
+    def item(self, index: int) -> Expected:
+        """What is said about a list's item."""
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
@@ -94,32 +97,32 @@ class Form:
                 found.append(rest)
             elif "contains" in schema:
                 found.append(schema["contains"])
-        return Form(tuple(_flat(found, self.root)), self.root)
+        return Expected.of(*found, root=self.root)
 
 
-def scalar(text: str, form: Form) -> Any:
+def scalar(text: str, expected: Expected) -> Any:
     """The value of an element's text, stripped."""
     readings: list[tuple[str, Any]] = []
     if text in ("", "null"):
         readings.append(("null", None))
     if text in ("true", "false"):
         readings.append(("boolean", text == "true"))
-    number = read_json_number(text)
+    number = json_number(text)
     if number is not None:
         readings.append(("number", number))
     readings.append(("string", text))
-    types = form.types
+    types = expected.types
     allowed = [value for kind, value in readings if kind in types]
-    members = form.members()
+    values = expected.values()
     for value in allowed:
-        if any(type(value) is type(one) and value == one for one in members):
+        if any(type(value) is type(one) and value == one for one in values):
             return value
     return allowed[0] if allowed else text
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
     """The subschemas with all that they refer to and combine, each once."""
-    waiting, seen, steps = list(reversed(schemas)), set(), 0
+    waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
         schema = waiting.pop()
@@ -127,27 +130,13 @@ def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
             continue
         seen.add(id(schema))
         yield schema
-        if isinstance(schema.get("$ref"), str):
-            waiting.append(_referred(schema["$ref"], root))
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+            path = resolve(reference[1:], root)
+            waiting.append(None if path is None else follow(root, path))
         for keyword in ("oneOf", "anyOf", "allOf"):
             if isinstance(schema.get(keyword), list):
                 waiting.extend(reversed(schema[keyword]))
-
-
-def _referred(reference: str, root: Any) -> Any:
-    """The target of a JSON pointer into the schema; None where it is another kind of reference."""
-    if reference != "#" and not reference.startswith("#/"):
-        return None
-    target = root
-    for part in unquote(reference[2:]).split("/") if reference != "#" else ():
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, dict):
-            target = target.get(key)
-        elif isinstance(target, list) and key.isdecimal() and int(key) < len(target):
-            target = target[int(key)]
-        else:
-            return None
-    return target
 
 
 def _types(schema: dict[str, Any]) -> frozenset[str]:
@@ -156,25 +145,28 @@ def _types(schema: dict[str, Any]) -> frozenset[str]:
         names = [named] if isinstance(named, str) else named
         return ALL & {"number" if name == "integer" else str(name) for name in names}
     if "const" in schema:
-        return frozenset({_type_of(schema["const"])})
+        return frozenset({type_of(schema["const"])})
     if isinstance(schema.get("enum"), list):
-        return frozenset(map(_type_of, schema["enum"]))
+        return frozenset(map(type_of, schema["enum"]))
     return frozenset(
-        kind for kind, keywords in _SPEAKS_OF.items() if any(word in schema for word in keywords)
+        kind for kind, words in _APPLIES_TO.items() if any(word in schema for word in words)
     )
 
 
-def _type_of(value: Any) -> str:
+def type_of(value: Any) -> str:
+    """A value's type as JSON Schema names it, with integers as numbers."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "boolean"
-    for kind, classes in (("string", str), ("array", list), ("object", dict)):
-        if isinstance(value, classes):
-            return kind
-    return "number"
+    if isinstance(value, (int, float, Decimal)):
+        return "number"
+    names = {str: "string", dict: "object", list: "array"}
+    return next(
+        (name for kind, name in names.items() if isinstance(value, kind)), type(value).__name__
+    )
 
 
-def _mapping(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
-    value = schema.get(keyword)
-    return value if isinstance(value, dict) else {}
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}

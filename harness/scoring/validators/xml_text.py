@@ -1,11 +1,14 @@
-"""XML that stands for a value, in the form of ConCodeEval (json2xml's).
+"""XML that stands for a value, in the form of ConCodeEval (json2xml's), with hostile XML refused.
 
-The root is ``<all>`` (any name is read). A member of an object is an element of its name, a member
+The root is ``<all>`` (any name is read). A member of an object is an element of its name, an item
 of a list is ``<item>``, and ``type`` says what an element is: dict, list, str, int, float, bool or
-null; JSON Schema's own names for types are read, too. A key that is no plain ASCII name is written
+null; JSON Schema's own type names are read as well. A key that is not a plain ASCII name is written
 ``<key name="the key">``, as json2xml does. Texts with a type are kept to the letter; without one
-they lose the white space around them, and what they mean is the schema's to say
+they lose the white space around them, and the schema says what they mean
 (`harness.scoring.validators.xml_schema`).
+
+There is no document type, so no entity but XML's own five, nothing external and nothing that
+expands; depth and number of elements are bounded while they are read.
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}
@@ -14,16 +17,26 @@ they lose the white space around them, and what they mean is the schema's to say
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from harness.errors import DataInvalid
-from harness.scoring.validators.numbers import Number, read_json_number, written
-from harness.scoring.validators.unreadable import Unreadable
-from harness.scoring.validators.xml_schema import Form, scalar
-from harness.scoring.validators.xml_tree import Element, elements
+from harness.scoring.validators.limits import (
+    DEEPEST,
+    HALF_PAIR,
+    MOST_NODES,
+    UnparseableDocument,
+    check_length,
+    json_number,
+    too_deep,
+    too_many_nodes,
+    written,
+)
+from harness.scoring.validators.paths import Node, Span, pointer
+from harness.scoring.validators.xml_schema import Expected, scalar
 
-KINDS = {
+TYPES = {
     "dict": "object",
     "list": "array",
     "str": "string",
@@ -32,65 +45,165 @@ KINDS = {
     "bool": "boolean",
     "null": "null",
 }
-"""The values of ``type``, as JSON Schema calls them."""
+"""The values of ``type``, and what JSON Schema calls them."""
 
-_TYPES = KINDS | {kind: kind for kind in KINDS.values()}
+_TYPES = TYPES | {name: name for name in TYPES.values()}
 _NAME = re.compile(r"(?![xX][mM][lL])[A-Za-z_][A-Za-z0-9_.-]*")
 _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(slots=True)
+class _Element:
+    """One element: its character data are joined, comments and instructions dropped.
+
+    Attributes:
+        start: Where it begins in the bytes of the text without white space around it.
+        close: Where its end tag begins, if it has one.
+    """
+
+    name: str
+    attributes: dict[str, str]
+    line: int
+    start: int = 0
+    close: int = 0
+    children: list[_Element] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def key(self) -> str:
+        """The key that it is the value of, as a member of an object."""
+        return self.attributes.get("name", "key") if self.name == "key" else self.name
+
+
+class _Reader:
+    """Reads elements with expat."""
+
+    def __init__(self, doctype: bool) -> None:
+        self.root = _Element("", {}, 0)
+        self.open: list[_Element] = []
+        self.parts: list[list[str]] = []
+        self.count = 0
+        self.doctype = doctype
+
+    def parse(self, text: str) -> _Element:
+        from xml.parsers import expat
+
+        check_length(text)
+        parser = self.parser = expat.ParserCreate("utf-8")
+        parser.buffer_text = True
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = lambda data: self.parts[-1].append(data)
+        parser.StartDoctypeDeclHandler = self.document_type
+        parser.EntityDeclHandler = self.declaration
+        parser.AttlistDeclHandler = self.declaration  # defaults are copied into each element
+        try:
+            parser.Parse(text.strip().encode(), True)
+        except expat.ExpatError as error:
+            problem = expat.ErrorString(error.code)
+            raise UnparseableDocument(
+                f"no XML: {problem} (line {error.lineno}, column {error.offset + 1})"
+            ) from None
+        except UnicodeEncodeError:
+            raise UnparseableDocument(HALF_PAIR) from None
+        return self.root
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self.open) > DEEPEST:
+            raise too_deep()
+        self.count += 1
+        if self.count > MOST_NODES:
+            raise too_many_nodes()
+        parser = self.parser
+        element = _Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
+        if self.open:
+            self.open[-1].children.append(element)
+        else:
+            self.root = element
+        self.open.append(element)
+        self.parts.append([])
+
+    def end(self, name: str) -> None:
+        element = self.open.pop()
+        element.text = "".join(self.parts.pop())
+        element.close = self.parser.CurrentByteIndex
+
+    def document_type(self, *declared: Any) -> None:
+        if not self.doctype:
+            raise UnparseableDocument("XML with a document type (<!DOCTYPE …>) is not read")
+
+    def declaration(self, *declared: Any) -> None:
+        raise UnparseableDocument("XML that declares entities or attributes is not read")
 
 
 def read(text: str, schema: Any = True) -> Any:
     """The value that the text stands for.
 
-    schema: says what elements without a ``type`` are; True says nothing.
+    Args:
+        text: The document.
+        schema: Says what elements without a ``type`` are; True says nothing.
 
-    Raises: Unreadable.
+    Raises:
+        UnparseableDocument: The text is not such a document.
     """
-    return _value(elements(text), Form.of(schema))
+    return _value(_Reader(doctype=False).parse(text), Expected.of(schema))
 
 
-def _value(element: Element, form: Form) -> Any:
-    kind = _declared(element)
-    typed = kind is not None
-    if kind is None:
-        kind = _undeclared(element, form)
+def read_as_paper(text: str) -> Any:
+    """The value as ``xmltodict.parse`` reads it, within the limits and without declarations.
+
+    Raises:
+        UnparseableDocument: It does not.
+    """
+    import xmltodict
+
+    _Reader(doctype=True).parse(text)
+    try:
+        return xmltodict.parse(text)
+    except Exception as error:  # expat's, and a ValueError for entities
+        raise UnparseableDocument(f"no XML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _value(element: _Element, expected: Expected) -> Any:
+    declared = _declared(element)
+    kind = _undeclared(element, expected) if declared is None else declared
+    if kind in ("object", "array") and (text := element.text.strip()):
+        raise _wrong(
+            element,
+            f"<{element.name[:60]}> has a text ({text[:40]!r}) in its place for elements",
+        )
     if kind == "object":
-        _no_text(element)
-        return _members(element, form)
+        return _members(element, expected)
     if kind == "array":
-        _no_text(element)
         for child in element.children:
             if child.name != "item":
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
-        return [_value(child, form.item(at)) for at, child in enumerate(element.children)]
+        return [_value(child, expected.item(at)) for at, child in enumerate(element.children)]
     if element.children:
         raise _wrong(element, f"<{element.name[:60]}> is a {kind} and has elements inside")
-    if typed:
-        return _typed(element, kind)
-    return scalar(element.text.strip(), form)
+    return scalar(element.text.strip(), expected) if declared is None else _typed(element, kind)
 
 
-def _declared(element: Element) -> str | None:
+def _declared(element: _Element) -> str | None:
     kind = None
     for name, value in element.attributes.items():
         if name == "type":
             kind = _TYPES.get(value)
             if kind is None:
                 raise _wrong(
-                    element, f'type="{value[:60]}" is unknown; there are {", ".join(KINDS)}'
+                    element, f'type="{value[:60]}" is unknown; there are {", ".join(TYPES)}'
                 )
         elif not (name == "name" and element.name == "key") and not _IGNORED.fullmatch(name):
             raise _wrong(element, f"the attribute {name[:60]!r} has no place in a value")
     return kind
 
 
-def _undeclared(element: Element, form: Form) -> str:
+def _undeclared(element: _Element, expected: Expected) -> str:
     """Whether an element without a type is an object, an array, or has a text."""
-    types = form.types
+    types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
-        if items and "array" in types and not form.has_member("item"):
+        if items and "array" in types and not expected.has_member("item"):
             return "array"
         return "object"
     if element.text.strip() or types & {"null", "string"}:
@@ -100,22 +213,17 @@ def _undeclared(element: Element, form: Form) -> str:
     return "array" if "array" in types else "text"
 
 
-def member_name(element: Element) -> str:
-    """The key that an element is the value of, where it is an object's member."""
-    return element.attributes.get("name", "key") if element.name == "key" else element.name
-
-
-def _members(element: Element, form: Form) -> dict[str, Any]:
+def _members(element: _Element, expected: Expected) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for child in element.children:
-        key = member_name(child)
+        key = child.key
         if key in members:
             raise _wrong(child, f"the member {key[:60]!r} is there twice")
-        members[key] = _value(child, form.member(key))
+        members[key] = _value(child, expected.member(key))
     return members
 
 
-def _typed(element: Element, kind: str) -> Any:
+def _typed(element: _Element, kind: str) -> Any:
     if kind == "string":
         return element.text
     text = element.text.strip()
@@ -124,109 +232,188 @@ def _typed(element: Element, kind: str) -> Any:
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
     if kind in ("integer", "number"):
-        number = read_json_number(text)
+        number = json_number(text)
         if number is not None and (kind == "number" or isinstance(number, int)):
             return number
     raise _wrong(element, f"{text[:60]!r} is no {kind}")
 
 
-def _no_text(element: Element) -> None:
-    if element.text.strip():
-        raise _wrong(
-            element,
-            f"<{element.name[:60]}> has a text ({element.text.strip()[:40]!r}) in its place"
-            " for elements",
+def _wrong(element: _Element, problem: str) -> UnparseableDocument:
+    return UnparseableDocument(f"no value: {problem} (line {element.line})")
+
+
+_START_TAG = re.compile(rb"""<(?:[^>"']++|"[^"]*"|'[^']*')*+>""")
+_ATTRIBUTE = re.compile(rb"""\s([^\s=]++)\s*+=\s*+(?:"([^"]*)"|'([^']*)')""")
+_PIECE = re.compile(rb"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>|([^<]+)", re.DOTALL)
+
+
+def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
+    """The offsets of the value at a path: of its element, from ``<`` to ``>``.
+
+    Args:
+        text: The document.
+        path: A pointer's tokens.
+        paper: The path is that of ``xmltodict``: the root's name comes first, siblings of one name
+            are a list, and ``@attribute`` and ``#text`` are the attribute's value and the text.
+
+    Raises:
+        UnparseableDocument: The text is not XML, or exceeds the limits.
+    """
+    source = text.strip().encode()
+    locator = _Locator(source)
+    root = _Reader(doctype=paper).parse(text)
+    if paper:
+        whole = locator.as_paper(root)
+        node = Node(whole.start, whole.end, members={root.name: whole}).at(path)
+    else:
+        node = locator.as_value(root).at(path)
+    if node is None:
+        return None
+    start = len(text) - len(text.lstrip()) + len(source[: node.start].decode())
+    return start, start + len(source[node.start : node.end].decode())
+
+
+class _Locator:
+    """Makes nodes of elements; their offsets are those of the bytes, which the parser counts."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+
+    def as_value(self, element: _Element) -> Node:
+        """A node with the children as `read` takes them; both as items and members if it may be."""
+        node = self.span(element)
+        children = [self.as_value(child) for child in element.children]
+        kind = element.attributes.get("type")
+        # No name of an element begins with a digit; an object has the key "0" as <key name="0">.
+        if kind not in ("dict", "object") and all(one.name == "item" for one in element.children):
+            node.items = children
+        if kind not in ("list", "array"):
+            keys = [child.key for child in element.children]
+            times = Counter(keys)
+            pairs = zip(keys, children, strict=True)
+            node.members = {key: child for key, child in pairs if times[key] == 1}
+        return node
+
+    def as_paper(self, element: _Element) -> Node:
+        """A node with the members that ``xmltodict`` makes."""
+        node = self.span(element)
+        node.members = {}
+        for found in _ATTRIBUTE.finditer(self.source, element.start, self.opened(element)):
+            span = found.span(2 if found[2] is not None else 3)
+            node.members[f"@{found[1].decode()}"] = Node(*span)
+        # Without attributes and children, the text is the element's value itself.
+        has_text = element.text.strip() and (element.attributes or element.children)
+        if has_text and (words := self.words(element)):
+            node.members["#text"] = words
+        siblings: dict[str, list[Node]] = {}
+        for child in element.children:
+            siblings.setdefault(child.name, []).append(self.as_paper(child))
+        for name, nodes in siblings.items():
+            several = Node(nodes[0].start, nodes[-1].end, items=nodes)
+            node.members[name] = several if len(nodes) > 1 else nodes[0]
+        return node
+
+    def span(self, element: _Element) -> Node:
+        """From the start tag to the end tag, both included."""
+        opened = self.opened(element)
+        if self.source[opened - 2 : opened] == b"/>":
+            return Node(element.start, opened)
+        return Node(element.start, self.source.index(b">", element.close) + 1)
+
+    def opened(self, element: _Element) -> int:
+        """Where the start tag ends."""
+        tag = _START_TAG.match(self.source, element.start)
+        assert tag is not None, "the parser has read it"
+        return tag.end()
+
+    def words(self, element: _Element) -> Node | None:
+        """From the first character of the text to the last, of what is between the children."""
+        begin, words = self.opened(element), []
+        for child in element.children:
+            words += self.pieces(begin, child.start)
+            begin = self.span(child).end
+        words += self.pieces(begin, element.close)
+        if not words:
+            return None
+        start, end = words[0][0], words[-1][1]
+        text = self.source[start:end].decode()
+        head = len(text[: len(text) - len(text.lstrip())].encode())
+        return Node(start + head, start + len(text.rstrip().encode()))
+
+    def pieces(self, begin: int, end: int) -> list[Span]:
+        spans = (
+            found.span(found.lastindex)
+            for found in _PIECE.finditer(self.source, begin, end)
+            if found.lastindex
         )
+        return [span for span in spans if self.source[span[0] : span[1]].strip()]
 
 
-def _wrong(element: Element, problem: str) -> Unreadable:
-    return Unreadable(f"no value: {problem} (line {element.line})")
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPES = str.maketrans(
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        # A parser makes a line feed of a carriage return, and blanks of both in an attribute.
+        "\r": "&#13;",
+        "\n": "&#10;",
+        "\t": "&#9;",
+    }
+)
 
 
 def write(value: Any) -> str:
-    """A value's text; what it is can be read back without a schema.
+    """The text of a value that `check_json` accepts; it is read back without a schema.
 
-    The value is one that `harness.scoring.validators.documents.render` has checked.
-
-    Raises: DataInvalid for a character that XML cannot hold.
+    Raises:
+        UnparseableDocument: The value has a character that XML cannot hold.
     """
-    lines = ['<?xml version="1.0" ?>']
-    # The paper's root has no type; it gets one where it would be read as something else.
+    # The paper's root has no type; it gets one if it would be read as something else.
     clear = isinstance(value, dict) and bool(value) and list(value) != ["item"]
-    _write("all", "", value, "" if clear else _type(value), 0, lines, ())
-    return "\n".join(lines) + "\n"
+    kind = "" if clear else f' type="{_type(value)}"'
+    return "\n".join(['<?xml version="1.0" ?>', *_lines("all", kind, value, ())]) + "\n"
 
 
-def _write(
-    name: str,
-    attribute: str,
-    value: Any,
-    kind: str,
-    depth: int,
-    lines: list[str],
-    path: Sequence[str | int],
-) -> None:
-    indent = "    " * depth
-    opening = f"{indent}<{name}{attribute}" + (f' type="{kind}"' if kind else "")
-    if isinstance(value, (dict, list, tuple)):
-        if not value:
-            lines.append(opening + "/>")
-            return
-        lines.append(opening + ">")
+def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+    indent = "    " * len(path)
+    opening = f"{indent}<{name}{attributes}"
+    if not isinstance(value, (dict, list, tuple)):
+        text = _escaped(value, path) if isinstance(value, str) else _unquoted(value)
+        yield f"{opening}>{text}</{name}>" if text else opening + "/>"
+    elif not value:
+        yield opening + "/>"
+    else:
+        yield opening + ">"
         for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            below, inside = (*path, key), ""
-            tag = "item" if isinstance(key, int) else key
+            below = (*path, key)
+            tag, named = ("item", "") if isinstance(key, int) else (key, "")
             if isinstance(key, str) and not _NAME.fullmatch(key):
-                tag, inside = "key", f' name="{_escaped(key, below)}"'
-            _write(tag, inside, one, _type(one), depth + 1, lines, below)
-        lines.append(f"{indent}</{name}>")
-        return
-    text = _text(value, path)
-    lines.append(f"{opening}>{text}</{name}>" if text else opening + "/>")
+                tag, named = "key", f' name="{_escaped(key, below)}"'
+            yield from _lines(tag, f'{named} type="{_type(one)}"', one, below)
+        yield f"{indent}</{name}>"
 
 
-def _type(value: Any) -> str:
-    if isinstance(value, dict):
-        return "dict"
-    if isinstance(value, (list, tuple)):
-        return "list"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "str"
-    return "int" if isinstance(value, int) else "float"
-
-
-def _text(value: bool | str | Number | None, path: Sequence[str | int]) -> str:
-    if isinstance(value, str):
-        return _escaped(value, path)
+def _unquoted(value: Any) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else written(value)
 
 
+def _type(value: Any) -> str:
+    for name, kind in (("dict", dict), ("list", (list, tuple)), ("bool", bool), ("str", str)):
+        if isinstance(value, kind):
+            return name
+    if value is None:
+        return "null"
+    return "int" if isinstance(value, int) else "float"
+
+
 def _escaped(text: str, path: Sequence[str | int]) -> str:
-    found = _FORBIDDEN.search(text)
-    if found:
-        place = "".join(f"/{part}" for part in path)[:80] or "the root"
-        raise DataInvalid(
-            f"The value at {place} has the character U+{ord(found[0]):04X}, which XML cannot hold.",
-            "Write it as JSON or YAML.",
+    if found := _FORBIDDEN.search(text):
+        raise UnparseableDocument(
+            f"the value at {pointer(path)[:80] or 'the root'} has the character "
+            f"U+{ord(found[0]):04X}, which XML cannot hold"
         )
-    for raw, escape in _ESCAPES:
-        text = text.replace(raw, escape)
-    return text
-
-
-_ESCAPES = (
-    ("&", "&amp;"),
-    ("<", "&lt;"),
-    (">", "&gt;"),
-    ('"', "&quot;"),
-    # A parser makes a line feed of a carriage return, and blanks of both in an attribute.
-    ("\r", "&#13;"),
-    ("\n", "&#10;"),
-    ("\t", "&#9;"),
-)
+    return text.translate(_ESCAPES)

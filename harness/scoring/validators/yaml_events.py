@@ -1,10 +1,7 @@
-"""The events of a YAML text's one document, bounded before anything is built of them.
+"""The parser events of a YAML text's one document, bounded before anything is built from them.
 
 An alias counts as all the values and characters that it stands for: a "billion laughs" of a few
 hundred bytes ends after 100,000 values, whoever would expand them.
-
->>> len(list(events("[1, 2]")))
-4
 """
 
 from __future__ import annotations
@@ -13,27 +10,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.scoring.validators.unreadable import (
+from harness.scoring.validators.limits import (
     DEEPEST,
+    HALF_PAIR,
     MOST_CHARACTERS,
     MOST_NODES,
-    Unreadable,
+    UnparseableDocument,
     too_deep,
     too_many_nodes,
 )
 
 
-def events(text: str, loader: Any = None) -> Iterator[Any]:
-    """PyYAML's events between the document's start and end.
+def events_of(text: str, loader: Any) -> Iterator[Any]:
+    """The parser's events between the document's start and end, bounded while they are made.
 
-    loader: the parser that makes them; libyaml's where None, which is the fastest.
-
-    Raises: Unreadable: where the grammar is broken, for an empty text, a second document, an alias
-        to what is not complete, and beyond the limits.
+    Raises:
+        UnparseableDocument: The grammar is broken, the text is empty or has a second document, an
+            alias stands for something incomplete, or a limit is exceeded.
     """
     import yaml
 
-    loader = loader or getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     size = _Size()
     documents = 0
     try:
@@ -41,34 +37,34 @@ def events(text: str, loader: Any = None) -> Iterator[Any]:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise Unreadable(f"a second YAML document begins{where(event)}")
+                    raise UnparseableDocument(f"a second YAML document begins{where(event)}")
             elif isinstance(event, (yaml.NodeEvent, yaml.CollectionEndEvent)):
                 size.add(event)
                 yield event
     except yaml.MarkedYAMLError as error:
-        said = (error.problem or error.context or "it breaks the grammar").strip()
-        raise Unreadable(f"no YAML: {said}{where(error)}") from None
+        problem = (error.problem or error.context or "it breaks the grammar").strip()
+        raise UnparseableDocument(f"no YAML: {problem}{where(error)}") from None
     except yaml.YAMLError as error:
-        said = str(getattr(error, "reason", None) or "a character that YAML does not allow")
-        raise Unreadable(f"no YAML: {said}") from None
+        problem = str(getattr(error, "reason", None) or "a character that YAML does not allow")
+        raise UnparseableDocument(f"no YAML: {problem}") from None
     except UnicodeEncodeError:
-        raise Unreadable("half of a surrogate pair, which is no character") from None
+        raise UnparseableDocument(HALF_PAIR) from None
     except (ValueError, OverflowError) as error:  # an escape beyond Unicode, "\\UFFFFFFFF"
-        raise Unreadable(f"no YAML: {error}") from None
+        raise UnparseableDocument(f"no YAML: {error}") from None
     if not documents:
-        raise Unreadable("no YAML: the text holds no document")
+        raise UnparseableDocument("no YAML: the text holds no document")
 
 
 def where(source: Any) -> str:
     """The place of an event or an error, for the end of a message."""
-    mark = getattr(source, "problem_mark", None) or getattr(source, "context_mark", None)
-    mark = mark or getattr(source, "start_mark", None)
+    names = ("problem_mark", "context_mark", "start_mark")
+    mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
 
 
 @dataclass(slots=True)
 class _Anchored:
-    """What an anchor stands for; nodes and characters are those before it until it is complete."""
+    """What an anchor stands for; until it is complete, nodes and characters are those before it."""
 
     nodes: int
     characters: int
@@ -84,7 +80,7 @@ class _Size:
         self.characters = 0
         self.anchors: dict[str, _Anchored] = {}
         self.open: list[tuple[_Anchored | None, int]] = []
-        self.height = 0  # of the highest container that has just been closed beneath this one
+        self.height = 0  # of the highest container closed so far beneath this one
 
     def add(self, event: Any) -> None:
         import yaml
@@ -103,8 +99,8 @@ class _Size:
             name = event.anchor or ""
             anchored = self.anchors.get(name)
             if anchored is None or not anchored.complete:
-                said = "stands for itself" if anchored else "has no anchor"
-                raise Unreadable(f"the alias *{name[:60]} {said}{where(event)}")
+                problem = "stands for itself" if anchored else "has no anchor"
+                raise UnparseableDocument(f"the alias *{name[:60]} {problem}{where(event)}")
             self.nodes += anchored.nodes
             self.characters += anchored.characters
             self.height = max(self.height, anchored.height)
@@ -115,7 +111,7 @@ class _Size:
         if self.nodes > MOST_NODES:
             raise too_many_nodes()
         if self.characters > MOST_CHARACTERS:
-            raise Unreadable(
+            raise UnparseableDocument(
                 f"more than {MOST_CHARACTERS:,} characters with aliases written out", "limit"
             )
 

@@ -1,7 +1,7 @@
-"""Where constraints stand in a prompted schema, and which of them a sample breaks, and where.
+"""Where constraints stand in a prompted schema, which of them a sample violates, and where.
 
-As in ConCodeEval's analysis of where models fail: the third of the schema's text that holds the
-violated keyword, and the third of the sample that holds what violates it.
+As in ConCodeEval's analysis of where models fail: the third of the schema's text that has the
+violated keyword, and the third of the sample that has the violating value.
 
 >>> Constraints.of({"type": "string", "maxLength": 5}, "json", "corrected").thirds["/maxLength"]
 'last'
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from harness.scoring.validators import Format, Mode, Violation, place, third
+from harness.scoring.validators import Format, Mode, Violation, locate, third
 from harness.tasks.concodeeval.representations import (
     Representation,
     Schema,
@@ -29,18 +29,18 @@ NOT_CONSTRAINTS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}
     | {"description", "default", "examples", "$comment"}
 )
-"""Keywords that hold other schemas, or nothing that a value could break."""
+"""Keywords that contain other schemas, or nothing that a value could violate."""
 LONGEST = 120
-"""Characters of a constraint's text."""
+"""Most characters of a constraint's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
     """The constraints of a schema in one representation.
 
-    kinds: pointer of each to its keyword.
-    texts: pointer of each to what it says.
-    thirds: pointer to first, middle or last, of the schema's text, by the keyword's beginning.
+    kinds: pointer -> keyword.
+    texts: pointer -> the constraint in words.
+    thirds: pointer -> first, middle or last third of the schema's text, by the keyword's start.
     """
 
     kinds: Mapping[str, str]
@@ -49,7 +49,7 @@ class Constraints:
 
     @staticmethod
     def of(schema: Schema, representation: Representation, wording: Wording) -> Constraints:
-        """Those of a schema."""
+        """The constraints of a schema."""
         found = [
             (at, keyword, value)
             for at, keyword, value in keywords(schema)
@@ -65,10 +65,7 @@ class Constraints:
 
 
 class Answer(NamedTuple):
-    """What was answered.
-
-    sample: its text; value: what is read of that.
-    """
+    """An answer: the sample's text, the value read from it, and the rules it is judged by."""
 
     schema: Schema
     sample: str
@@ -82,19 +79,19 @@ def constraints_met(
     violations: Sequence[Violation],
     answer: Answer,
 ) -> list[dict[str, Any]]:
-    """Each constraint that bears on the answer, with whether it is kept.
+    """The constraints that apply to the answer, each with whether it is met.
 
-    What asks for nothing there (a maximum where no number is, the schema of a member that is
-    missing) is left out: it would count as kept. In the shape of `harness.store.findings`.
+    One that does not apply (a maximum without a number, the schema of a missing member) is omitted,
+    as it would count as met. The result has the shape of `harness.store.findings`.
     """
     broken: dict[str, Violation] = {}
     for found in violations:
         broken.setdefault(found.schema_path, found)
-    borne = set(bearing(answer.schema, answer.value))
-    told = []
+    applicable = set(applicable_keywords(answer.schema, answer.value))
+    met = []
     for at in [*constraints.kinds, *(at for at in broken if at not in constraints.kinds)]:
         violation = broken.get(at)
-        if violation is None and at not in borne:
+        if violation is None and at not in applicable:
             continue
         entry: dict[str, Any] = {
             "constraint": constraints.texts.get(at, at),
@@ -107,38 +104,38 @@ def constraints_met(
             groups["output_third"] = sample_third(
                 answer.sample, answer.output, violation.path, answer.mode
             )
-        told.append({**entry, "groups": groups})
-    return told
+        met.append({**entry, "groups": groups})
+    return met
 
 
-def bearing(schema: Any, value: Any, at: str = "") -> Iterator[str]:
-    """The pointers of the keywords that ask something of a value, or of what is in it.
+def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
+    """The pointers of the keywords that apply to a value or to what is in it.
 
-    What is inside of ``contains`` asks nothing by itself: another item may do.
+    Keywords inside ``contains`` do not apply by themselves: another item may satisfy them.
 
-    >>> list(bearing({"type": "object", "maximum": 3, "properties": {"a": {"type": "null"}}}, {}))
+    >>> list(applicable_keywords({"type": "object", "maximum": 3, "items": {}}, {}))
     ['/type']
     """
     if not isinstance(schema, Mapping):
         return
-    for keyword, asked in schema.items():
+    for keyword, inner_schema in schema.items():
         place = pointer(at, keyword)
-        if keyword not in NOT_CONSTRAINTS and isinstance(value, _BEARS_ON.get(keyword, object)):
+        if keyword not in NOT_CONSTRAINTS and isinstance(value, _APPLIES_TO.get(keyword, object)):
             yield place
         if keyword == "properties" and isinstance(value, dict):
-            for name, inner in asked.items():
+            for name, inner in inner_schema.items():
                 if name in value:
-                    yield from bearing(inner, value[name], pointer(place, name))
+                    yield from applicable_keywords(inner, value[name], pointer(place, name))
         elif keyword == "items" and isinstance(value, list):
             for item in value:
-                yield from bearing(asked, item, place)
+                yield from applicable_keywords(inner_schema, item, place)
         elif keyword == "additionalProperties" and isinstance(value, dict):
             for name in value.keys() - schema.get("properties", {}).keys():
-                yield from bearing(asked, value[name], place)
+                yield from applicable_keywords(inner_schema, value[name], place)
 
 
 _NUMBER, _TEXT, _LIST, _OBJECT = (int, float, Decimal), (str,), (list,), (dict,)
-_BEARS_ON: Mapping[str, tuple[type, ...]] = {
+_APPLIES_TO: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _TEXT),
@@ -150,10 +147,10 @@ _BEARS_ON: Mapping[str, tuple[type, ...]] = {
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """The third of a sample where the middle of a value is; ``whole`` for the root's."""
+    """The third of a sample that has the middle of a value; ``whole`` for the root value."""
     if not path:
         return "whole"
-    found = place(sample, output, path, mode=mode)
+    found = locate(sample, output, path, mode=mode)
     if found is None:
         return "unknown"
     return third(sum(found) // 2, len(sample))

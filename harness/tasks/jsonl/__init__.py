@@ -1,4 +1,4 @@
-r"""A benchmark of one's own, from a file of rows: no Python.
+r"""Your own benchmark from a file of rows, without Python.
 
     task:
       name: jsonl
@@ -7,10 +7,10 @@ r"""A benchmark of one's own, from a file of rows: no Python.
       extract: {regex: 'answer is (\w+)'}
       checks: [{exact_match: {ignore_case: true}}]
 
-A row is asked by the template ``prompt``, or by its own ``prompt`` or ``messages``; it may have
-``id``, ``target`` or ``targets``, ``groups``, ``cluster``, ``checks``, ``criteria`` and any other
-field. Each check is a score, by a rule or by a judge of the run, and an answer passes where all
-do. docs/jsonl.md has all of it.
+A row is prompted with the template ``prompt``, or with its own ``prompt`` or ``messages``; it may
+have ``id``, ``target`` or ``targets``, ``groups``, ``cluster``, ``checks``, ``criteria`` and any
+other field. Each check is a score, by a rule or by a judge of the run, and an answer passes if all
+of them pass. docs/jsonl.md has the details.
 
 >>> task = JsonlTask(data=folder)  # doctest: +SKIP
 >>> [instance.id for instance in task.instances()][:1]  # doctest: +SKIP
@@ -33,37 +33,40 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.prompts.template import Template
 from harness.records import Criterion, Instance, Message, Score, verdict
-from harness.scoring.parsers.extraction import extraction
-from harness.scoring.parsers.pattern import PatternTooSlow
-from harness.scoring.parsers.prompt_check import Shown, faults, garbled
+from harness.scoring.checks import Rules, read_checks
+from harness.scoring.extraction import extraction
+from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.prompt_check import Shown, faults, garbled
 from harness.tasks._rows import rows
-from harness.tasks.jsonl.checks import Checks
-from harness.tasks.jsonl.items import Item, Reader
+from harness.tasks.jsonl.items import Item, Reader, RowForm
+from harness.tasks.jsonl.judging import JudgeChecks
 from harness.tasks.jsonl.presets import PRESETS
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
 LOOKED_AT = 200
-"""Instances whose prompts `check_prompt` looks at."""
+"""How many instances `check_prompt` looks at."""
 
 
 class JsonlTask:
     """Rows of a file as a benchmark: prompts by template, checks by name.
 
-    path: ``builtin`` (a small example), or a file: .jsonl (or .jsonl.gz), .json, .yaml, .csv, .tsv.
-    prompt: a template of the user's turn over the row's fields; null where rows have prompts.
-    system: a template of the system message.
-    extract: where the answer is in a text: {regex: ...}, {number: last} or {json: key}; null for
-        all of it.
-    checks: checkers and judges by name, with options.
-    gold: a template of a right answer, for shots and simulated runs (target is the first of
-        several there); null for one that is made from target, where that passes.
-    groups: fields of the rows that results are broken down by.
-    preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that form.
-    on_truncated: whether answers that are cut off fail or are graded (fail, grade).
-
-    judges: of the run, each with whether it decides on criteria; None where nobody knows.
-    panels: of the run, each with its judges: a check may name them all by their panel.
+    Args:
+        path: ``builtin`` (a small example), or a file: .jsonl (or .jsonl.gz), .json, .yaml, .csv,
+            .tsv.
+        prompt: a template of the user's turn over the row's fields; null if rows have prompts.
+        system: a template of the system message.
+        extract: where the answer is in a text: {regex: ...}, {number: last} or {json: key}; null
+            for all of it.
+        checks: checkers and judges by name, with options.
+        gold: a template of a right answer, for shots and simulated runs (target is the first of
+            several there); null to use the target, if that passes.
+        groups: fields of the rows that results are broken down by.
+        preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that form.
+        on_truncated: whether truncated answers fail or are graded (fail, grade).
+        data: the data folder.
+        judges: the run's judges: name to whether the judge decides on criteria; None if unknown.
+        panels: the run's panels: name to judges; a check may name a panel for all of its judges.
     """
 
     def __init__(
@@ -91,33 +94,37 @@ class JsonlTask:
             gold = gold or known.gold
         self.path = BUILTIN if path == "builtin" else data.file(path)
         self._judge: str | None = None
-        self._checks = Checks(
-            checks or [], data, judges, lambda: (r for _, r in rows(self.path)), panels
-        )
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
-        self._reader = Reader(
-            self._checks,
+        shared = read_checks(checks or [], "task.checks")
+        self._rules = Rules(shared)
+        self._judges = JudgeChecks(
+            shared, judges, panels, lambda: (row for _, row in rows(self.path))
+        )
+        form = RowForm(
             None if prompt is None else Template(prompt, "task.prompt"),
             None if system is None else Template(system, "task.system"),
             groups or [],
-            known,
+            None if known is None else known.adapt,
         )
-        self._said = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
+        self._reader = Reader(self.path, form, shared, self._rules, self._judges)
+        written = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
+        self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The rows in the order of the file, each with its prompt formed and its checks made.
+        """The rows in file order, each with its prompt and checks.
 
-        Raises: DataInvalid, naming file, item and field.
+        Raises:
+            DataInvalid: A row is malformed; the message names file, item and field.
         """
-        return self._reader.read(self.path)
+        return self._reader.read()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The data's hash, that of prompt and checks, and by whom patterns are matched."""
+        """Hashes of the data, and of prompt and checks; and the version of the regex engine."""
         return {
             "dataset": self.path.name,
             "dataset_sha256": self._data_hash,
-            "prompt_sha256": hashlib.sha256(self._said.encode()).hexdigest(),
+            "prompt_sha256": self._prompt_hash,
             "regex": version("regex"),
         }
 
@@ -131,44 +138,45 @@ class JsonlTask:
         """The row's conversation."""
         if shots:
             raise ConfigError(
-                "The task 'jsonl' has no form of its own for shots.",
+                "The task 'jsonl' has no few-shot form of its own.",
                 "Set task.shots.form to turns or message.",
             )
         return instance.data.messages
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """A score for each check.
+        """A score for each check by a rule.
 
-        Where reading the answer takes too long, no score can be made: none passes or fails. A
-        row that only judges check has no score here, and nothing is extracted for it.
+        If extracting the answer takes too long, no score is made: none passes or fails. A row that
+        only judges check has no score here, and nothing is extracted.
 
-        Raises: Unparseable where the answer, or a check's part of it, cannot be read.
+        Raises:
+            Unparseable: The answer, or a check's part of it, cannot be read.
         """
-        checks = instance.data.checks.rules
+        checks = instance.data.rules
         answer = text
         if self._extraction is not None and checks:
             try:
                 answer = self._extraction.read(text)
             except PatternTooSlow as error:
-                return {bound.name: Score(None, None, error.message) for bound in checks}
+                return {rule.name: Score(None, None, error.message) for rule in checks}
         return {
-            bound.name: self._checks.checker(bound).check(
-                text if bound.of == "text" else answer, instance
+            rule.name: self._rules.checker(rule).check(
+                text if rule.of == "text" else answer, instance
             )
-            for bound in checks
+            for rule in checks
         }
 
     def score_parsed(self, instance: Instance[Item], answer: str) -> Mapping[str, Score]:
-        """A score for each check of the answer, without a verdict; those of the text have none."""
+        """A score without a verdict for each check of the answer; none for checks of the text."""
         scores = {
-            bound.name: self._checks.checker(bound).check(answer, instance)
-            for bound in instance.data.checks.rules
-            if bound.of == "answer"
+            rule.name: self._rules.checker(rule).check(answer, instance)
+            for rule in instance.data.rules
+            if rule.of == "answer"
         }
         return {name: Score(s.value, None, s.reason, s.details) for name, s in scores.items()}
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """The reasons of the checks that failed; those of matches tell no target."""
+        """The reasons of the failed checks; those of matching checks do not reveal the target."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."
@@ -176,9 +184,9 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """The template's text; else the target, as it is or in the form that is extracted.
+        """The template's text; else the target, plain or in the form that is extracted.
 
-        None where none of these passes.
+        None if none of these passes.
         """
         if self._gold is not None:
             row = instance.data.row
@@ -207,32 +215,33 @@ class JsonlTask:
                 yield " ".join(map(str, value))
 
     def instruction(self, instance: Instance[Item]) -> str:
-        """The row's conversation, as a judge is told it."""
+        """The row's conversation, for a judge."""
         turns = instance.data.messages
         if len(turns) == 1:
             return turns[0].content
         return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
     def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
-        """What a row asks of judges, or of the one that sees the task so.
+        """What a row asks of judges, or of the judge that this view is for (`for_judge`).
 
-        Raises: DataInvalid where the row's field ``criteria`` holds none.
+        Raises:
+            DataInvalid: The row's field ``criteria`` has none.
         """
-        row, checks = instance.data.row, instance.data.checks.judges
-        return [Criterion(text) for text in self._checks.judges.criteria(row, checks, self._judge)]
+        item = instance.data
+        return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: Instance[Item], judge: str) -> bool:
-        """Whether a judge judges a row's answers: one that its checks name, or that none do."""
-        return self._checks.judges.calls(instance.data.checks.judges, judge)
+        """Whether a judge judges a row: its checks name the judge, or no check of any row does."""
+        return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
-        """The task with the criteria of one judge."""
+        """A view of the task with the criteria of one judge."""
         view = copy.copy(self)
         view._judge = judge
         return view
 
     def prompt_errors(self) -> list[str]:
-        """What prompts lack of the structure that is extracted, and golds that are not read."""
+        """Where prompts do not ask for what is extracted, and references that cannot be read."""
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}
@@ -242,18 +251,20 @@ class JsonlTask:
                 [turn.content for turn in turns if turn.role != "assistant"],
                 [turn.content for turn in turns if turn.role == "assistant"],
             )
-            said = faults(shown, self._extraction)
+            problems = faults(shown, self._extraction)
             if self._gold is not None and not self._passes(instance):
-                said.append("task.gold gives an answer that does not pass.")
+                problems.append("task.gold gives an answer that does not pass.")
             for target in _texts(instance.data.row):
                 read = garbled(self._extraction, target)
                 if read is not None:
-                    said.append(f"Of the target {target!r:.40} the parser would read {read!r:.40}.")
-            for fault in said:
-                found.setdefault(fault, []).append(instance.id)
+                    problems.append(
+                        f"From the target {target!r:.40} the parser would read {read!r:.40}."
+                    )
+            for problem in problems:
+                found.setdefault(problem, []).append(instance.id)
         return [
-            f"{fault} ({ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''})"
-            for fault, ids in found.items()
+            f"{problem} ({ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''})"
+            for problem, ids in found.items()
         ]
 
     def _passes(self, instance: Instance[Item]) -> bool:
@@ -264,7 +275,7 @@ class JsonlTask:
 
 
 def _texts(row: Mapping[str, Any]) -> list[str]:
-    """The right answers of a row that are texts."""
+    """The right answers of a row that are text."""
     found = next((row[field] for field in TARGETS if field in row), None)
     return [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str)]
 

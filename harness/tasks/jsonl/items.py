@@ -1,93 +1,153 @@
-"""From a row to an item: its conversation, labels and checks, everything known before any call.
+"""From a row to an instance: its conversation, groups and checks, all known before any call.
 
->>> item = reader.item({"id": "1", "prompt": "2 + 2?", "target": "4"}, 1)  # doctest: +SKIP
->>> item.messages  # doctest: +SKIP
+>>> instance = reader.instance({"id": "1", "prompt": "2 + 2?", "target": "4"}, 1)  # doctest: +SKIP
+>>> instance.data.messages  # doctest: +SKIP
 (Message(role='user', content='2 + 2?'),)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.prompts.template import Template
 from harness.records import Instance, Message, encodable
+from harness.scoring.checks import Check, Rules, checks_of
 from harness.tasks._rows import Row, rows, text_id, unique
-from harness.tasks.jsonl.checks import Checks, RowChecks
-from harness.tasks.jsonl.presets import Preset
+from harness.tasks.jsonl.judging import JudgeCheck, JudgeChecks
 
 ROLES = ("system", "user", "assistant")
+MOST_PACKED = 1 << 27
+"""Bytes of packed instances that are kept in memory; a larger file is read again for each pass."""
 
 
 class Item(Struct, frozen=True):
-    """A row as it is asked and checked.
+    """A row with its conversation and checks.
 
     messages: of round 1, without shots.
+    rules: the checks by rules, their options taken from the row.
+    judges: the checks by judges.
     """
 
     row: Mapping[str, Any]
     messages: tuple[Message, ...]
-    checks: RowChecks
+    rules: tuple[Check, ...] = ()
+    judges: tuple[JudgeCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """How a row becomes a conversation.
+
+    prompt, system: templates over the row's fields; None if the rows have prompts.
+    labels: fields of the rows that are groups.
+    adapt: a preset's change of each row.
+    """
+
+    prompt: Template | None = None
+    system: Template | None = None
+    labels: Sequence[str] = ()
+    adapt: Callable[[Row], Row] | None = None
 
 
 class Reader:
-    """Reads rows as the run file says.
+    """Reads the instances of a file. A run passes over them several times: the first complete pass
+    packs them, and later ones only unpack.
 
-    labels: fields of rows that are groups.
+    Args:
+        path: The file.
+        form: How a row becomes a conversation.
+        shared: The checks of the run file.
+        rules: Builds checkers.
+        judges: The judges that checks name.
     """
 
     def __init__(
         self,
-        checks: Checks,
-        prompt: Template | None,
-        system: Template | None,
-        labels: Sequence[str],
-        preset: Preset | None,
+        path: Path,
+        form: RowForm,
+        shared: Sequence[Check],
+        rules: Rules,
+        judges: JudgeChecks,
     ) -> None:
-        self._checks, self._labels, self._preset = checks, labels, preset
-        self._prompt, self._system = prompt, system
+        self._path, self._form, self._shared = path, form, shared
+        self._rules, self._judges = rules, judges
+        self._decoder = msgspec.msgpack.Decoder(Instance[Item])
+        self._packed: list[bytes] | None = None
 
-    def read(self, path: Path) -> Iterator[Instance[Item]]:
-        """The instances of a file.
+    def read(self) -> Iterator[Instance[Item]]:
+        """The instances in file order.
 
-        Raises: DataInvalid, naming file, item and field.
+        Raises:
+            DataInvalid: A row is malformed; the message names file, item and field.
         """
-        return unique(self._placed(path))
+        if self._packed is not None:
+            yield from map(self._decoder.decode, self._packed)
+            return
+        packed: list[bytes] | None = []
+        size = 0
+        for instance in unique(self._placed()):
+            if packed is not None:
+                one = self._pack(instance)
+                size += len(one or b"")
+                if one is None or size > MOST_PACKED:
+                    packed = None
+                else:
+                    packed.append(one)
+            yield instance
+        self._packed = packed
 
-    def _placed(self, path: Path) -> Iterator[tuple[str, Instance[Item]]]:
-        for number, (where, row) in enumerate(rows(path), start=1):
+    def _pack(self, instance: Instance[Item]) -> bytes | None:
+        """An instance as bytes; None for values of YAML that would come back changed."""
+        try:
+            packed = msgspec.msgpack.encode(instance)
+            return packed if self._decoder.decode(packed) == instance else None
+        except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
+            return None
+
+    def _placed(self) -> Iterator[tuple[str, Instance[Item]]]:
+        for number, (where, row) in enumerate(rows(self._path), start=1):
             try:
-                instance = self.instance(row, number)
+                yield where, self.instance(row, number)
             except (DataInvalid, ConfigError) as error:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
-            yield where, instance
 
     def instance(self, row: Row, number: int) -> Instance[Item]:
-        """The instance that a row is. Raises: DataInvalid."""
-        if self._preset is not None:
-            row = self._preset.adapt(row)
+        """The instance of a row.
+
+        Raises:
+            DataInvalid: The row is malformed.
+        """
+        if self._form.adapt is not None:
+            row = self._form.adapt(row)
+        name = text_id(row, number, "")
         cluster = row.get("cluster")
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
+        messages = self._messages(row)
+        checks = checks_of(row, self._shared)
+        rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
         return Instance(
-            encodable(text_id(row, number, "")),
-            Item(row, self._messages(row), self._checks.of(row)),
+            encodable(name),
+            Item(row, messages, rules, judges),
             self._groups(row),
             None if cluster is None else str(cluster),
         )
 
     def _messages(self, row: Row) -> tuple[Message, ...]:
         turns: tuple[Message, ...]
-        if self._prompt is not None:
+        if self._form.prompt is not None:
             if "messages" in row:
                 raise DataInvalid(
-                    "there are 'messages', and task.prompt is set too.", "Keep one of them."
+                    "the row has 'messages', but task.prompt is set too.", "Keep one of them."
                 )
-            turns = (Message("user", self._prompt.render(row)),)
+            turns = (Message("user", self._form.prompt.render(row)),)
         elif "messages" in row:
             turns = _turns(row["messages"])
         elif isinstance(row.get("prompt"), str):
@@ -95,29 +155,29 @@ class Reader:
         else:
             remedy = nearest("prompt", ["messages", *map(str, row)])
             raise DataInvalid(
-                "there is neither 'prompt', a text, nor 'messages'.",
+                "the row has neither 'prompt', as text, nor 'messages'.",
                 f"{remedy} Or set task.prompt: '{{{{ question }}}}'.",
             )
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
-        if self._system is None:
+        if self._form.system is None:
             return turns
         if turns[0].role == "system":
             raise DataInvalid(
                 "'messages' begin with a system message, and task.system is set too.",
                 "Keep one of them.",
             )
-        return (Message("system", self._system.render(row)), *turns)
+        return (Message("system", self._form.system.render(row)), *turns)
 
     def _groups(self, row: Row) -> dict[str, str]:
         own = row.get("groups", {})
         if not isinstance(own, Mapping):
             raise DataInvalid("'groups' must be a mapping of labels to names.")
         found: dict[str, str] = {}
-        for label in self._labels:
+        for label in self._form.labels:
             if label not in row:
                 raise DataInvalid(
-                    f"task.groups names {label!r:.60}, which is not there.",
+                    f"task.groups names {label!r:.60}, which the row does not have.",
                     nearest(label, map(str, row)),
                 )
             found[label] = _name(row[label], label)
@@ -129,7 +189,7 @@ def _name(value: object, label: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return encodable(str(value))
-    raise DataInvalid(f"the group {label!r:.60} must be a text, a number, true or false.")
+    raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
 
 
 def _turns(raw: object) -> tuple[Message, ...]:
@@ -144,7 +204,7 @@ def _turns(raw: object) -> tuple[Message, ...]:
         if role not in ROLES:
             raise DataInvalid(f"{where}: there is no role {role!r:.40}.", nearest(str(role), ROLES))
         if not isinstance(content, str):
-            raise DataInvalid(f"{where}: 'content' must be a text.")
+            raise DataInvalid(f"{where}: 'content' must be text.")
         turns.append(Message(role, content))
     if turns[-1].role != "user":
         raise DataInvalid("'messages' must end with the user's turn, which the model answers.")

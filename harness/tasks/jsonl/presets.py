@@ -1,11 +1,11 @@
-r"""``preset:`` well-known forms of rows, with prompt, extraction and checks that fit together.
+r"""``preset:`` well-known row formats, with prompt, extraction and checks that fit together.
 
     task: {name: jsonl, preset: gsm8k, path: gsm8k_test.jsonl}
 
 ``gsm8k`` (Cobbe et al. 2021, arXiv 2110.14168): ``question``, and an ``answer`` that ends in
 ``#### 42``. ``shuffled_objects`` (BIG-bench Hard, Suzgun et al. 2022, arXiv 2210.09261): ``input``
-with options ``(A)`` to ``(G)``, and a ``target`` like ``(B)``. The structure that the prompt asks
-for is the one that is parsed: "the answer is". Whatever the run file says itself goes before.
+with options ``(A)`` to ``(G)``, and a ``target`` like ``(B)``. The prompt asks for the structure
+that is parsed: "the answer is". Whatever the run file sets takes precedence.
 
 >>> PRESETS["gsm8k"].adapt({"question": "…", "answer": "2 + 2 = 4\n#### 1,004"})["target"]
 '1004'
@@ -19,17 +19,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import DataInvalid
-from harness.scoring.parsers.numerals import numbers
+from harness.scoring.patterns import numbers
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What the run file need not say.
+    """Defaults for a run file.
 
     gold: a template of a right answer.
-    adapt: gives a row with a ``target``; raises DataInvalid.
+    adapt: adds the ``target`` to a row; raises DataInvalid if it cannot.
     """
 
     prompt: str

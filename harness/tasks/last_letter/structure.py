@@ -24,8 +24,7 @@ from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple, Protocol
 
 from harness.errors import Unparseable
-from harness.scoring.parsers.extraction import RegexExtraction
-from harness.scoring.parsers.json_object import json_object
+from harness.scoring.extraction import RegexExtraction, json_object
 
 LETTERS = 4
 """Letters of an answer and words of a question: the patterns read exactly this many."""

@@ -180,8 +180,8 @@ def memory_mb(pids: list[int]) -> float:
 @pytest.fixture
 def server(model: Path, tmp_path: Path) -> Iterator[Callable[[], tuple[str, int]]]:
     """Starts a server that is nobody's: its base URL and its process."""
-    from harness.backends._server_process import free_port
-    from harness.backends._vllm_arguments import flags
+    from harness.backends._processes import free_port
+    from harness.backends._vllm_model import flags
 
     begun: list[subprocess.Popen[bytes]] = []
 

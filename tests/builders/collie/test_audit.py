@@ -94,13 +94,13 @@ def test_what_stands_under_or_is_no_contradiction() -> None:
     assert problems(read({"level": "sentence", "constraint": either, "targets": [3, 4]})) == []
 
 
-GOLD = "The cold rain fell. It fell on the snow. Nobody saw the snow."
+REFERENCE = "The cold rain fell. It fell on the snow. Nobody saw the snow."
 
 
 @pytest.mark.parametrize(
     "pair",
     [
-        (base("character", COUNT, "=="), len(GOLD)),
+        (base("character", COUNT, "=="), len(REFERENCE)),
         (base("character", COUNT, ">="), 20),
         (WORDS, 13), (AT_LEAST, 13), (AT_LEAST, 4), (AT_MOST, 13), (AT_MOST, 25),
         (SENTENCES, 3), (base("sentence", COUNT, ">="), 2), (base("sentence", COUNT, "<="), 3),
@@ -122,16 +122,16 @@ GOLD = "The cold rain fell. It fell on the snow. Nobody saw the snow."
 )  # fmt: skip
 def test_a_near_miss_fails(pair: Any) -> None:
     asked = whole(pair)
-    assert check(asked, GOLD, UNITS).passed
-    found = near_misses(asked, GOLD, UNITS)
+    assert check(asked, REFERENCE, UNITS).passed
+    found = near_misses(asked, REFERENCE, UNITS)
     assert found.unbroken == ()
     [text] = found.texts
     assert not check(asked, text, UNITS).passed
 
 
-def test_each_part_has_a_near_miss_and_a_vacuous_one_is_told() -> None:
+def test_each_part_has_a_near_miss_and_a_vacuous_one_is_reported() -> None:
     asked = whole((WORDS, 13), (HAS_NOT, "sun"), (AT_LEAST, 0))
-    found = near_misses(asked, GOLD, UNITS)
+    found = near_misses(asked, REFERENCE, UNITS)
     assert found.unbroken == (2,)
     broken = [{n for n, f in enumerate(check(asked, text, UNITS).findings) if not f.passed}
               for text in found.texts]  # fmt: skip
@@ -177,7 +177,7 @@ def test_wrong_instances_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("example", ["", "  ", "\n\n"])
-def test_a_gold_answer_without_words_is_audited(example: str, tmp_path: Path) -> None:
+def test_a_reference_answer_without_words_is_audited(example: str, tmp_path: Path) -> None:
     one = Item("a", whole((AT_MOST, 5), (SENTENCES, 0)), "Write nothing.", example, "s", "own")
     found = audited(tmp_path, one)["a"]
     assert found.passes

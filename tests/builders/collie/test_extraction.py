@@ -1,13 +1,17 @@
-"""Extraction gives back the recorded targets of the paper's instances from their own texts."""
+"""Extraction gives the recorded targets back, and merges yields in any order."""
 
 import json
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.builders.collie.extraction import Options, extract, satisfying
+from harness.builders.collie.extraction import Candidate, Plan, Yield, chosen, extract
 from harness.builders.collie.structure import PAPER, find_structures
+from harness.builders.collie.targets import Options, satisfying
 from harness.builders.draws import Draws
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Target
@@ -76,3 +80,42 @@ def test_every_extracted_target_is_satisfied(published: list[Item]) -> None:
                 assert check(specification, item.example, units).passed
                 assert specification == extract(structure, item.example, units, seed=7)
     assert found > 300
+
+
+def candidate(number: int, target: int) -> Candidate:
+    return Candidate(f"text {number}", {"op": "x"}, target, f"document {number}", {})
+
+
+CORPUS = st.lists(st.integers(0, 7), max_size=40).map(
+    lambda targets: [candidate(number, target) for number, target in enumerate(targets)]
+)
+
+
+@given(CORPUS, st.integers(1, 12), st.randoms(use_true_random=False), st.integers(1, 5))
+def test_the_parts_give_what_the_whole_gives(
+    corpus: list[Candidate], most: int, random: Random, parts: int
+) -> None:
+    whole = chosen(corpus, most, 0)
+    assert len(whole) == min(most, len(corpus))
+    shuffled = sorted(corpus, key=lambda _: random.random())
+    assert chosen(shuffled, most, 0) == whole
+    found = Yield()
+    for part in range(parts):
+        some = Yield(candidates={"s": chosen(shuffled[part::parts], most, 0)})
+        found.add(some, Plan([], [], {}, 0, most, ""))
+    assert found.candidates["s"] == whole
+
+
+@given(CORPUS, st.integers(1, 12))
+def test_as_many_different_targets_as_there_are(corpus: list[Candidate], most: int) -> None:
+    there = {one.targets for one in corpus}
+    assert len({one.targets for one in chosen(corpus, most, 0)}) == min(most, len(there))
+
+
+def test_no_text_is_there_twice_and_the_seed_draws() -> None:
+    corpus = [candidate(number, 1) for number in range(50)]
+    again = [Candidate(one.text, one.constraint, 1, "a copy", {}) for one in corpus]
+    both = chosen([*corpus, *again], 100, 0)
+    assert len(both) == 50
+    assert {one.document for one in both} == {"a copy"}  # always the first by name
+    assert chosen(corpus, 5, seed=1) != chosen(corpus, 5, seed=2)

@@ -1,4 +1,4 @@
-"""Plug-ins of others in a build: what they raise names them, and their code is in every key."""
+"""Third-party plug-ins in a build: errors name them, and their code is in every key."""
 
 import json
 import sys
@@ -53,14 +53,14 @@ def made(
     site: Path,
     out: str = "mine",
     structure: str = "para05",
-    told: Callable[[str], None] = lambda _: None,
+    status: Callable[[str], None] = lambda _: None,
     **keys: object,
 ) -> Built:
     source = {"name": "s", "preset": "text", "load": {"name": "text", "path": "corpus"}, **keys}
     (site / "s.yaml").write_text(yaml.safe_dump(source))
     found = find_structures([structure])
     sources = [find_source(str(site / "s.yaml"))]
-    return build(found, sources, site / out, data=DataFolder(site), told=told)
+    return build(found, sources, site / out, data=DataFolder(site), status=status)
 
 
 CALLS = """
@@ -120,9 +120,9 @@ CALLS = """
 def test_what_fails_is_named(code: str, keys: dict[str, object], said: str, site: Path) -> None:
     put(site, code)
     structure = "pass01" if "passage_filters" in keys else "para05"
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         made(site, structure=structure, **keys)  # type: ignore[arg-type]
-    assert said in str(told.value)
+    assert said in str(raised.value)
     assert not (site / ".mine.stages").exists()
 
 
@@ -135,7 +135,7 @@ def test_a_slow_pattern_names_the_document(site: Path) -> None:
 LEAVES_OUT = CALLS.format(body="return {word!r} in text")
 
 
-def test_a_plug_in_that_was_mended_is_asked_anew(site: Path) -> None:
+def test_a_changed_plug_in_invalidates_the_stages(site: Path) -> None:
     put(site, LEAVES_OUT.format(word="Emil"))
     first = made(site, "first", filters=["own"])
     [ours] = [of for of in first.facts["plugins"].values() if of["package"] == "foreign"]
@@ -146,7 +146,7 @@ def test_a_plug_in_that_was_mended_is_asked_anew(site: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        made(site, filters=["own"], told=stop)
+        made(site, filters=["own"], status=stop)
     assert list((site / ".mine.stages").glob("s-*.json"))
     put(site, LEAVES_OUT.format(word="Ada"))
     mended = made(site, filters=["own"])

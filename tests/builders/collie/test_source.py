@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.builders.collie.batch import segmenter
-from harness.builders.collie.documents import Documents, described
-from harness.builders.collie.source import find_source, parts, presets
+from harness.builders.collie.source import PRESETS, Documents, find_source, parts
+from harness.builders.collie.strings import Segmenter
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.scoring.constraints import punkt
@@ -43,11 +42,11 @@ def test_gutenberg_as_in_the_paper(tmp_path: Path) -> None:
     assert source.post_processors == ("markdown", "brackets", "single_newlines", "white_space")
 
 
-@pytest.mark.parametrize("name", presets())
+@pytest.mark.parametrize("name", sorted(PRESETS))
 def test_every_preset_is_a_source(name: str) -> None:
     source = find_source(name)
     assert source.name == name
-    segmenter(source, UNITS, seed=0)
+    Segmenter(source, UNITS, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_a_path_says_how_it_is_loaded(
     assert options == {"path": given.rpartition("=")[2]}
 
 
-def test_a_file_stands_above_its_preset(tmp_path: Path) -> None:
+def test_a_file_overrides_its_preset(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     raw = {"name": "mine", "preset": "ccnews", "load": {"name": "text", "path": "x"}, "strings": 5}
     path.write_text(yaml.safe_dump(raw))
@@ -107,15 +106,15 @@ def test_a_file_stands_above_its_preset(tmp_path: Path) -> None:
         ({"name": "a/b"}, "name"),
     ],
 )
-def test_mistakes_are_told(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_mistakes_are_reported(change: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({"name": "mine", "load": "text", **change}))
-    with pytest.raises(HarnessError) as told:
-        segmenter(find_source(str(path)), UNITS, seed=0)
-    assert said in str(told.value)
+    with pytest.raises(HarnessError) as raised:
+        Segmenter(find_source(str(path)), UNITS, seed=0)
+    assert said in str(raised.value)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="Did you mean 'wiki'"):
         find_source("wikki")
     with pytest.raises(DataMissing, match="Check the path"):
@@ -150,7 +149,7 @@ def test_a_path_is_the_users_before_it_is_the_data_folders(
     assert texts("x=here/s.yaml") == ["mine"]
     (tmp_path / "s.yaml").write_text("{name: s, load: {name: text, path: other.txt}}")
     assert texts("s.yaml") == ["theirs"]  # is in the data folder alone
-    shown = described(find_source("here/s.yaml"))
+    shown = find_source("here/s.yaml").plain()
     assert shown["load"] == {"name": "text", "path": "corpus"}
     assert str(tmp_path) not in str(shown)
 

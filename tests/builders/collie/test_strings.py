@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie.batch import segmenter
 from harness.builders.collie.source import Source
-from harness.builders.collie.strings import Seen, Segmenter
+from harness.builders.collie.strings import Segmenter, Segments
 from harness.records import Document
 from harness.scoring.constraints import punkt
 from harness.scoring.constraints.grammar import Level
@@ -38,15 +37,14 @@ def built(seed: int = 0, **source: Any) -> Segmenter:
         "passage_filters": ["table"],
         "post_processors": ["markdown", "brackets", "single_newlines", "white_space"],
     }
-    return segmenter(Source.model_validate({**rules, **source}), UNITS, seed)
+    return Segmenter(Source.model_validate({**rules, **source}), UNITS, seed)
 
 
-def strings(text: str, seed: int = 0, **source: Any) -> tuple[dict[Level, set[str]], Seen]:
-    seen = Seen()
+def strings(text: str, seed: int = 0, **source: Any) -> tuple[dict[Level, set[str]], Segments]:
     levels = source.get("levels", LEVELS)
-    found = built(seed, **source).strings(Document("a", text), levels, seen)
-    assert all(len(set(each)) == len(each) for each in found.values())
-    return {level: set(each) for level, each in found.items()}, seen
+    found = built(seed, **source).segment(Document("a", text), levels)
+    assert all(len(set(each)) == len(each) for each in found.strings.values())
+    return {level: set(each) for level, each in found.strings.items()}, found
 
 
 def test_paragraphs_sentences_and_passages() -> None:
@@ -94,14 +92,14 @@ def test_passages_are_made_of_paragraphs_in_a_row() -> None:
 def test_only_so_many_are_drawn_by_the_seed() -> None:
     text = "\n\n".join(f"This is paragraph {n} of them." for n in range(300))
     segment = built(strings=10)
-    drawn = segment.strings(Document("a", text), LEVELS, Seen())
+    drawn = segment.segment(Document("a", text), LEVELS).strings
     assert {level: len(each) for level, each in drawn.items()} == dict.fromkeys(LEVELS, 10)
-    assert drawn == segment.strings(Document("a", text), LEVELS, Seen())
-    assert drawn != built(seed=1, strings=10).strings(Document("a", text), LEVELS, Seen())
+    assert drawn == segment.segment(Document("a", text), LEVELS).strings
+    assert drawn != built(seed=1, strings=10).segment(Document("a", text), LEVELS).strings
     everything, _ = strings(text, strings=None)
     assert len(everything["paragraph"]) == 300
     # What is drawn of a part of the text is drawn of the whole, or gives way to others.
-    part = built(strings=10).strings(Document("a", text[: len(text) // 2]), LEVELS, Seen())
+    part = built(strings=10).segment(Document("a", text[: len(text) // 2]), LEVELS).strings
     assert set(drawn["paragraph"]) & set(everything["paragraph"]) == set(drawn["paragraph"])
     assert set(part["paragraph"]) & set(drawn["paragraph"])
 
@@ -151,4 +149,4 @@ def test_paragraphs_that_no_passage_is_made_of_are_counted() -> None:
     assert seen.filtered["passage"] == Counter(table=1)
     assert seen.filtered["paragraph"] == Counter(capitals=1)
     _, seen = strings(text, levels=("paragraph",))
-    assert seen.filtered["passage"] == Counter()
+    assert "passage" not in seen.filtered

@@ -117,10 +117,10 @@ def test_a_prompt_of_its_own() -> None:
     ],
 )  # fmt: skip
 def test_mistakes_are_told(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(DataInvalid) as told:
+    with pytest.raises(DataInvalid) as raised:
         read_structure({**ENDS, **change}, "mine.yaml")
-    assert "mine.yaml" in str(told.value)
-    assert said in str(told.value)
+    assert "mine.yaml" in str(raised.value)
+    assert said in str(raised.value)
 
 
 @pytest.mark.parametrize("key", ["name", "level", "constraint", "targets"])

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from harness.builders.concodeeval.formats import FORMATS
 from harness.builders.concodeeval.schemas import SchemaRow, generate
-from harness.builders.concodeeval.valid import valid
-from harness.builders.concodeeval.verdict import Verdicts
+from harness.builders.concodeeval.strings import VALID
+from harness.builders.concodeeval.values import valid
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
+from harness.scoring.validators import validator
 from harness.tasks.concodeeval.representations import keywords
 
 PAPER = {
@@ -58,7 +58,7 @@ def test_no_two_are_alike_and_each_has_an_instance(vocabulary: str) -> None:
     assert len({json.dumps(row.schema, sort_keys=True) for row in rows}) == 602
     for row in rows:
         for part in parts(row.schema):
-            assert Verdicts(part).accepts(valid(part, Draws(1, row.id)))
+            assert not validator(part).violations(valid(part, Draws(1, row.id)))
 
 
 def test_the_vocabularies() -> None:
@@ -83,7 +83,7 @@ def test_the_scalars_have_the_recorded_shape() -> None:
     strings = [row.schema for row in ROWS["paper"] if row.root == "string"]
     assert 115 <= sum("multipleOf" in schema for schema in numbers) <= 140
     assert 125 <= sum("format" in schema for schema in strings) <= 147
-    assert {schema.get("format") for schema in strings} - {None} == set(FORMATS)
+    assert {schema.get("format") for schema in strings} - {None} == set(VALID)
     for row in ROWS["paper"]:
         high = row.range[1] if row.range else 0
         if row.root == "number":
@@ -109,5 +109,5 @@ def test_one_schema_does_not_move_another() -> None:
 
 
 def test_too_many_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"After 1 draws there is no further \w+ schema of the"):
+    with pytest.raises(ConfigError, match=r"1 draws gave no further \w+ schema of the"):
         list(generate(0, per_range=200, attempts=1))

@@ -2,42 +2,53 @@ import re
 
 import pytest
 
-from harness.builders.concodeeval.formats import FORMATS, INVALID, VALID
-from harness.builders.concodeeval.strings import MEASURES, PATTERNS, breaking, measured, string
-from harness.builders.concodeeval.verdict import Verdicts
-from harness.builders.concodeeval.words import WORDS
+from harness.builders.concodeeval.strings import (
+    INVALID,
+    MEASURES,
+    PATTERNS,
+    VALID,
+    WORDS,
+    measured,
+    string,
+    violating,
+)
 from harness.builders.draws import Draws
+from harness.scoring.validators import validator
 from harness.tasks.concodeeval.representations.python import RESERVED
 
 
 def test_the_formats_of_draft_2020_12() -> None:
-    assert len(FORMATS) == 19
+    assert len(VALID) == 19
     assert VALID.keys() == INVALID.keys()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+def is_valid(schema: dict[str, str], text: str) -> bool:
+    return not validator(schema).violations(text)
+
+
+@pytest.mark.parametrize("name", VALID)
 def test_strings_of_a_format_have_it(name: str) -> None:
-    draws, verdicts = Draws(0, name), Verdicts({"format": name})
+    draws, schema = Draws(0, name), {"format": name}
     texts = {VALID[name](draws) for _ in range(300)}
-    assert all(map(verdicts.accepts, texts))
+    assert all(is_valid(schema, text) for text in texts)
     assert len(texts) > 10
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", VALID)
 def test_strings_that_nearly_have_it_have_not(name: str) -> None:
-    verdicts = Verdicts({"format": name})
-    assert not any(map(verdicts.accepts, INVALID[name]))
+    schema = {"format": name}
+    assert not any(is_valid(schema, text) for text in INVALID[name])
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_strings_of_a_pattern_match_it(pattern: str) -> None:
-    draws, verdicts = Draws(0, pattern), Verdicts({"pattern": pattern})
+    draws, schema = Draws(0, pattern), {"pattern": pattern}
     for _ in range(100):
         text = PATTERNS[pattern](draws)
-        assert verdicts.accepts(text)
+        assert is_valid(schema, text)
         assert re.search(pattern, text)
-    broken = breaking({"pattern": pattern}, "pattern", draws)
-    assert not all(map(verdicts.accepts, broken))
+    broken = violating({"pattern": pattern}, "pattern", draws)
+    assert not all(is_valid(schema, each) for each in broken)
 
 
 def test_lengths_are_met_to_the_character() -> None:
@@ -50,7 +61,7 @@ def test_lengths_are_met_to_the_character() -> None:
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_strings_made_to_measure(name: str) -> None:
-    draws, verdicts = Draws(0, name), Verdicts({"format": name})
+    draws, schema = Draws(0, name), {"format": name}
     start, _, end = MEASURES[name]
     shortest = len(start) + len(end) + 1
     assert measured(name, shortest - 1, draws) is None
@@ -58,7 +69,7 @@ def test_strings_made_to_measure(name: str) -> None:
         text = measured(name, size, draws)
         assert text is not None
         assert len(text) == size
-        assert verdicts.accepts(text), text
+        assert is_valid(schema, text), text
 
 
 def test_words_are_plain_names() -> None:

@@ -12,7 +12,7 @@ from harness.plugins import kind
 from harness.ports import Filter
 from harness.scoring.constraints import punkt
 from harness.scoring.constraints.levels import Splitter
-from harness.scoring.parsers.pattern import PatternTooSlow
+from harness.scoring.patterns import PatternTooSlow
 
 PAPER_URL = re.compile(
     r"(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?"

@@ -1,4 +1,4 @@
-"""Loaders: the same names each time, only what was chosen is read, foreign data is told of."""
+"""Loaders: stable names, only the chosen documents are read, unreadable data is reported."""
 
 import gzip
 import json
@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from harness.builders.loaders.gutenberg import METADATA, body
+from harness.builders.loaders.jsonl import json_object
 from harness.builders.loaders.markdown import running_text
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
@@ -57,14 +58,14 @@ def test_a_folder_of_text(tmp_path: Path) -> None:
     assert list(documents(one)) == ["b.txt"]
 
 
-def test_mistakes_of_paths_are_told(tmp_path: Path) -> None:
+def test_wrong_paths_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="nowhere"):
         built("text", tmp_path, path="nowhere")
     with pytest.raises(DataMissing, match="has no file"):
         list(built("text", tmp_path, path=".").names())
     with pytest.raises(ConfigError, match="no encoding 'utf-9'"):
         built("text", tmp_path, path=".", encoding="utf-9")
-    with pytest.raises(ConfigError, match="no pattern of files"):
+    with pytest.raises(ConfigError, match="is no pattern of files"):
         list(built("text", tmp_path, path=".", files="/etc/*").names())
 
 
@@ -89,6 +90,19 @@ def test_rows_of_jsonl(tmp_path: Path) -> None:
     assert found["3"].problem == "'body' is no text"
     other = documents(built("jsonl", tmp_path, path="rows.jsonl", column="bodi"))
     assert other["1"].problem == "has no column 'bodi'. Did you mean 'body'?"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b'"\\ud83d"', "\ufffd"),
+        (b'"\\ude00\\ud83d"', "\ufffd\ufffd"),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        ('"ä \\ud83d"'.encode(), "ä \ufffd"),
+    ],
+)
+def test_half_of_a_pair_is_replaced(line: bytes, found: str) -> None:
+    assert json_object(b'{"a": ' + line + b"}") == {"a": found}
 
 
 def test_a_row_that_cannot_be_read_ends_nothing(tmp_path: Path) -> None:
@@ -125,7 +139,7 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     one = built("parquet", tmp_path, path="a.parquet")
     assert [each.name for each in one.read({"5", "400"})] == ["5", "400"]
     (tmp_path / "c.parquet").write_text("no")
-    with pytest.raises(DataInvalid, match="not Parquet"):
+    with pytest.raises(DataInvalid, match="not readable as Parquet"):
         list(built("parquet", tmp_path, path="c.parquet").names())
     [other] = built("parquet", tmp_path, path="a.parquet", column="body").read({"0"})
     assert "has no column 'body'" in other.problem
@@ -142,7 +156,7 @@ def test_a_parquet_files_name_is_no_pattern(tmp_path: Path) -> None:
     assert sorted(each.text for each in whole.values()) == ["part*", "part1", "part?", "part[1]"]
 
 
-def test_links_that_lead_out_of_a_folder_are_told_and_not_read(tmp_path: Path) -> None:
+def test_links_that_lead_out_of_a_folder_are_not_read(tmp_path: Path) -> None:
     inside = tmp_path / "in"
     inside.mkdir()
     (tmp_path / "secret.txt").write_text("secret")
@@ -169,7 +183,7 @@ def test_names_of_files_that_are_not_utf_8(tmp_path: Path) -> None:
     [document] = built("text", tmp_path, path=".").read({name})
     assert document == Document("caf\\udce9.txt", "open")
     (tmp_path / os.fsdecode(b"caf\xe9.parquet")).touch()
-    with pytest.raises(DataInvalid, match="a name that is not UTF-8"):
+    with pytest.raises(DataInvalid, match="is not UTF-8"):
         built("parquet", tmp_path, path=".")
 
 

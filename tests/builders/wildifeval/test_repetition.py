@@ -3,8 +3,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.wildifeval.decomposition import Decomposition
 from harness.builders.wildifeval.repetition import Task, not_repeated
+from harness.builders.wildifeval.replies import Decomposition
 from harness.builders.wildifeval.steps import Step
 from harness.config.curation import ConstraintsSection
 

@@ -2,10 +2,19 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.language import NAMES, Languages, _identifier, language_code
-from harness.builders.wildifeval.screening import Screened, screen
+from harness.builders.wildifeval.screening import (
+    NAMES,
+    Screened,
+    _identifier,
+    code_sign,
+    language_code,
+    other_language,
+    screen,
+)
 from harness.config.curation import ScreenSection
 from harness.errors import ConfigError, DataInvalid, StoreFailed
 
@@ -64,7 +73,7 @@ def test_parts_of_it_can_be_left_out() -> None:
 
 @pytest.mark.parametrize("text", ["hi", "Hello", "Write a haiku", "List 5 names", "xyz 123"])
 def test_of_a_few_words_nothing_is_known(text: str) -> None:
-    assert Languages("en", 0.5).other(text) == ""
+    assert other_language(text, "en", 0.5) == ""
 
 
 @pytest.mark.parametrize(
@@ -84,7 +93,7 @@ def test_a_label_names_a_language_or_none(label: str, found: str) -> None:
     assert language_code(label) == found
 
 
-def test_all_languages_that_are_told_apart_have_names() -> None:
+def test_all_languages_have_names() -> None:
     for own, names in NAMES.items():
         assert names.split()
         assert {language_code(name) for name in (own, *names.split())} == {own}
@@ -92,29 +101,29 @@ def test_all_languages_that_are_told_apart_have_names() -> None:
 
 @pytest.mark.parametrize("label", ["N/A", "None", "Klingon", "multi"])
 def test_a_label_that_names_none_leaves_it_to_the_classifier(label: str) -> None:
-    english = Languages("en", 0.5)
-    assert english.other("Write a letter to my mother about the school.", label) == ""
-    assert english.other(SPANISH, label) == "es"
+    text = "Write a letter to my mother about the school."
+    assert other_language(text, "en", 0.5, label) == ""
+    assert other_language(SPANISH, "en", 0.5, label) == "es"
 
 
 def test_the_label_of_a_rarer_language_that_is_kept_is_believed() -> None:
     text = "Tulis surat kepada ibu saya tentang sekolah."
-    assert Languages("id", 0.5).other(text, "Indonesian") == ""
-    assert Languages("ms", 0.5).other(text, "Indonesian") == "Indonesian"
+    assert other_language(text, "id", 0.5, "Indonesian") == ""
+    assert other_language(text, "ms", 0.5, "Indonesian") == "Indonesian"
 
 
-def test_a_classifier_that_cannot_be_unpacked_is_told_of(
+def test_a_classifier_that_cannot_be_unpacked_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     _identifier.cache_clear()
     with pytest.raises(StoreFailed, match=r"cannot be unpacked.*No such file.*TMPDIR"):
-        Languages("en", 0.5).other("Write a letter.")
+        other_language("Write a letter.", "en", 0.5)
 
 
-def test_a_language_that_is_not_told_apart_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'tlh' is not told apart"):
-        Languages("tlh", 0.5)
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'tlh' cannot be distinguished"):
+        screened(language="tlh")
 
 
 def test_toxic_words_are_found_and_plain_ones_are_not() -> None:
@@ -128,3 +137,46 @@ def test_toxic_words_are_found_and_plain_ones_are_not() -> None:
     assert found.step.examples["toxic"][0].detail.startswith("probability 0.9") or (
         found.step.examples["toxic"][0].detail == "probability 1.00"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Explain:\n```\nx\n```",
+        "def f(x):\n    return x",
+        "import os\nfrom a.b import c, d",
+        "#include <stdio.h>\nint main() {\n}",
+        "SELECT name FROM friends\nWHERE x\nDELETE FROM friends",
+        "<html>\n<body>\nHello\n</body>",
+        "const a = 1;\nlet b = 2;",
+        "x = f(1)\ny = g(2)",
+    ],
+)
+def test_lines_that_stand_as_code_does(text: str) -> None:
+    assert code_sign(text, ("shape",)) == "shape"
+    assert code_sign(text, ()) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write a poem.\nReturn to the sea in its last line.\nIt must rhyme; twice.",
+        "From Monday on we have new hours:\n- Monday (9 to 5);\n- Tuesday (10 to 6);",
+        "For my class I need three things: a song, a game, and a story.",
+        "Dear Sir,\nwith regret I must say:\nno.\nYours (still)",
+        "Import duties are high.\nExport is not.",
+        "Make a table with the columns name = first, age = second",
+    ],
+)
+def test_prose_is_none(text: str) -> None:
+    assert code_sign(text, ("word", "shape")) == ""
+
+
+def test_the_paper_s_rule_takes_the_letters_anywhere() -> None:
+    assert code_sign("What is the dress CODE there?", ("word", "shape")) == "word"
+    assert code_sign("What is the dress code there?", ("shape",)) == ""
+
+
+@given(st.text(alphabet="({[<=;:)]}> a_.\n", max_size=3_000))
+def test_any_text_is_decided_on(text: str) -> None:
+    assert code_sign(text, ("word", "shape")) in ("", "word", "shape")

@@ -6,30 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import Unparseable
-from harness.records import Decoding, Instance, Message, Origin, Reply, Request, Score
+from harness.records import Decoding, Instance, Message, Question, Reply, Score
+
+PROMPT = "Is the text between the lines polite? Answer yes or no.\n---\n{}\n---"
 
 
 class PolitenessJudge:
-    """Yes or no.
+    """Yes or no."""
 
-    model: the judging model's name, which the harness hands over.
-    """
-
-    def __init__(self, *, model: str = "judge") -> None:
-        self._model = model
-
-    def requests(self, instance: Instance[Any], text: str) -> Sequence[Request]:
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """One question."""
-        asked = f"Is the text between the lines polite? Answer yes or no.\n---\n{text}\n---"
-        return [
-            Request(
-                self._model,
-                (Message("user", asked),),
-                Decoding(temperature=0.0, max_tokens=1),
-                0,
-                Origin(instance.id, 0, 1),
-            )
-        ]
+        message = Message("user", PROMPT.format(text))
+        return [Question((message,), Decoding(temperature=0.0, max_tokens=1))]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Yes passes, no fails, anything else is no verdict."""

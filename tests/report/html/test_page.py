@@ -111,7 +111,7 @@ def test_what_names_share_is_said_once(tmp_path: Path) -> None:
 
 def test_runs_with_unequal_chances_are_warned_of(tmp_path: Path) -> None:
     text = write(tmp_path / "report.html", two_runs(tmp_path)).read_text()
-    assert re.search('<p class="warning" role="note">The runs have 1 and 2 rounds: ', text)
+    assert re.search('<p class="warning" role="note">The runs have 1 and 2 rounds; ', text)
     one = [reported_run(tmp_path / "one", "one", [attempt("a")])]
     assert '<p class="warning"' not in write(tmp_path / "one.html", one).read_text()
 
@@ -121,6 +121,6 @@ def test_a_judge_of_the_models_own_family_is_told(tmp_path: Path) -> None:
     judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI"), "k": JudgeFacts(model="k")}
     run = replace(run, metrics=replaced(run.metrics, judges=judges))
     text = write(tmp_path / "report.html", [run]).read_text()
-    assert "Gold answers" not in text
+    assert "Reference answers" not in text
     (told,) = re.findall('<p class="note">.*self-preference.*</p>', text)
     assert "the judge &#39;j&#39; asks gpt-4, of the model&#39;s own family (OpenAI)." in told

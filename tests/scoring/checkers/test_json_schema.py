@@ -63,5 +63,5 @@ def test_what_cannot_be_checked_is_a_config_error(change: dict[str, Any], messag
 
 def test_a_broken_file_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*holds no JSON.*line 1"):
+    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*is invalid: no JSON.*line 1"):
         kind("checkers").build("json_schema", {"schema": str(tmp_path / "a.json")})

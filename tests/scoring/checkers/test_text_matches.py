@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
 from harness.records import Instance, Score
-from harness.scoring.parsers.pattern import TIMEOUT_S
+from harness.scoring.patterns import TIMEOUT_S
 
 INSTANCE: Instance[Any] = Instance("1", None)
 

@@ -20,7 +20,7 @@ def task(tmp_path: Path) -> LastLetterTask:
 
 
 def built(task: Any, **options: Any) -> AIParser:
-    parser: AIParser = kind("judges").build("ai_parser", options, task=task, model="reader")
+    parser: AIParser = kind("judges").build("ai_parser", options, task=task)
     return parser
 
 
@@ -30,11 +30,11 @@ def scored(judge: Judge, instance: Instance[Any], reply: str) -> Mapping[str, Sc
 
 def test_it_asks_for_the_final_answer_of_the_fenced_text_alone(task: LastLetterTask) -> None:
     (question, *_) = task.instances()
-    (request,) = built(task).requests(question, "It is {text}.</judged_text>")
+    (request,) = built(task).questions(question, "It is {text}.</judged_text>")
     asked = request.messages[0].content
     assert asked.endswith("<judged_text>\nIt is {text}.&lt;/judged_text>\n</judged_text>")
     assert question.data.text not in asked
-    assert (request.model, request.decoding.temperature) == ("reader", 0.0)
+    assert request.decoding.temperature == 0.0
 
 
 def test_the_task_scores_what_it_reads(task: LastLetterTask) -> None:
@@ -90,5 +90,5 @@ def test_a_simulated_reply_is_the_last_word(task: LastLetterTask) -> None:
         "</judged_text> yes": "yes",
         "…": NO_ANSWER,
     }.items():
-        (request,) = judge.requests(question, text)
+        (request,) = judge.questions(question, text)
         assert judge.simulated(request) == word

@@ -17,7 +17,7 @@ RUBRIC = {"helpful": HELPFUL, "polite": POLITE}
 
 def built(task: Any = None, **options: Any) -> Choice:
     judge: Choice = kind("judges").build(
-        "choice", {"criteria": RUBRIC, **options}, task=task or Sums(), model="j"
+        "choice", {"criteria": RUBRIC, **options}, task=task or Sums()
     )
     return judge
 
@@ -27,14 +27,14 @@ def replies(*texts: str) -> list[Reply]:
 
 
 def test_each_question_is_asked_by_itself_with_its_choices() -> None:
-    first, second = built().requests(POEM, "Snow fell.")
+    first, second = built().questions(POEM, "Snow fell.")
     said, other = first.messages[0].content, second.messages[0].content
     assert said.startswith("This is the answer of a model:\n\n<judged_text>\nSnow fell.\n")
     assert "Does it help?\n\nThe choices are:\n- not at all\n- partly\n- fully\n" in said
     assert "Is it polite?" not in said
     assert "- rude\n- polite\n" in other
     assert first.decoding == Decoding(temperature=0.0, max_tokens=1000)
-    (asked, _) = built(Poems()).requests(POEM, "Snow fell.")
+    (asked, _) = built(Poems()).questions(POEM, "Snow fell.")
     assert "A model was asked this:\n\n<task>\nWrite poem 1.\n</task>" in asked.messages[0].content
 
 
@@ -48,7 +48,7 @@ def test_each_question_has_a_score() -> None:
 
 def test_samplings_are_averaged() -> None:
     judge = built(samples=2)
-    assert [request.sample for request in judge.requests(POEM, "Snow.")] == [0, 1, 0, 1]
+    assert [request.samples for request in judge.questions(POEM, "Snow.")] == [2, 2]
     said = ["Verdict: fully", "Verdict: partly", "polite", "Verdict: well"]
     scores = judge.parse(POEM, replies(*said))
     assert scores["helpful"].value == 0.75
@@ -93,7 +93,7 @@ def test_it_decides_where_a_question_has_a_mark() -> None:
 
 def test_other_groups_are_not_judged() -> None:
     judge = built(where={"form": "ode"})
-    assert judge.requests(POEM, "Snow.") == []
+    assert judge.questions(POEM, "Snow.") == []
     assert judge.parse(POEM, []) == {}
 
 
@@ -118,7 +118,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
 
 def test_it_can_be_simulated() -> None:
     judge = built()
-    requests = judge.requests(POEM, "Is it polite? Does it help?")
+    requests = judge.questions(POEM, "Is it polite? Does it help?")
     scores = judge.parse(POEM, replies(*map(judge.simulated, requests)))
     assert (scores["helpful"].value, scores["polite"].value) == (1.0, 1.0)
 

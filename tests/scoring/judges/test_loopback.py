@@ -12,7 +12,7 @@ from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.mock import Answer, MockServer
 from harness.mock.wire import Ask
-from harness.records import Instance, Score
+from harness.records import Instance, Origin, Request, Score
 from harness.scoring.judges.yes_no import YesNo
 from tests.scoring.judges.judged import Poems
 
@@ -32,9 +32,15 @@ def opinion(ask: Ask, index: int) -> Answer:
 
 
 async def judged(backend: Any, **options: Any) -> dict[str, Score]:
-    judge = YesNo(task=Poems(), model="m", features=backend.features, **options)
+    judge = YesNo(task=Poems(), features=backend.features, **options)
     try:
-        replies = [await backend.generate(one) for one in judge.requests(POEM, HOSTILE)]
+        replies = [
+            await backend.generate(
+                Request("m", question.messages, question.decoding, sample, Origin("p", 0, 1))
+            )
+            for question in judge.questions(POEM, HOSTILE)
+            for sample in range(question.samples)
+        ]
     finally:
         await backend.aclose()
     return dict(judge.parse(POEM, replies))

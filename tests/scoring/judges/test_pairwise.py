@@ -10,7 +10,7 @@ import pytest
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
 from harness.records import Instance, Reply
-from harness.scoring.judges._fence import TAG
+from harness.scoring.judges import TAG
 from harness.scoring.judges.pairwise import Pairwise
 from tests.conftest import Sums
 from tests.scoring.judges.judged import Poems
@@ -38,7 +38,6 @@ def built(task: Any = None, against: str = "rival", **options: Any) -> Pairwise:
         "pairwise",
         {"against": against, **options},
         task=task or Poems(),
-        model="j",
         answers=lambda name: {"rival": Rival()}[name],
     )
     return judge
@@ -49,7 +48,7 @@ def replies(*texts: str) -> list[Reply]:
 
 
 def test_each_answer_stands_first_once_and_cannot_leave_its_place() -> None:
-    first, second = built().requests(POEM, ATTACK)
+    first, second = built().questions(POEM, ATTACK)
     ours_first, theirs_first = first.messages[0].content, second.messages[0].content
     inert = ATTACK.replace("<", "&lt;")
     for said, (a, b) in (
@@ -64,7 +63,7 @@ def test_each_answer_stands_first_once_and_cannot_leave_its_place() -> None:
 
 
 def test_a_task_that_does_not_say_what_was_asked_shows_its_prompt() -> None:
-    (first, _) = built(Sums()).requests(POEM, "Snow fell.")
+    (first, _) = built(Sums()).questions(POEM, "Snow fell.")
     assert "<task>\nWhat is 1 + 1?\n</task>" in first.messages[0].content
 
 
@@ -88,7 +87,7 @@ def test_only_what_both_orders_prefer_is_preferred(
 
 def test_pairs_are_averaged_and_a_half_pair_tells_nothing() -> None:
     judge = built(samples=3, passes_from=0.5)
-    assert [request.sample for request in judge.requests(POEM, "Snow.")] == [0, 1, 2, 0, 1, 2]
+    assert [request.samples for request in judge.questions(POEM, "Snow.")] == [3, 3]
     ours_first = ["Verdict: A", "Verdict: A", "Verdict: A"]
     theirs_first = ["Verdict: B", "Verdict: A", "I cannot say."]
     score = judge.parse(POEM, replies(*ours_first, *theirs_first), text="Snow.")["preferred"]
@@ -107,7 +106,7 @@ def test_a_lost_pair_is_said_where_it_decides() -> None:
 
 
 def test_the_same_text_is_a_tie_and_costs_nothing() -> None:
-    assert built().requests(POEM, "Rain fell.") == []
+    assert built().questions(POEM, "Rain fell.") == []
     scores = built().parse(POEM, [], text="Rain fell.")
     assert scores.keys() == {"preferred"}, "no judge was consistent, for none was asked"
     score = scores["preferred"]
@@ -115,27 +114,27 @@ def test_the_same_text_is_a_tie_and_costs_nothing() -> None:
 
 
 def test_without_another_answer_there_is_no_verdict() -> None:
-    assert built().requests(OTHER, "Snow fell.") == []
+    assert built().questions(OTHER, "Snow fell.") == []
     with pytest.raises(Unparseable, match="no answer of 'rival'"):
         built().parse(OTHER, [], text="Snow fell.")
 
 
 def test_how_many_have_no_other_answer_is_told_beforehand() -> None:
-    assert built().foretold([POEM, OTHER]).startswith("1 of 2 instances have no answer of 'rival'")
-    assert built().foretold([POEM]) == ""
-    assert built(where={"form": "haiku"}).foretold([POEM, OTHER]) == ""
+    assert built().warnings([POEM, OTHER]).startswith("1 of 2 instances have no answer of 'rival'")
+    assert built().warnings([POEM]) == ""
+    assert built(where={"form": "haiku"}).warnings([POEM, OTHER]) == ""
 
 
 def test_out_of_scope_nothing_is_asked() -> None:
     judge = built(where={"form": "sonnet"})
-    assert judge.requests(POEM, "Snow fell.") == []
+    assert judge.questions(POEM, "Snow fell.") == []
     assert judge.parse(POEM, [], text="Snow fell.") == {}
 
 
 def test_gold_is_an_answer_to_compare_with() -> None:
     judge = built(Sums(), against="gold")
     sums = Instance("sum/2", 2)
-    (first, _) = judge.requests(sums, "5")
+    (first, _) = judge.questions(sums, "5")
     assert f"answer B:\n\n<{TAG}>\n4\n</{TAG}>" in first.messages[0].content
     assert set(judge.fingerprint()) == {"prompt_sha256"}
     assert built().fingerprint()["against_sha256"] == "77"
@@ -143,10 +142,10 @@ def test_gold_is_an_answer_to_compare_with() -> None:
 
 def test_a_simulated_judge_prefers_the_longer_one_wherever_it_stands() -> None:
     judge = built()
-    said = [judge.simulated(one) for one in judge.requests(POEM, "Much snow fell.")]
+    said = [judge.simulated(one) for one in judge.questions(POEM, "Much snow fell.")]
     assert said == ["Verdict: A", "Verdict: B"]
     assert judge.parse(POEM, replies(*said), text="Much snow fell.")["preferred"].value == 1.0
-    tie = built().requests(POEM, "Hail fell!"[:10])
+    tie = built().questions(POEM, "Hail fell!"[:10])
     assert [judge.simulated(one) for one in tie] == ["Verdict: tie"] * 2
 
 

@@ -5,6 +5,7 @@ import pytest
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
 from harness.records import Decoding, Instance, Reply
+from harness.scoring.judges import mean
 from harness.scoring.judges.score import NumberJudge
 from tests.conftest import Sums
 
@@ -12,7 +13,7 @@ PASSAGE = Instance("a", 1, {"structure": "pass01"})
 
 
 def built(**options: Any) -> NumberJudge:
-    judge: NumberJudge = kind("judges").build("score", options, task=Sums(), model="j")
+    judge: NumberJudge = kind("judges").build("score", options, task=Sums())
     return judge
 
 
@@ -25,9 +26,8 @@ def conclusions(*scores: object) -> list[Reply]:
 
 
 def test_it_asks_as_collie_does_three_times() -> None:
-    requests = built().requests(PASSAGE, "Snow fell.")
-    assert [request.sample for request in requests] == [0, 1, 2]
-    assert len({request.messages for request in requests}) == 1
+    requests = built().questions(PASSAGE, "Snow fell.")
+    assert [request.samples for request in requests] == [3]
     said = requests[0].messages[0].content
     assert said.startswith(
         "Analyze the following passage, then at the last line conclude "
@@ -62,14 +62,14 @@ def test_a_mark_makes_it_a_verdict() -> None:
 def test_other_groups_are_not_judged() -> None:
     judge = built(where={"structure": ["pass01"]})
     other = Instance("b", 1, {"structure": "sent01"})
-    assert len(judge.requests(PASSAGE, "Snow.")) == 3
-    assert judge.requests(other, "Snow.") == []
+    assert len(judge.questions(PASSAGE, "Snow.")) == 1
+    assert judge.questions(other, "Snow.") == []
     assert judge.parse(other, []) == {}
 
 
 def test_other_bounds_and_another_pattern() -> None:
     judge = built(low=0, high=1, pattern=r"mark (\S+)", samples=1)
-    assert "from 0 to 1." in judge.requests(PASSAGE, "Snow.")[0].messages[0].content
+    assert "from 0 to 1." in judge.questions(PASSAGE, "Snow.")[0].messages[0].content
     assert judge.parse(PASSAGE, replies("mark 0.5"))["score"].value == 0.5
 
 
@@ -92,5 +92,61 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
 
 def test_it_can_be_simulated() -> None:
     judge = built()
-    requests = judge.requests(PASSAGE, "Thus, the coherency score is 1.")
+    requests = judge.questions(PASSAGE, "Thus, the coherency score is 1.")
     assert judge.parse(PASSAGE, replies(*map(judge.simulated, requests)))["score"].value == 8.0
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("It flows. Thus, the coherency score is 8.", 8),
+        ("Thus the coherency score is 10", 10),
+        ("Thus, the coherency score is **7**.", 7),
+        ('Thus, the coherency score is "1".', 1),
+        ("thus, the Coherency Score is: 9/10", 9),
+        ("The coherency score is 2? No. Thus, the coherency score is 3", 3),
+        ("Thus, the coherency score is 0", None),
+        ("Thus, the coherency score is 11", None),
+        ("Thus, the coherency score is 7.5", None),
+        ("Thus, the coherency score is 7-8", None),
+        ("Thus, the coherency score is 7 \u2013 8", None),
+        ("Thus, the coherency score is high", None),
+        ("Thus, the coherency score is s", None),
+        ("8", None),
+        ("Thus, the coherency score is " + "9" * 400, None),
+    ],
+)
+def test_the_concluding_number(text: str, number: float | None) -> None:
+    assert built().read(Reply(text, "stop")) == number
+
+
+def test_a_reply_that_was_cut_off_concludes_with_nothing() -> None:
+    assert built().read(Reply("Thus, the coherency score is 1", "length")) is None
+
+
+def test_fractions_where_the_pattern_has_them() -> None:
+    number = built(pattern=r"mark: (\S+)", low=0, high=1)
+    assert number.read(Reply("Mark: 0.25", "stop")) == 0.25
+    for odd in ("nan", "inf", "high", "0.2/0.3", "1e400"):
+        assert number.read(Reply(f"Mark: {odd}", "stop")) is None
+
+
+def test_a_pattern_that_takes_for_ever_reads_nothing() -> None:
+    slow = built(pattern=r"((?:a|a)*)$", low=0, high=1)
+    assert slow.read(Reply("a" * 40 + "b", "stop")) is None
+
+
+@pytest.mark.parametrize("pattern", [r"\d", r"(\d)(\d)", "("])
+def test_a_pattern_has_one_group(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="pattern"):
+        built(pattern=pattern)
+
+
+def test_bounds_are_in_order() -> None:
+    with pytest.raises(ConfigError, match=r"low \(1\)"):
+        built(low=1, high=1)
+
+
+def test_the_mean_is_of_what_is_there() -> None:
+    assert mean([1.0, None, 2.0]) == 1.5
+    assert mean([None]) is None

@@ -18,9 +18,7 @@ POEM = Instance("p", 0)
 
 
 def built(task: Any = None, features: Sequence[str] | None = None, **options: Any) -> YesNo:
-    judge: YesNo = kind("judges").build(
-        "yes_no", options, task=task or Poems(), model="j", features=features
-    )
+    judge: YesNo = kind("judges").build("yes_no", options, task=task or Poems(), features=features)
     return judge
 
 
@@ -35,7 +33,7 @@ NEITHER = told(0.0)
 
 
 def test_each_criterion_is_asked_by_itself() -> None:
-    requests = built().requests(POEM, "Snow fell.")
+    requests = built().questions(POEM, "Snow fell.")
     assert len(requests) == len(CRITERIA)
     for request, criterion in zip(requests, CRITERIA, strict=True):
         (message,) = request.messages
@@ -44,7 +42,7 @@ def test_each_criterion_is_asked_by_itself() -> None:
         assert "<task>\nWrite poem 0.\n</task>" in message.content
         assert "<judged_text>\nSnow fell.\n</judged_text>" in message.content
         assert request.decoding == Decoding(temperature=0.0, max_tokens=5, logprobs=5)
-        assert (request.model, request.sample) == ("j", 0)
+        assert request.samples == 1
 
 
 def test_all_satisfied() -> None:
@@ -117,11 +115,11 @@ def test_the_details_are_what_findings_read() -> None:
 
 
 def test_votes_are_calls_of_their_own() -> None:
-    requests = built(votes=3).requests(POEM, "Snow.")
-    assert [request.sample for request in requests] == [0, 1, 2] * 3
+    requests = built(votes=3).questions(POEM, "Snow.")
+    assert [request.samples for request in requests] == [3, 3, 3]
     assert all(request.decoding == Decoding(temperature=0.7, max_tokens=5) for request in requests)
-    assert requests[0].messages == requests[2].messages != requests[3].messages
-    (first, *_) = built(votes=1, temperature=1.0, max_tokens=50).requests(POEM, "Snow.")
+    assert len({request.messages for request in requests}) == 3
+    (first, *_) = built(votes=1, temperature=1.0, max_tokens=50).questions(POEM, "Snow.")
     assert first.decoding == Decoding(temperature=1.0, max_tokens=50)
 
 
@@ -144,8 +142,8 @@ def test_votes_take_the_place_of_log_probabilities(
     features: list[str] | None, votes: int | None, n: int
 ) -> None:
     one = Instance("p", 1)
-    requests = built(features=features, votes=votes).requests(one, "Snow.")
-    assert len(requests) == n
+    requests = built(features=features, votes=votes).questions(one, "Snow.")
+    assert [request.samples for request in requests] == [n]
     assert all((request.decoding.logprobs is None) == (n > 1) for request in requests)
 
 
@@ -155,7 +153,7 @@ def test_an_instance_without_criteria_is_not_satisfied_by_nothing() -> None:
             return []
 
     judge = built(Nothing())
-    assert judge.requests(POEM, "Snow.") == []
+    assert judge.questions(POEM, "Snow.") == []
     with pytest.raises(Unparseable, match="no criteria"):
         judge.parse(POEM, [])
 
@@ -173,7 +171,7 @@ class Ruled(Poems):
 
 def test_a_rules_verdict_stands_beside_the_judges() -> None:
     judge = built(Ruled())
-    assert len(judge.requests(POEM, "One, two, three")) == 3
+    assert len(judge.questions(POEM, "One, two, three")) == 3
     replies = [told(0.9), told(0.9), told(0.1, 0.9)]
     scores = judge.parse(POEM, replies, text="One, two three")
     first, second, third = scores["strict"].details["constraints"]
@@ -199,8 +197,8 @@ def test_a_rules_verdict_stands_beside_the_judges() -> None:
 @pytest.mark.parametrize("votes", [None, 3])
 def test_what_a_rule_decides_can_be_left_out(votes: int | None) -> None:
     judge = built(Ruled(), rules="skip", votes=votes)
-    requests = judge.requests(POEM, "One, two")
-    assert len(requests) == (votes or 1)
+    requests = judge.questions(POEM, "One, two")
+    assert [request.samples for request in requests] == [votes or 1]
     assert all("<criterion>\nBe kind.\n</criterion>" in r.messages[0].content for r in requests)
     scores = judge.parse(POEM, [told(0.8, 0.2)] * (votes or 1), text="One, two")
     first, second, third = scores["strict"].details["constraints"]
@@ -221,9 +219,9 @@ def test_nothing_is_asked_where_rules_decide_all() -> None:
             return [one for one in super().criteria(instance) if one.text != "Be kind."]
 
     judge = built(All(), rules="skip")
-    assert judge.requests(POEM, "One") == []
+    assert judge.questions(POEM, "One") == []
     assert judge.parse(POEM, [], text="One")["strict"].value is True
-    with pytest.raises(Unparseable, match="were not given the judged text"):
+    with pytest.raises(Unparseable, match="the judged text was not passed"):
         judge.parse(POEM, [])
 
 
@@ -257,7 +255,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
 def test_it_decides_and_can_be_simulated() -> None:
     judge = built(votes=1)
     assert getattr(judge, "verdicts", True)
-    (request, *_) = judge.requests(POEM, "Snow.")
+    (request, *_) = judge.questions(POEM, "Snow.")
     scores = judge.parse(Instance("p", 1), [Reply(judge.simulated(request), "stop")])
     assert scores["strict"].passed is True
     assert list(judge.fingerprint()) == ["prompt_sha256"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import FORMATS, Unreadable, read, render
+from harness.scoring.validators import FORMATS, UnparseableDocument, read, render
 from tests.scoring.validators.named import named
 
 PITFALLS = [
@@ -90,12 +90,12 @@ def test_the_looks_of_a_rendering() -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (math.nan, "no number of JSON"),
-        ([math.inf], "no number of JSON"),
-        (Decimal("NaN"), "no number of JSON"),
-        ({1: 2}, "a key that is no text"),
-        ({"a": datetime.date(2020, 1, 1)}, "date is no type of JSON"),
-        ({"a": {1, 2}}, "set is no type of JSON"),
+        (math.nan, "not a number of JSON"),
+        ([math.inf], "not a number of JSON"),
+        (Decimal("NaN"), "not a number of JSON"),
+        ({1: 2}, "a key that is not a string"),
+        ({"a": datetime.date(2020, 1, 1)}, "date is not a type of JSON"),
+        ({"a": {1, 2}}, "set is not a type of JSON"),
         ("\ud83d", "half of a surrogate pair"),
         ({"\ud83d": 1}, "half of a surrogate pair"),
         (10**5000, "digits"),
@@ -160,6 +160,6 @@ def test_the_paper_reads_with_the_libraries_as_they_are(text: str, format: Any, 
     ids=named,
 )
 def test_the_papers_readers_are_bounded(text: str, format: Any, kind: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnparseableDocument) as refused:
         read(text, format, mode="paper")
     assert refused.value.kind == kind

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.extraction import NoAnswerBlock, extract
+from harness.scoring.extraction import NoAnswerBlock, extraction
 from harness.scoring.validators import (
     FORMATS,
     Format,
     Mode,
     Undecided,
-    Unreadable,
+    UnparseableDocument,
     read,
     score_document,
     validator,
 )
-from harness.scoring.validators.ways import MOST, Ways
+from harness.scoring.validators.strict import MOST_ROUTES, Routes
 from tests.scoring.validators.named import named
 
 MODES: tuple[Mode, ...] = ("strict", "paper")
@@ -65,7 +65,7 @@ def outcome(work: Callable[[], Any]) -> Any:
     try:
         with nothing_is_touched():
             return work()
-    except (DataInvalid, Undecided, Unreadable) as error:
+    except (DataInvalid, Undecided, UnparseableDocument) as error:
         return type(error) if len(str(error)) < 600 else "an endless message"
     finally:
         assert time.perf_counter() - begun < LONGEST
@@ -219,14 +219,14 @@ def test_a_verdict_is_had_where_its_reasons_are_too_many() -> None:
 
 
 def test_ways_are_counted_by_depth() -> None:
-    assert Ways({"type": "string"}).at(5) == 1
-    assert Ways({"properties": {"a": {"type": "string"}, "b": {}}}).at(1) == 2
-    assert Ways(DOUBLED).at(1) < Ways(DOUBLED).at(10) < MOST
-    assert Ways(DOUBLED).at(90) == MOST
-    assert Ways(chain(30, twice=True)).at(0) > 10**8
-    assert Ways(chain(1_000)).at(0) == MOST  # as long a chain is not followed
+    assert Routes({"type": "string"}).at(5) == 1
+    assert Routes({"properties": {"a": {"type": "string"}, "b": {}}}).at(1) == 2
+    assert Routes(DOUBLED).at(1) < Routes(DOUBLED).at(10) < MOST_ROUTES
+    assert Routes(DOUBLED).at(90) == MOST_ROUTES
+    assert Routes(chain(30, twice=True)).at(0) > 10**8
+    assert Routes(chain(1_000)).at(0) == MOST_ROUTES  # as long a chain is not followed
     tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
-    assert Ways(tree).at(90) < 1_000
+    assert Routes(tree).at(90) < 1_000
 
 
 JSON_VALUES = st.recursive(
@@ -296,12 +296,12 @@ TOKENS = st.sampled_from(
 def test_any_text_has_an_outcome(text: str, format: Format, mode: Mode) -> None:
     schema = {"type": ["object", "string"], "properties": {"a": {"type": "integer"}}}
     end = outcome(lambda: score_document(text, schema, format=format, mode=mode))
-    if end is not Unreadable:
+    if end is not UnparseableDocument:
         assert end["valid"].value in (True, False)
         json.dumps(end["valid"].details).encode()
     for way in ("fence", "last_fence", "open_fence", "json", "tags:all", "brackets:a"):
         with contextlib.suppress(NoAnswerBlock):
-            assert extract(text, way) in text
+            assert extraction(way).read(text) in text
 
 
 @pytest.mark.parametrize(
@@ -316,5 +316,5 @@ def test_any_text_has_an_outcome(text: str, format: Format, mode: Mode) -> None:
 def test_extraction_is_bounded(text: str, way: str) -> None:
     begun = time.perf_counter()
     with contextlib.suppress(NoAnswerBlock):
-        extract(text, way)
+        extraction(way).read(text)
     assert time.perf_counter() - begun < LONGEST

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.scoring.validators import Unreadable, read
+from harness.scoring.validators import UnparseableDocument, read
 from tests.scoring.validators.named import named
 
 
@@ -63,7 +63,7 @@ def test_values(text: str, value: Any) -> None:
     ids=named,
 )
 def test_refusals(text: str, kind: str, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason) as refused:
+    with pytest.raises(UnparseableDocument, match=reason) as refused:
         read(text)
     assert refused.value.kind == kind
     assert len(str(refused.value)) < 300
@@ -83,6 +83,6 @@ def test_no_digit_of_a_number_is_lost(number: Decimal) -> None:
 def test_what_is_read_is_what_python_reads(text: str) -> None:
     try:
         found = read(text)
-    except Unreadable:
+    except UnparseableDocument:
         return
     assert json.loads(json.dumps(found, default=float)) == json.loads(text)

@@ -144,7 +144,7 @@ def test_references_are_not_fetched(reference: str) -> None:
 
 
 def test_a_broken_pattern_is_the_schemas_fault() -> None:
-    with pytest.raises(DataInvalid, match="no regular expression"):
+    with pytest.raises(DataInvalid, match="not a regular expression"):
         found({"pattern": r"\p{L}"}, "a")
 
 

@@ -16,14 +16,14 @@ from harness.scoring.validators import (
     FORMATS,
     Format,
     Mode,
-    Unreadable,
-    place,
+    UnparseableDocument,
+    locate,
     read,
     render,
     third,
     validator,
 )
-from harness.scoring.validators.violations import pointer
+from harness.scoring.validators.paths import pointer
 from tests.scoring.validators.named import named
 from tests.scoring.validators.test_hostile import TOKENS
 
@@ -32,7 +32,7 @@ MODES: tuple[Mode, ...] = ("strict", "paper")
 
 def said(text: str, format: Format, path: str, mode: Mode = "strict") -> str | None:
     """What stands there."""
-    found = place(text, format, path, mode=mode)
+    found = locate(text, format, path, mode=mode)
     return None if found is None else text[slice(*found)]
 
 
@@ -311,7 +311,7 @@ def test_what_stands_there_reads_back_to_the_value(value: Any, format: Format) -
     except DataInvalid:  # a character that XML cannot hold
         assume(False)
     for path, one in paths(value):
-        found = place(text, format, path)
+        found = locate(text, format, path)
         assert found is not None, path
         start, end = found
         column = start - (text.rfind("\n", 0, start) + 1)
@@ -320,7 +320,7 @@ def test_what_stands_there_reads_back_to_the_value(value: Any, format: Format) -
             continue
         assert again == one
         assert json.dumps(again) == json.dumps(one)  # true is no 1
-    assert place(text, format, "/nowhere/at/all") is None
+    assert locate(text, format, "/nowhere/at/all") is None
 
 
 FLOW = st.recursive(
@@ -404,7 +404,7 @@ def test_hostile_texts_end(format: Format, text: str) -> None:
     for mode in MODES:
         for path in ("/0" * 99, DEEP[format]):
             begun = time.perf_counter()
-            found = place(text, format, path, mode=mode)
+            found = locate(text, format, path, mode=mode)
             assert time.perf_counter() - begun < 10
             assert found is None or 0 <= found[0] <= found[1] <= len(text)
 
@@ -418,7 +418,7 @@ def test_hostile_texts_end(format: Format, text: str) -> None:
 )
 def test_any_text_and_any_path(text: str, format: Format, mode: Mode, path: str) -> None:
     for one in ("", "/a", "/all", "/0", path, f"/{path}"):
-        found = place(text, format, one, mode=mode)
+        found = locate(text, format, one, mode=mode)
         assert found is None or 0 <= found[0] <= found[1] <= len(text)
 
 
@@ -427,9 +427,9 @@ def test_any_text_and_any_path(text: str, format: Format, mode: Mode, path: str)
 def test_what_is_read_has_its_places(text: str, format: Format, mode: Mode) -> None:
     try:
         value = read(text, format, mode=mode)
-    except Unreadable:
+    except UnparseableDocument:
         return
     if value is None and format == "yaml":  # the paper reads null of a text without a document
         return
     for path, _ in paths(value):
-        assert place(text, format, path, mode=mode) is not None
+        assert locate(text, format, path, mode=mode) is not None

@@ -6,7 +6,7 @@ import pytest
 
 from harness.errors import DataInvalid, Unparseable
 from harness.records import Score
-from harness.scoring.validators import Unreadable, score_document
+from harness.scoring.validators import UnparseableDocument, score_document
 
 SCHEMA = {"type": "object", "properties": {"a": {"maximum": 3}}, "required": ["b"]}
 
@@ -71,5 +71,5 @@ def test_no_verdict_is_no_zero() -> None:
 def test_what_cannot_be_read_is_unparseable() -> None:
     with pytest.raises(Unparseable, match="no JSON") as refused:
         score_document("{", SCHEMA)
-    assert isinstance(refused.value, Unreadable)
+    assert isinstance(refused.value, UnparseableDocument)
     assert refused.value.kind == "unparseable"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import DRAFTS, Draft, Violation, read, render, validator
-from harness.scoring.validators.documents import FORMATS
-from harness.scoring.validators.violations import pointer, shown
+from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
+from harness.scoring.validators.paths import pointer
+from harness.scoring.validators.violations import shown
 
 
 def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
@@ -99,7 +99,7 @@ def test_the_drafts_are_told_apart(
 
 
 def test_an_unknown_draft_is_refused() -> None:
-    with pytest.raises(DataInvalid, match=r"draft-03.*Known are drafts 4, 6, 7"):
+    with pytest.raises(DataInvalid, match=r"draft-03.*Supported are drafts 4, 6, 7"):
         validator({"$schema": "http://json-schema.org/draft-03/schema#"})
 
 
@@ -231,11 +231,11 @@ def test_what_is_shown_is_short() -> None:
         ([], "a list, not an object or a boolean"),
         (5, "an int|a int"),
         (None, "NoneType"),
-        ({1: 2}, "a key that is no text"),
-        ({"const": {1, 2}}, "a set is no type of JSON"),
-        ({"const": float("nan")}, "no number of JSON"),
+        ({1: 2}, "a key that is not a string"),
+        ({"const": {1, 2}}, "set is not a type of JSON"),
+        ({"const": float("nan")}, "not a number of JSON"),
         ({"const": "\ud83d"}, "half of a surrogate pair"),
-        ({"$schema": 5}, "no draft that is known"),
+        ({"$schema": 5}, "not a supported draft"),
     ],
 )
 def test_what_is_no_schema_is_said(schema: Any, reason: str) -> None:

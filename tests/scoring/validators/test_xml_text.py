@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import Unreadable, read, render
+from harness.scoring.validators import UnparseableDocument, read, render
 from tests.scoring.validators.named import named
 
 TYPED = """<?xml version="1.0" ?>
@@ -134,7 +134,7 @@ def test_what_has_no_type_is_what_the_schema_says(text: str, schema: Any, value:
     ids=named,
 )
 def test_refusals(text: str, kind: str, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason) as refused:
+    with pytest.raises(UnparseableDocument, match=reason) as refused:
         read(text, "xml")
     assert refused.value.kind == kind
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.scoring.validators import Unreadable, read
+from harness.scoring.validators import UnparseableDocument, read
 from tests.scoring.validators.named import named
 
 
@@ -66,7 +66,7 @@ MERGES = "a0: &a0 {x: 1}\n" + "\n".join(
         ("!!set {a}", "unparseable", "is not followed"),
         ("!own x", "unparseable", "is not followed"),
         ("!!int five", "unparseable", "'five' is no int"),
-        ("{[1]: 2}", "unparseable", "a key that is no text"),
+        ("{[1]: 2}", "unparseable", "a key that is not a string"),
         ("<<: 5", "unparseable", "<< merges"),
         ("*a", "unparseable", "has no anchor"),
         ("&a [*a]", "unparseable", "stands for itself"),
@@ -91,7 +91,7 @@ MERGES = "a0: &a0 {x: 1}\n" + "\n".join(
 )
 def test_refusals(text: str, kind: str, reason: str) -> None:
     begun = time.perf_counter()
-    with pytest.raises(Unreadable, match=reason) as refused:
+    with pytest.raises(UnparseableDocument, match=reason) as refused:
         read(text, "yaml")
     assert refused.value.kind == kind
     assert time.perf_counter() - begun < 5

@@ -323,12 +323,12 @@ def test_ones_own_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([{"id": "a"}], r"item 1: there is no schema"),
+        ([{"id": "a"}], r"item 1: 'schema' is missing"),
         ([{"schema": {}}], r"item 1: .*id"),
-        ([{"id": "a", "schema": {}}, {"id": "a", "schema": {}}], "'a' is there twice"),
+        ([{"id": "a", "schema": {}}, {"id": "a", "schema": {}}], "'a' occurs twice"),
         ([{"id": "a", "schema": {"type": "nubmer"}}], "The schema 'a'"),
         ([{"id": "a", "schema": {"$ref": "http://localhost/"}}], "The schema 'a'"),
-        ([], "holds nothing"),
+        ([], "holds no items"),
     ],
 )
 def test_broken_schemas_are_named_before_any_call(

@@ -6,7 +6,7 @@ from harness.scoring.validators import Format, Mode, read, render, validator
 from harness.tasks.concodeeval.positions import (
     Answer,
     Constraints,
-    bearing,
+    applicable_keywords,
     constraints_met,
     sample_third,
 )
@@ -81,13 +81,13 @@ def test_a_place_that_is_not_in_the_sample_is_unknown() -> None:
     ],
 )
 def test_constraints_that_bear_on_nothing_are_not_kept(value: object, expected: set[str]) -> None:
-    assert set(bearing(SCHEMA, value)) == expected
+    assert set(applicable_keywords(SCHEMA, value)) == expected
 
 
 def test_the_items_of_a_list_and_further_members() -> None:
     schema = {"items": {"minimum": 3}, "additionalProperties": {"maxLength": 2}}
-    assert set(bearing(schema, [1, "x"])) == {"/items/minimum"}
-    assert set(bearing(schema, {"a": "x"})) == {
+    assert set(applicable_keywords(schema, [1, "x"])) == {"/items/minimum"}
+    assert set(applicable_keywords(schema, {"a": "x"})) == {
         "/additionalProperties",
         "/additionalProperties/maxLength",
     }

@@ -13,7 +13,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugins import kind
 from harness.records import Message, verdict
-from harness.scoring.parsers.prompt_check import check_prompt
+from harness.scoring.prompt_check import check_prompt
 from harness.tasks.jsonl import JsonlTask
 
 Made = Callable[..., JsonlTask]
@@ -99,14 +99,14 @@ def test_the_prompt_is_the_rows_or_a_template(made: Made) -> None:
 @pytest.mark.parametrize(
     ("row", "options", "message"),
     [
-        ({"promt": "a"}, {}, "neither 'prompt', a text, nor 'messages'.*'promt'"),
-        ({"prompt": 1}, {}, "neither 'prompt', a text"),
+        ({"promt": "a"}, {}, "neither 'prompt', as text, nor 'messages'.*'promt'"),
+        ({"prompt": 1}, {}, "neither 'prompt', as text"),
         ({"prompt": " "}, {}, "the prompt is empty"),
         ({"q": "a"}, {"prompt": "{{ quest }}"}, "needs the field 'quest'"),
         ({"messages": []}, {}, "must be a list"),
         ({"messages": [{"role": "user"}]}, {}, "turn 1: must have 'role' and 'content'"),
         ({"messages": [{"role": "usr", "content": "a"}]}, {}, "no role 'usr'.*'user'"),
-        ({"messages": [{"role": "user", "content": 1}]}, {}, "must be a text"),
+        ({"messages": [{"role": "user", "content": 1}]}, {}, "must be text"),
         ({"messages": [{"role": "assistant", "content": "a"}]}, {}, "must end with the user's"),
         ({"messages": [{"role": "user", "content": "a"}]}, {"prompt": "x"}, "Keep one"),
         (
@@ -294,8 +294,8 @@ def test_a_prompt_without_the_structure_of_its_parser_is_told(made: Made) -> Non
     assert check_prompt(gold) == ["task.gold gives an answer that does not pass. (1)"]
     cut = made({**asked, "target": ["abcd", "abcde", "New"]}, extract=extract, **CHECKED)
     assert check_prompt(cut) == [
-        "Of the target 'abcde' the parser would read 'abcd'. (1)",
-        "Of the target 'New' the parser would read ''. (1)",
+        "From the target 'abcde' the parser would read 'abcd'. (1)",
+        "From the target 'New' the parser would read ''. (1)",
     ]
 
 
@@ -360,3 +360,23 @@ def test_an_answer_that_a_judge_has_read_is_checked_and_gives_no_verdict(made: M
         assert {name: (s.value, s.passed) for name, s in scores.items()} == {
             "exact_match": (right, None)
         }
+
+
+def test_rows_are_read_and_checked_once(made: Made) -> None:
+    task = made(ROW, {**ROW, "checks": ["exact_match"], "groups": {"n": 1}}, **CHECKED)
+    first = list(task.instances())
+    task.path.unlink()
+    assert list(task.instances()) == first
+    assert task.score(first[1], "x").keys() == {"exact_match"}
+
+
+def test_values_that_cannot_be_packed_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "rows.yaml"
+    path.write_text("- {prompt: a, target: x, big: 123456789012345678901234567890, set: !!set {b}}")
+    task: Any = kind("tasks").build(
+        "jsonl", {"path": str(path), "checks": ["exact_match"]}, data=DataFolder(tmp_path)
+    )
+    for _ in range(2):
+        (instance,) = task.instances()
+        assert instance.data.row["big"] == 123456789012345678901234567890
+        assert instance.data.row["set"] == {"b"}

@@ -11,7 +11,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing, Unparseable
 from harness.plugins import kind
 from harness.records import Instance, Score
-from harness.scoring.parsers.prompt_check import check_prompt
+from harness.scoring.prompt_check import check_prompt
 from harness.tasks.last_letter import MOST_EXAMPLES, LastLetterTask
 
 NOWHERE = DataFolder(Path("nowhere"))

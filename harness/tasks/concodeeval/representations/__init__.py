@@ -1,8 +1,8 @@
 """A JSON Schema in the five representations of ConCodeEval, and back.
 
 Kammakomati et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and
-English. Code is read back without loss; English is not read. Where each keyword stands in the text
-is known too, for the question which third of a schema the violated one is in.
+English. Code is read back without loss; English is not read. The position of each keyword in the
+text is known too, to tell in which third of a schema a violated one stands.
 
 >>> schema = {"type": "string", "maxLength": 5}
 >>> read(render(schema, "xml"), "xml") == schema
@@ -18,15 +18,13 @@ from typing import Any
 
 from harness.errors import ConfigError, nearest
 from harness.tasks.concodeeval.representations import (
-    json,
+    documents,
     natural_language,
     python,
     python_reader,
-    xml,
-    yaml,
 )
-from harness.tasks.concodeeval.representations.marked import Marked
 from harness.tasks.concodeeval.representations.schema import (
+    Marked,
     Representation,
     Schema,
     Spans,
@@ -48,10 +46,20 @@ __all__ = [
 ]
 
 REPRESENTATIONS: tuple[Representation, ...] = ("json", "yaml", "xml", "python", "natural_language")
-RENDERERS = {"json": json.render, "yaml": yaml.render, "xml": xml.render, "python": python.render}
-READERS = {"json": json.read, "yaml": yaml.read, "xml": xml.read, "python": python_reader.read}
+RENDERERS = {
+    "json": documents.render_json,
+    "yaml": documents.render_yaml,
+    "xml": documents.render_xml,
+    "python": python.render,
+}
+READERS = {
+    "json": documents.read_json,
+    "yaml": documents.read_yaml,
+    "xml": documents.read_xml,
+    "python": python_reader.read,
+}
 READABLE = tuple(READERS)
-"""Those that a schema can be read back from."""
+"""Representations that a schema can be read back from."""
 
 
 def render(
@@ -59,10 +67,14 @@ def render(
 ) -> str:
     """The schema's text.
 
-    wording: of natural_language: ``paper`` with the authors' mistakes, or ``corrected``.
+    Args:
+        schema: To render.
+        representation: In which of the five.
+        wording: Of natural_language: ``paper``, with the authors' mistakes, or ``corrected``.
 
-    Raises: ConfigError where there is no such representation; DataInvalid where XML cannot hold a
-        character.
+    Raises:
+        ConfigError: There is no such representation.
+        DataInvalid: XML cannot hold a character.
     """
     return _rendered(schema, representation, wording).text
 
@@ -70,21 +82,22 @@ def render(
 def spans(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> Spans:
-    """Where each keyword stands in that text: its pointer to the offsets of its first and last.
+    """Where each keyword stands in the text of `render`: its pointer to its start and end.
 
-    In code it is the keyword's own word (Python: pydantic's word for it; for ``required``, which
-    has none, the first required field; for ``items`` the type in the brackets), in English the
-    clause that speaks of it.
+    In code that is the keyword's own word (in Python, pydantic's word for it; for ``required``,
+    which has none, the first required field; for ``items``, the type in the brackets), in English
+    the clause about it.
     """
     found = _rendered(schema, representation, wording).spans
     return {place: found[place] for place, _, _ in keywords(schema) if place in found}
 
 
 def read(text: str, representation: Representation) -> dict[str, Any]:
-    """The schema that a text stands for. Nothing in the text is ever run.
+    """Read a schema from its text, without ever running it.
 
-    Raises: DataInvalid where it stands for none; ConfigError where the representation is not
-        one that is read.
+    Raises:
+        DataInvalid: The text is not a schema in this representation.
+        ConfigError: The representation cannot be read.
     """
     if representation not in READERS:
         raise ConfigError(

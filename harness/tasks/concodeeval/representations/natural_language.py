@@ -1,10 +1,10 @@
-"""A schema in English: the description that the paper's prompts hold.
+"""A schema in English: the description in the paper's prompts.
 
-Two wordings. ``paper`` is the authors' text, byte for byte, for numbers and strings: it says
-"greater" of maxima. ``corrected`` says "less" there, and leaves out a "that must be:" that nothing
-follows. For arrays, objects, booleans, null and the keywords of the extension there is no recorded
-form; they are told in the same manner, alike in both wordings: a line for each keyword, what
-speaks of an inner schema indented below the line that leads to it. English is not read back.
+There are two wordings. ``paper`` is the authors' text, byte for byte, for numbers and strings: it
+says "greater" of maxima. ``corrected`` says "less" there, and omits a "that must be:" that nothing
+follows. Arrays, objects, booleans, null and the keywords of the extension have no recorded form;
+both wordings describe them alike and in the same manner: one line per keyword, and the lines about
+an inner schema indented below the line that introduces it. English is not read back.
 
 >>> print(render({"type": "number", "exclusiveMaximum": 10}, "paper").text)
 This JSON schema defines a single number that must be:
@@ -21,8 +21,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from harness.tasks.concodeeval.representations.marked import Marked, joined, marked
-from harness.tasks.concodeeval.representations.schema import Schema, Wording, pointer
+from harness.tasks.concodeeval.representations.schema import (
+    Marked,
+    Schema,
+    Wording,
+    joined,
+    marked,
+    pointer,
+)
 
 INDENT = " " * 4
 
@@ -43,18 +49,18 @@ PHRASES = {
     "minContains": "Number of such items greater than or equal to {}",
     "maxContains": "Number of such items less than or equal to {}",
 }
-"""What is said of a keyword whose value is no schema."""
+"""Keyword -> its phrase, for keywords whose value is not a schema."""
 
 AS_RECORDED = {
     "maximum": "Maximum value greater than or equal to {}",
     "exclusiveMaximum": "Maximum value strictly greater than {}",
     "maxLength": "Maximum length greater than equal to {}",
 }
-"""The authors' mistakes: in 146 of the 300 recorded prompts."""
+"""The authors' mistakes, in 146 of the 300 recorded prompts."""
 
 
 def render(schema: Schema, wording: Wording) -> Marked:
-    """The description of the schema, without the prompt around it."""
+    """Describe the schema, without the prompt around it."""
     phrases = PHRASES | (AS_RECORDED if wording == "paper" else {})
     kind = schema.get("type")
     if isinstance(kind, str):
@@ -67,18 +73,18 @@ def render(schema: Schema, wording: Wording) -> Marked:
 
 
 class _Description:
-    """The lines of a schema, by the phrases of a wording."""
+    """Writes the lines of a schema with the phrases of a wording."""
 
     def __init__(self, phrases: dict[str, str]) -> None:
         self.phrases = phrases
 
     def clauses(self, schema: Schema, at: str, depth: int) -> Iterator[Marked]:
-        """A line for each keyword but the type, in the schema's order."""
+        """A line for each keyword except the type, in the schema's order."""
         for keyword, value in schema.items():
             if keyword == "type" and isinstance(value, str):
                 continue
             if keyword in ("minContains", "maxContains") and "contains" in schema:
-                continue  # told below `contains`, which they count
+                continue  # described below `contains`, which they count
             yield from self._clause(schema, keyword, value, at, depth)
 
     def _clause(
@@ -116,7 +122,7 @@ class _Description:
                 yield _line(self._phrase(keyword, value), place, depth)
 
     def _inner(self, lead: str, schema: Any, place: str, depth: int) -> Iterator[Marked]:
-        """The line that leads to an inner schema, and its lines, indented."""
+        """The line that introduces an inner schema, and its lines, indented."""
         noun, lines = self._described(schema, place, depth)
         line = marked(joined([lead, noun, ":" if lines else ""]), at=place)
         yield joined([INDENT * depth, line])
@@ -128,7 +134,7 @@ class _Description:
         yield from lines
 
     def _described(self, schema: Any, place: str, depth: int) -> tuple[Marked, list[Marked]]:
-        """What an inner schema is called, and the lines about it."""
+        """The noun for an inner schema, and the lines about it."""
         if not isinstance(schema, dict):
             return Marked("any value" if schema else "no value"), []
         kind = schema.get("type")
@@ -139,12 +145,12 @@ class _Description:
 
     def _phrase(self, keyword: str, value: Any) -> str:
         phrase = self.phrases.get(keyword)
-        if phrase is None:  # every keyword is told of, those of no benchmark too
-            return f"{keyword}: {_said(value)}"
+        if phrase is None:  # unknown keywords are described too
+            return f"{keyword}: {_json(value)}"
         if keyword == "enum" and isinstance(value, list):
-            return phrase.format(", ".join(map(_said, value)))
+            return phrase.format(", ".join(map(_json, value)))
         quoted = keyword in ("pattern", "const")
-        return phrase.format(_said(value) if quoted or not isinstance(value, str) else value)
+        return phrase.format(_json(value) if quoted or not isinstance(value, str) else value)
 
 
 def _noun(kind: str, before: str = "") -> str:
@@ -152,7 +158,7 @@ def _noun(kind: str, before: str = "") -> str:
     return f"{article} {before}{kind}"
 
 
-def _said(value: Any) -> str:
+def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -1,8 +1,9 @@
 """A schema as Python: a model of pydantic v2.
 
-The root is the class ``Schema``: a ``BaseModel`` where the schema is of objects with properties,
-else a ``RootModel`` (the paper's one recorded example wraps a list in an object, which is another
-schema). ``python_reader`` reads it back.
+The root is the class ``Schema``: a ``BaseModel`` for objects with properties, else a ``RootModel``
+(the paper's one recorded example wraps a list in an object, which is a different schema). A keyword
+that pydantic has no word for goes into ``json_schema_extra``, as pydantic's own documentation does
+(https://docs.pydantic.dev/latest/concepts/json_schema/). ``python_reader`` reads it back.
 
 >>> print(render({"type": "number", "exclusiveMaximum": 10}).text, end="")
 from pydantic import Field, RootModel
@@ -19,14 +20,45 @@ import keyword
 import re
 from typing import Any
 
-from harness.tasks.concodeeval.representations.marked import Marked, joined, marked
-from harness.tasks.concodeeval.representations.pydantic_words import (
-    ARGUMENTS,
-    EXTRA,
-    TYPES,
-    is_literal,
+from harness.tasks.concodeeval.representations.schema import (
+    Marked,
+    Schema,
+    joined,
+    marked,
+    pointer,
 )
-from harness.tasks.concodeeval.representations.schema import Schema, pointer
+
+TYPES = {
+    "string": "str",
+    "number": "float",
+    "integer": "int",
+    "boolean": "bool",
+    "null": "None",
+    "array": "list",
+    "object": "dict",
+}
+
+_NUMBER = {
+    "minimum": "ge",
+    "exclusiveMinimum": "gt",
+    "maximum": "le",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+}
+
+ARGUMENTS: dict[str, dict[str, str]] = {
+    "string": {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"},
+    "number": _NUMBER,
+    "integer": _NUMBER,
+    "array": {"minItems": "min_length", "maxItems": "max_length"},
+}
+"""Type -> keyword -> argument of ``Field``."""
+
+EXTRA = {True: "allow", False: "forbid"}
+"""``additionalProperties`` -> the value of ``ConfigDict(extra=…)``."""
+
+LITERAL_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
+"""Types whose ``enum`` and ``const`` become a ``Literal``, which also implies the type."""
 
 IMPORTED = {
     "typing": ("Annotated", "Any", "Literal", "Never"),
@@ -44,10 +76,10 @@ _RESERVED = (
     "update_forward_refs validate root str int float bool list object"
 )
 RESERVED = frozenset(_RESERVED.split())
-"""Names that would hide what a model has, or the types of the fields below."""
+"""Names that would shadow a member of a model, or the types of later fields."""
 
 HOLDS = {"array": "items", "object": "additionalProperties"}
-"""The keyword whose schema stands in the brackets of a list or a dict."""
+"""Type -> the keyword whose schema goes into the brackets of a list or a dict."""
 
 
 def render(schema: Schema) -> Marked:
@@ -136,21 +168,21 @@ class _Writer:
         return [joined(["    model_config = ConfigDict(", joined(arguments, ", "), ")\n"])]
 
     def _annotation(self, schema: Any, at: str, name: str) -> Marked:
-        """A type where no field is: with its constraints, where it has any."""
+        """A type outside a field, with its constraints."""
         kind, arguments = self._kind(schema, at, name)
         if not arguments:
             return kind
         return joined(["Annotated[", kind, ", Field(", joined(arguments, ", "), ")]"])
 
     def _kind(self, schema: Any, at: str, name: str) -> tuple[Marked, list[Marked]]:
-        """A type, and the arguments of its Field."""
+        """A type, and the arguments of its ``Field``."""
         if isinstance(schema, bool):
             return Marked("object" if schema else "Never"), []
         if _is_model(schema):
             own = self._class_name(name)
             self._model(schema, at, own)
             return Marked(own), []
-        if is_literal(schema):
+        if _is_literal(schema):
             key = "const" if "const" in schema else "enum"
             values = schema["enum"] if key == "enum" else [schema["const"]]
             word = marked(marked("Literal", at=pointer(at, key)), at=pointer(at, "type"))
@@ -178,7 +210,7 @@ class _Writer:
         return word, arguments
 
     def _extra(self, extra: dict[str, Any], at: str) -> Marked:
-        """Keywords that pydantic has no word for."""
+        """The keywords that pydantic has no word for."""
         members = []
         for key, value in extra.items():
             place = pointer(at, key)
@@ -213,6 +245,23 @@ def _is_bound(value: Any, key: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_literal(schema: dict[str, object]) -> bool:
+    """Whether a ``Literal`` expresses all of the schema."""
+    kind = schema.get("type")
+    if not isinstance(kind, str) or kind not in LITERAL_TYPES:
+        return False
+    if schema.keys() == {"type", "const"}:
+        values = [schema["const"]]
+    elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):
+        values = schema["enum"]
+        if len(values) < 2:  # a Literal of one value is a const
+            return False
+    else:
+        return False
+    distinct = {repr(value) for value in values}
+    return len(distinct) == len(values) and all(type(v) is LITERAL_TYPES[kind] for v in values)
+
+
 def _is_model(schema: Any) -> bool:
     return (
         isinstance(schema, dict)
@@ -224,7 +273,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """The field's name: the property's own where Python and pydantic let a field have it."""
+    """The field's name: the property's own if Python and pydantic allow it."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:
@@ -237,7 +286,7 @@ def _identifier(name: str, used: set[str]) -> str:
 
 
 def _field(arguments: list[Marked]) -> Marked:
-    """What stands behind a field's type."""
+    """The text after a field's type."""
     if not arguments:
         return Marked()
     if [argument.text for argument in arguments] == ["default=None"]:
@@ -246,7 +295,7 @@ def _field(arguments: list[Marked]) -> Marked:
 
 
 def _literal(value: Any) -> str:
-    """A value of JSON as Python writes it."""
+    """A JSON value in Python syntax."""
     match value:
         case str():
             if any("\ud800" <= character <= "\udfff" for character in value):

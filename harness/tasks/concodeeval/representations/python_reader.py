@@ -1,8 +1,8 @@
 """Reads a schema from its pydantic model, by parsing the code and never by running it.
 
 Only what `python` writes is understood: imports, classes of annotated fields, ``Field``,
-``ConfigDict``, ``Annotated``, ``Literal``, ``TypeAdapter(…).json_schema()`` and literals. All else
-is refused with its line, and so code that would do something does nothing.
+``ConfigDict``, ``Annotated``, ``Literal``, ``TypeAdapter(…).json_schema()`` and literals. Anything
+else is refused with its line.
 
 >>> read("class Schema(RootModel):\\n    root: float = Field(lt=10)")
 {'type': 'number', 'exclusiveMaximum': 10}
@@ -16,15 +16,15 @@ import warnings
 from typing import Any, NoReturn
 
 from harness.errors import DataInvalid
-from harness.tasks.concodeeval.representations.pydantic_words import ARGUMENTS, EXTRA, TYPES
+from harness.tasks.concodeeval.representations.python import ARGUMENTS, EXTRA, TYPES
 from harness.tasks.concodeeval.representations.schema import as_schema
 
 KINDS = {word: kind for kind, word in TYPES.items()}
 MOST_USES = 10_000
-"""Uses of a class that a module may have: classes used twice by classes used twice grow fast."""
+"""Most uses of classes in a module: classes used twice by classes used twice multiply."""
 
 LONGEST = 1 << 20
-"""Characters of a module."""
+"""Most characters of a module."""
 
 
 class _NotUnderstood(Exception):
@@ -32,14 +32,15 @@ class _NotUnderstood(Exception):
 
 
 def read(text: str) -> dict[str, Any]:
-    """The schema of the module's last class.
+    """Read the schema of the module's last class.
 
-    Raises: DataInvalid with the line that is not understood.
+    Raises:
+        DataInvalid: A line is not understood.
     """
     if len(text) > LONGEST:
         raise DataInvalid(f"The Python schema has more than {LONGEST:,} characters.", "Check it.")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of escapes like "\d", say
+        with warnings.catch_warnings(action="ignore"):  # about escapes such as "\d"
             module = ast.parse(text)
         classes = [_class(node) for node in module.body if not _is_import(node)]
         if not classes:
@@ -48,7 +49,7 @@ def read(text: str) -> dict[str, Any]:
     except (SyntaxError, ValueError, RecursionError, MemoryError, _NotUnderstood) as error:
         raise DataInvalid(
             f"The Python schema is not understood: {error or 'nested too deep'}.",
-            "Only pydantic models as the harness writes them are read; they are never run.",
+            "Only pydantic models as the harness writes them can be read; they are never run.",
         ) from None
     return as_schema(found, "Python")
 
@@ -142,7 +143,7 @@ class _Reader:
         return extra
 
     def _field(self, value: ast.expr | None) -> dict[str, Any]:
-        """The arguments of a field's ``Field``; a default alone is one, too."""
+        """The arguments of a field's ``Field``, or its bare default."""
         match value:
             case None:
                 return {}
@@ -254,7 +255,7 @@ def _name(node: ast.expr | None, inside: ast.AST) -> str:
 
 
 def _literal(node: ast.expr) -> Any:
-    """A value of JSON."""
+    """A JSON value."""
     match node:
         case ast.Constant(value=str() | bool() | int() | None):
             return node.value

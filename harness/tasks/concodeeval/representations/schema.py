@@ -1,43 +1,46 @@
-"""What a JSON Schema is here, and how its keywords are named.
+"""JSON Schemas, the names of their keywords, and texts that know where their keywords stand.
 
-A keyword's name is the JSON Pointer (RFC 6901) that leads to it in the schema:
-``/properties/order/minLength``; validators give the same as ``schema_path``.
+A keyword is named by the JSON Pointer (RFC 6901) to it in the schema, such as
+``/properties/order/minLength``; validators report the same as ``schema_path``.
 
 >>> pointer("/properties", "a/b", "type")
 '/properties/a~1b/type'
+>>> (Marked("{ ") + marked("type", at="/type")).spans
+{'/type': (2, 6)}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import DataInvalid
 
 Schema: TypeAlias = Mapping[str, Any]
-"""A JSON Schema of the keywords that ConCodeEval has. Its values are JSON's own, so untyped."""
+"""A JSON Schema with ConCodeEval's keywords; its values are any JSON, so they are untyped."""
 
 Representation: TypeAlias = Literal["json", "yaml", "xml", "python", "natural_language"]
 Wording: TypeAlias = Literal["paper", "corrected"]
 Spans: TypeAlias = Mapping[str, tuple[int, int]]
-"""Where each keyword stands in a text: its pointer to the characters' offsets."""
+"""Where each keyword stands in a text: pointer to character offsets (start, end)."""
 
 
 def pointer(base: str, *tokens: object) -> str:
-    """The pointer that leads further by some tokens."""
+    """The pointer ``base`` extended by some tokens."""
     escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
     return "/".join([base, *escaped])
 
 
 MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Keywords whose members have names of the user's, each with a schema."""
+"""Keywords whose members have free names, each with a schema."""
 
 SCHEMAS = frozenset({"items", "contains", "additionalProperties"})
 """Keywords whose value is itself a schema."""
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Each keyword of a schema and of those in it: its pointer, its name, its value."""
+    """Each keyword of a schema and of those inside it: its pointer, its name, its value."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -52,17 +55,18 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 DEEPEST = 64
-"""Levels that a text that is read may have: the schemas of benchmarks have a handful."""
+"""Most levels that a text may have; the schemas of benchmarks have a handful."""
 
 
 def as_schema(found: object, form: str) -> dict[str, Any]:
-    """What was read, where it is an object and no deeper than schemas are.
+    """Check that what was read is an object and not too deep.
 
-    Raises: DataInvalid.
+    Raises:
+        DataInvalid: It is something else; the message names the form.
     """
     if not isinstance(found, dict):
         raise DataInvalid(
-            f"The {form} schema is a {type(found).__name__}.", "A schema is an object."
+            f"The {form} schema is a {type(found).__name__}.", "A schema must be an object."
         )
     level: list[Any] = [found]
     for _ in range(DEEPEST):
@@ -71,3 +75,38 @@ def as_schema(found: object, form: str) -> dict[str, Any]:
         if not level:
             return found
     raise DataInvalid(f"The {form} schema has more than {DEEPEST} levels.", "Check its text.")
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text and the spans of the keywords in it; they move along when texts are joined."""
+
+    text: str = ""
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __add__(self, other: Marked | str) -> Marked:
+        return joined([self, other])
+
+
+def marked(part: Marked | str, *, at: str) -> Marked:
+    """A text that stands, as a whole, for the keyword with this pointer."""
+    text, inside = (part, {}) if isinstance(part, str) else (part.text, part.spans)
+    return Marked(text, {at: (0, len(text)), **inside})
+
+
+def joined(parts: Iterable[Marked | str], between: str = "") -> Marked:
+    """The parts in sequence. If a keyword occurs twice, its first place counts."""
+    texts: list[str] = []
+    spans: dict[str, tuple[int, int]] = {}
+    offset = 0
+    for number, part in enumerate(parts):
+        if number:
+            texts.append(between)
+            offset += len(between)
+        text = part if isinstance(part, str) else part.text
+        if isinstance(part, Marked):
+            for name, (start, end) in part.spans.items():
+                spans.setdefault(name, (start + offset, end + offset))
+        texts.append(text)
+        offset += len(text)
+    return Marked("".join(texts), spans)

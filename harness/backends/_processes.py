@@ -1,0 +1,289 @@
+"""The local servers and engines that this process owns: started, shared, and ended with it.
+
+>>> server = ServerProcess(["python", "-m", "http.server"], Path("it.log"))  # doctest: +SKIP
+>>> server.ended()  # doctest: +SKIP
+False
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol, Self, TypeVar, cast
+from uuid import uuid4
+
+from harness.backends._guard import VARIABLE, kill_marked
+from harness.errors import StoreFailed
+
+GRACE_S = 10.0
+"""Seconds between asking a server to end and killing it."""
+
+TAIL_BYTES, TAIL_LINES = 20_000, 100
+
+ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
+"""As Python and argparse write it; before it stand the program, or process, time and place."""
+UNKNOWN = re.compile(r"error: (?:unrecognized arguments:|argument(?: -\w/)?) *--(?:no-)?([\w-]+)")
+NO_MODEL = (
+    *("not a valid model identifier", "cached snapshot folder"),
+    *("Repository Not Found", "Invalid repository ID"),
+)
+
+
+class Guard:
+    """Kills everything that carries its marker when this process dies, also by kill -9.
+
+    Attributes:
+        variables: What to put into the environment of the processes to be guarded.
+    """
+
+    def __init__(self) -> None:
+        self._marker = uuid4().hex
+        self.variables = {VARIABLE: self._marker}
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-I", str(Path(__file__).with_name("_guard.py")), self._marker],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def kill(self) -> None:
+        """Kill what is running."""
+        kill_marked(self._marker)
+
+    def close(self) -> None:
+        """Kill what is left, and end the guard."""
+        self.kill()
+        self._process.kill()
+        self._process.communicate()
+
+
+class ServerProcess:
+    """A server program: started with the object, ended by `end` or with this process.
+
+    It has a session of its own, so that a Ctrl-C in the terminal interrupts no answer that the
+    harness still waits for.
+
+    Args:
+        command: The program and its arguments.
+        log: File that its output is appended to.
+        grace_s: Seconds between asking it to end and killing it.
+
+    Raises:
+        ConfigError: The program cannot be started.
+        StoreFailed: The log cannot be written.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, grace_s: float = GRACE_S) -> None:
+        self.log = log
+        self._grace_s = grace_s
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            output = log.open("ab")
+        except OSError as error:
+            raise StoreFailed(
+                f"Cannot write the server's log {log}: {error.strerror}.", "Fix its permissions."
+            ) from None
+        self._guard = Guard()
+        with output:
+            self._begins = output.tell()
+            variables = [f"{name}={value}" for name, value in self._guard.variables.items()]
+            self._process = subprocess.Popen(  # noqa: S603
+                ["env", *variables, *command],  # noqa: S607
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def ended(self) -> bool:
+        """Whether it has ended; if so, what it left behind is killed."""
+        try:
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            if os.waitid(os.P_PID, self._process.pid, options) is None:
+                return False
+        except ChildProcessError:  # it was waited for
+            return True
+        self._kill()  # before its number can be another's
+        self._process.wait()
+        return True
+
+    def end(self) -> None:
+        """End the server and everything that it has started; waits until it is gone."""
+        if not self.ended():
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._grace_s)
+        self._kill()
+        self._process.wait()
+        self._guard.close()
+
+    def _kill(self) -> None:
+        self._guard.kill()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        """The last lines of its log since it was started."""
+        return tail(self.log, self._begins)
+
+
+def tail(log: Path, begins: int = 0) -> str:
+    """The last lines of a log from a byte on; empty if it cannot be read."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            said = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join([line for line in said.splitlines() if line.strip()][-TAIL_LINES:])
+
+
+def errors_in(log: str) -> str:
+    """The lines of a log that name an error, each once; all of it if none does.
+
+    >>> errors_in("usage: server [-h]\\n  [--dtype D]\\nserver: error: unrecognized arguments: --x")
+    'error: unrecognized arguments: --x'
+    """
+    matches = map(ERROR.search, log.splitlines())
+    found = dict.fromkeys(match["said"][:500] for match in matches if match)
+    return "\n".join(list(found)[-10:]) or log
+
+
+def remedy(log: str) -> str:
+    """The key of the run file that is likely wrong; empty if that is not known."""
+    if match := UNKNOWN.search(log):
+        return f"Check model.engine.{match[1].replace('-', '_')}."
+    if any(words in log for words in NO_MODEL):
+        return "Check model.path, or model.name if that is not set, and model.lora."
+    return ""
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Running(Protocol):
+    """A server or engine that was started."""
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def end(self) -> None:
+        """End it, and wait until it is gone; does nothing if it has ended."""
+        ...
+
+
+R = TypeVar("R", bound=Running)
+
+
+class OwnedServers:
+    """The servers and engines of this process, shared by the runs that want the same one.
+
+    The variants of a run file, and a judge that is also the model, want the same server: it is
+    started once, kept while a later run wants it, and ended with the last one. A server that
+    nobody is using makes room for the next one: two large models seldom fit on one machine.
+
+    Args:
+        command: What starts a vLLM server on this machine; empty for the vLLM installed here.
+    """
+
+    def __init__(self, command: Sequence[str] = ()) -> None:
+        self.command = tuple(command)
+        self._running: dict[str, Running] = {}
+        self._wanted: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def want(self, name: str) -> None:
+        """Announce a use: the server is kept until `give_up` was called as often."""
+        self._wanted[name] += 1
+
+    def use(self, name: str) -> None:
+        """Begin a use, which ends with `give_up`."""
+        self._used[name] += 1
+
+    def running(self, name: str) -> Running | None:
+        """The server of this name; None if it has ended or was not started."""
+        found = self._running.get(name)
+        return None if found is None or found.ended() else found
+
+    def renew(self, name: str, failed: Running | None, launch: Callable[[], R]) -> R:
+        """The running server of a name, or a new one. Blocks.
+
+        If two runs see their shared server die at the same moment, one of them starts it again,
+        and the other is given what that one has started.
+
+        Args:
+            name: Whatever tells one server from another.
+            failed: A server that is no longer good, even if it is running.
+            launch: Starts a server.
+        """
+        with self._lock:
+            found = self.running(name)
+            if found is not None and found is not failed:
+                return cast("R", found)
+            self._end(name)
+            for other in [other for other in self._running if not self._used[other]]:
+                self._end(other)
+            launched = launch()
+            self._running[name] = launched
+            return launched
+
+    def _end(self, name: str) -> None:
+        if (found := self._running.pop(name, None)) is not None:
+            found.end()
+
+    def give_up(self, name: str, *, used: bool) -> None:
+        """Undo one `want`, and one `use`; ends a server that nobody wants any more. Blocks."""
+        with self._lock:
+            self._wanted[name] -= 1
+            self._used[name] -= used
+            if self._wanted[name] <= 0:
+                self._end(name)
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            for name in list(self._running):
+                self._end(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+MANY_FILES = 65_536
+"""Open files where the system sets no limit."""
+
+
+def open_files() -> int:
+    """How many files this process may open: each connection is one.
+
+    Raises the process's own limit to what the system allows (``ulimit -Hn``).
+    """
+    if sys.platform == "win32":  # it has no such limit
+        return MANY_FILES
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        with contextlib.suppress(ValueError, OSError):  # macOS has a further, unnamed limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MANY_FILES if soft == resource.RLIM_INFINITY else min(soft, MANY_FILES)

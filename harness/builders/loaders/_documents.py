@@ -1,0 +1,134 @@
+"""Documents from files and from rows of tables: decoded, of bounded size."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataMissing, nearest
+from harness.records import Document
+
+BLANK_LINE_SPACES = re.compile(r"^[ \t]+$", re.MULTILINE)
+
+LARGEST = 64_000_000
+"""Bytes of a document, unpacked."""
+MOST_FACTS = 8
+"""Facts kept about a row."""
+LONGEST_FACT = 200
+"""Characters of a fact."""
+
+
+class Files:
+    """The files below a folder, or one file; packed with gzip or not.
+
+    Args:
+        data: The data folder.
+        path: A folder or file, below the data folder or anywhere else.
+        pattern: A glob below the folder. A link that leads out of the folder is unreadable.
+        encoding: Of the texts. A document in another encoding is unreadable.
+    """
+
+    def __init__(self, data: DataFolder, path: str, pattern: str, encoding: str) -> None:
+        self.root = data.place(path)
+        self._pattern = pattern
+        self._encoding = encoding
+        try:
+            "".encode(encoding)
+        except LookupError:
+            raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
+
+    def names(self) -> Iterator[str]:
+        """The paths below the folder, sorted, without hidden files.
+
+        Raises:
+            DataMissing: There are none.
+        """
+        if self.root.is_file():
+            yield self.root.name
+            return
+        try:
+            found = {p.relative_to(self.root) for p in self.root.glob(self._pattern) if p.is_file()}
+        except (ValueError, NotImplementedError, OSError) as error:
+            raise ConfigError(f"{self._pattern!r} is no pattern of files ({error}).") from None
+        names = sorted(
+            path.as_posix() for path in found if not any(part[0] == "." for part in path.parts)
+        )
+        if not names:
+            raise DataMissing(
+                f"{self.root} has no file {self._pattern}.",
+                "Check the path, or name the files in the source's load section.",
+            )
+        yield from names
+
+    def read_chosen(self, names: Collection[str]) -> Iterator[Document]:
+        """The documents of the chosen names, in order."""
+        return (self.read(name) for name in self.names() if name in names)
+
+    def read(self, name: str) -> Document:
+        """The document of one name."""
+        path = self.root if self.root.is_file() else self.root / name
+        text, problem = self._text_or_problem(path)
+        return Document(printable(name), text, problem=problem)
+
+    def _text_or_problem(self, path: Path) -> tuple[str, str]:
+        try:
+            if not is_below(path, self.root):
+                return "", "leads out of the folder"
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                content = file.read(LARGEST + 1)
+        except (OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
+            return "", f"cannot be read ({getattr(error, 'strerror', None) or error})"
+        if len(content) > LARGEST:
+            return "", f"more than {LARGEST:,} bytes"
+        if b"\0" in content and "16" not in self._encoding and "32" not in self._encoding:
+            return "", "not a text"
+        try:
+            text = content.decode(self._encoding)
+            text.encode()  # some encodings decode half a surrogate pair, which is no character
+        except UnicodeError:
+            return "", f"not in {self._encoding}"
+        return _normalised(text), ""
+
+
+def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
+    """A row as a document: the text of a column, and short facts from the others."""
+    if column not in row:
+        remedy = nearest(column, map(str, row))
+        return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
+    text = row[column]
+    facts = [
+        (key, value)
+        for key, value in row.items()
+        if key != column and isinstance(value, str | int) and len(str(value)) <= LONGEST_FACT
+    ]
+    about = dict(facts[:MOST_FACTS])
+    if not isinstance(text, str):
+        return Document(name, "", about, f"{column!r} is no text")
+    if len(text) > LARGEST:
+        return Document(name, "", about, f"more than {LARGEST:,} characters")
+    return Document(name, _normalised(text), about)
+
+
+def _normalised(text: str) -> str:
+    """A text with ``\\n`` as line end, no byte-order mark, and empty blank lines."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return BLANK_LINE_SPACES.sub("", plain)
+
+
+def is_below(path: Path, root: Path) -> bool:
+    """Whether a path, links followed, is a folder or below it.
+
+    Raises:
+        OSError, RuntimeError, ValueError: It cannot be resolved.
+    """
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def printable(name: str) -> str:
+    """A file's name as text; bytes that are not UTF-8 become ``\\udc…``."""
+    return name.encode("utf-8", "backslashreplace").decode()

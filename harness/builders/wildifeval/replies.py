@@ -1,0 +1,188 @@
+"""Reading the models' replies: a decomposed message, a list of names, a name chosen from a list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from harness.errors import Unparseable
+from harness.tasks.wildifeval.categories import CATEGORIES, OTHER, named
+
+LONGEST_CONSTRAINT = 1_000
+"""Characters; longer ones are no single condition."""
+
+_HEADER = re.compile(
+    r"^[ \t#*]{0,8}(task|context|constraints?)[ \t*]{0,4}:[ \t*]{0,4}", re.I | re.M
+)
+_MARK = re.compile(r"[ *]{0,8}(?:(\d{1,3}[.)])|[-*•]) +")
+_FENCE_OR_RULE = re.compile(r" *(?:```|~~~|(?:- *){3,}$|(?:\* *){3,}$|(?:_ *){3,}$)")
+_NOTHING = re.compile(r"\W*(?:none|nothing|n/a|no (?:context|constraints))?\W*", re.I)
+
+LONGEST_NAME = 60
+"""Characters; longer ones are no names."""
+
+_ITEM = re.compile(r"^[ \t]{0,8}(?:\d{1,3}[.):]|[-*•])[ \t]+(.{1,200})$", re.M)
+_NUMBER = re.compile(r"\W{0,4}(\d{1,3})\W{0,4}")
+_PREFIX = re.compile(r"\W{0,4}\d{1,3}[.):]\s{0,4}")
+_OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
+
+
+class Decomposition(Struct, frozen=True):
+    """What a message asks for.
+
+    Attributes:
+        task: The task without its conditions.
+        context: What the message gives to work with; may be empty.
+        constraints: The different conditions, in the model's words.
+    """
+
+    task: str
+    context: str
+    constraints: tuple[str, ...]
+
+
+def decomposition(reply: str) -> Decomposition:
+    """Read a decomposed message.
+
+    Raises:
+        Unparseable: The reply does not have the form that the prompt asks for.
+
+    >>> decomposition("Task: Write a poem.\\nContext: none\\nConstraints:\\n1. It should be short.")
+    Decomposition(task='Write a poem.', context='', constraints=('It should be short.',))
+    """
+    parts = _HEADER.split(reply)
+    found: dict[str, str] = {}
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        if "constraint" in found:
+            raise Unparseable("The constraints are not the last part of the reply.")
+        found.setdefault(name.lower().removesuffix("s"), text)
+    if "constraint" not in found:
+        raise Unparseable("The reply has no constraints in it.")
+    constraints: dict[str, str] = {}
+    for one in _items(found["constraint"]):
+        text = _line(one)
+        if len(text) > LONGEST_CONSTRAINT:
+            raise Unparseable(f"A constraint of more than {LONGEST_CONSTRAINT:,} characters.")
+        if not _NOTHING.fullmatch(text):
+            constraints.setdefault(sameness(text), text)
+    context = _line(found.get("context", ""))
+    return Decomposition(
+        _line(found.get("task", "")),
+        "" if _NOTHING.fullmatch(context) else context,
+        tuple(constraints.values()),
+    )
+
+
+def sameness(constraint: str) -> str:
+    """A constraint without case, extra spaces and final mark: equal ones are the same."""
+    return " ".join(constraint.casefold().split()).rstrip(".!;, ")
+
+
+def _items(listed: str) -> list[str]:
+    """The items of a list, each with the lines that belong to it.
+
+    Items have the kind of mark of the first one, a number or a bullet. Lines with another mark, or
+    indented like an item's text, belong to the item before. A blank line, a fence or a rule ends an
+    item; other text after it is a remark of the model's.
+
+    Raises:
+        Unparseable: Nothing is listed, or the list continues after a remark.
+    """
+    items: list[list[str]] = []
+    before: list[str] = []
+    numbered, text_from = False, 0
+    ended = remarked = False
+    for line in listed.expandtabs(4).split("\n"):
+        depth = len(line) - len(line.lstrip(" "))
+        mark = _MARK.match(line)
+        if not line.strip() or _FENCE_OR_RULE.match(line):
+            ended = bool(items or before)
+        elif mark and not items:
+            numbered, text_from = mark[1] is not None, mark.end()
+            items.append([line[mark.end() :]])
+            ended = False
+        elif mark and (mark[1] is not None) == numbered and depth < text_from:
+            if remarked:
+                raise Unparseable("The list of constraints continues after other text.")
+            items.append([line[mark.end() :]])
+            ended = False
+        elif items and not remarked and (not ended or depth >= text_from):
+            items[-1].append(line)
+        elif items:
+            remarked = True
+        elif not ended:
+            before.append(line)
+    if not items and not _NOTHING.fullmatch("\n".join(before).strip()):
+        raise Unparseable("The constraints are not numbered.")
+    return ["\n".join(item) for item in items]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class Category(Struct, frozen=True):
+    """The category of a constraint.
+
+    Attributes:
+        name: Its name; empty if the model named none.
+        title: What the model called it, if it is Other.
+    """
+
+    name: str = ""
+    title: str = ""
+
+
+def numbered_names(reply: str) -> list[str]:
+    """The different names in a numbered list.
+
+    >>> numbered_names("1. Sports\\n2) *Travel*\\n")
+    ['Sports', 'Travel']
+    """
+    found: dict[str, str] = {}
+    for item in _ITEM.findall(reply):
+        name = bare(re.split(r":\s|\s[-\u2013\u2014]\s", item, maxsplit=1)[0])
+        if name and len(name) <= LONGEST_NAME:
+            found.setdefault(name.casefold(), name)
+    return list(found.values())
+
+
+def chosen(reply: str, names: Sequence[str]) -> str:
+    """The name that a reply chooses, by the name or its number; empty if it chooses none.
+
+    >>> chosen("2. travel", ["Sports", "Travel"])
+    'Travel'
+    """
+    line = _first_line(reply)
+    if number := _NUMBER.fullmatch(line):
+        place = int(number[1])
+        return names[place - 1] if 1 <= place <= len(names) else ""
+    wanted = _letters(_PREFIX.sub("", line, count=1))
+    return next((name for name in names if _letters(name) == wanted), "")
+
+
+def category(reply: str) -> Category:
+    """The category that a reply names."""
+    if found := chosen(reply, list(CATEGORIES)):
+        return Category(found)
+    line = _PREFIX.sub("", _first_line(reply), count=1)
+    if other := _OTHER.fullmatch(line):
+        title = bare(other[1])
+        return Category(OTHER, title[:LONGEST_NAME])
+    name = named(bare(line))
+    return Category(name) if name in CATEGORIES else Category()
+
+
+def bare(name: str) -> str:
+    """A name in one line, without the marks around it."""
+    return " ".join(name.split()).strip("*_`\"' .:;")
+
+
+def _first_line(reply: str) -> str:
+    return next((line for line in reply.splitlines() if line.strip()), "")
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in text.casefold() if c.isalnum())

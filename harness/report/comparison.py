@@ -1,0 +1,273 @@
+"""Runs against a baseline: a row for each run, and for each of its groups and constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from harness.analysis.comparison import Comparison
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.run_comparison import Against, RunComparison
+from harness.report.reported_run import ReportedRun
+from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
+from harness.report.text import p_value, which_round
+
+TESTS: Mapping[str, str] = {
+    "exact McNemar": "McNemar's exact test",
+    "clustered paired t": "Student's t of the paired differences, clustered",
+    "none": "no test, because all pairs differ alike",
+}
+_FIGURES = tuple(name for name in Comparison.__struct_fields__ if name != "ci95")
+_CHANGES = ("better", "worse")
+
+
+def comparison_document(found: RunComparison, *, brief: bool = False) -> Document:
+    """The runs, details and groups of each, and the notes; with ``brief``, runs and notes only."""
+    first, *others = comparison_tables(found)
+    parts: list[Table | Note] = [replace(first, title="")]
+    for one in () if brief else found.others:
+        parts.append(Note(f"{one.run}: {' '.join(details(one, found))}", ""))
+        n = bool(one.groups) + bool(one.constraints)
+        parts += others[:n]
+        others = others[n:]
+    marks = [f"{found.baseline}: {', '.join(found.marks)}"] if found.marks else []
+    return Document(
+        title=f"{found.task}: against {found.baseline}",
+        marks=marks,
+        parts=[*parts, *map(Note, captions(found))],
+        records=_records(found),
+        data=_data(found),
+    )
+
+
+def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
+    """The runs against the baseline; then for each run its groups and its constraints."""
+    rows = [
+        Row([one.run, *_cells(one.overall, _links(one.run, one.overall))], one.marks)
+        for one in found.others
+    ]
+    tables = [Table(title=f"Runs against {found.baseline}", columns=_columns("run"), rows=rows)]
+    for one in found.others:
+        by = found.asked.by
+        if one.groups:
+            rows = [
+                Row([name, *_cells(group, _links(one.run, group, by, name))])
+                for name, group in one.groups.items()
+            ]
+            title = f"{one.run} against {found.baseline}, by {by}"
+            tables.append(Table(title=title, columns=_columns(by), rows=rows))
+        if one.constraints and constraints:
+            rows = [
+                Row([kind, *_cells(change.comparison)]) for kind, change in one.constraints.items()
+            ]
+            title = f"{one.run} against {found.baseline}, by constraint"
+            tables.append(Table(title=title, columns=_columns("constraint"), rows=rows))
+    return tables
+
+
+def _columns(heading: str) -> list[Column]:
+    return names(
+        heading,
+        Column("n", hide=1),
+        Column("baseline", digits=4, hide=2),
+        Column("run", digits=4, hide=3),
+        Column("difference", digits=4, sign=True),
+        Column("95%", digits=4, sign=True, hide=7),
+        Column("p", form=p_value, hide=6),
+        Column("better", hide=5),
+        Column("worse", hide=4),
+    )
+
+
+def _cells(found: Comparison, links: Mapping[str, str] | None = None) -> list[object]:
+    links = links or dict.fromkeys(_CHANGES, "")
+    return [
+        *(found.n, found.first, found.second, found.difference, found.ci95, found.p_adjusted),
+        Cell(found.better, href=links["better"]),
+        Cell(found.worse, href=links["worse"]),
+    ]
+
+
+def _links(run: str, found: Comparison, label: str = "", group: str = "") -> dict[str, str]:
+    """Anchors of the HTML page to the instances in which a run is better and worse."""
+    within = f"&{_quoted(f'in.{label}')}={_quoted(group)}" if label else ""
+    return {
+        what: f"#attempts?change={what}:{_quoted(run)}{within}" if count else ""
+        for what, count in zip(_CHANGES, (found.better, found.worse), strict=True)
+    }
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def changes(found: RunComparison) -> list[tuple[str, list[Cell]]]:
+    """For each run, on how many instances it is better and worse than the baseline, and equal.
+
+    >>> changes(found)  # doctest: +SKIP
+    [('strong', [Cell('better on 96'), Cell('of 130 instances'), …])]
+    """
+    return [(one.run, _counts(one)) for one in found.others]
+
+
+def _counts(one: Against) -> list[Cell]:
+    found, links = one.overall, _links(one.run, one.overall)
+    return [
+        Cell(f"better on {found.better:,}", href=links["better"]),
+        Cell(f" of {found.n:,} instance{'s' if found.n != 1 else ''}, "),
+        Cell(f"worse on {found.worse:,}", href=links["worse"]),
+        Cell(f", equal on {found.n - found.better - found.worse:,}"),
+    ]
+
+
+def details(one: Against, comparison: RunComparison) -> list[str]:
+    """What is known about a run's comparison beside its row."""
+    found, asked = one.overall, comparison.asked
+    told = []
+    counts = {
+        "instances only in the baseline": found.only_first,
+        "only in the run": found.only_second,
+        "not judged": found.not_judged,
+    }
+    if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
+        told.append(f"Excluded, not counted as failures: {lacking}.")
+    if found.n and found.n_clusters < 2:
+        told.append("One cluster: the uncertainty cannot be estimated.")
+    if found.stderr is not None:
+        told.append(
+            f"Standard error {found.stderr:.4f} over {found.n_clusters:,} clusters; "
+            f"p by {TESTS[found.method]}."
+        )
+    if found.effect is not None:
+        name = "Cohen's h" if asked.score == PASS_RATE else "d_z"
+        told.append(f"Effect size {name} {found.effect:+.3f}.")
+    if found.detectable is not None:
+        needed = ""
+        if found.needed is not None:
+            needed = f"; a difference as large as this one needs {found.needed:,} instances"
+        told.append(
+            f"This sample shows a true difference of {found.detectable:.4f} in 80% of "
+            f"cases{needed}."
+        )
+    if any(one.without_constraints):
+        of_base, of_run = one.without_constraints
+        told.append(
+            f"Samples without constraints, excluded there: {of_base:,} of the baseline, {of_run:,} "
+            "of the run (refused, empty or failed)."
+        )
+    if one.ranking is not None and one.ranking.tau_b is not None:
+        ranking = one.ranking
+        between = f" ({ranking.ci95[0]:+.3f} to {ranking.ci95[1]:+.3f})" if ranking.ci95 else ""
+        told.append(
+            f"Both runs' rankings of the {ranking.n_groups} groups of {asked.by!r} correlate with "
+            f"Kendall's tau-b {ranking.tau_b:+.3f}{between}."
+        )
+    return told
+
+
+def captions(comparison: RunComparison) -> list[str]:
+    """What a reader must know to read the rows."""
+    asked = comparison.asked
+    told = [
+        f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
+        f"instances that both have, each with equal weight. The statistical units are "
+        f"{units_of(asked.cluster)}. better, worse: number of instances."
+    ]
+    several = len(comparison.others) > 1
+    if several:
+        told.append(f"p adjusted by Holm over the {len(comparison.others)} runs.")
+    if asked.by:
+        groups = sum(len(one.groups) for one in comparison.others)
+        how = "Benjamini and Hochberg" if several else "Holm"
+        told.append(f"p of the groups adjusted by {how} over all {groups}.")
+    if any(one.constraints for one in comparison.others):
+        told.append(
+            "constraint: its kind, without its values; a pair is one constraint of one instance; "
+            "better, worse: met more often, and less often; p adjusted by Benjamini and Hochberg "
+            "over a run's kinds."
+        )
+    return [*told, *comparison.notes]
+
+
+def score_name(score: str) -> str:
+    """The name of a score in a caption."""
+    return "pass rate" if score == PASS_RATE else score
+
+
+def answers_of(round_: int | None) -> str:
+    """Which attempts a comparison is of."""
+    return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
+
+
+def units_of(cluster: str) -> str:
+    """The statistical unit in a caption."""
+    return f"groups of {cluster!r}" if cluster else "prompts"
+
+
+def comparison_record(found: Comparison) -> list[object]:
+    """The figures of a comparison for CSV, under `COMPARISON_KEYS`."""
+    return [*(getattr(found, name) for name in _FIGURES), *(found.ci95 or (None, None))]
+
+
+COMPARISON_KEYS = (*_FIGURES, "ci95_low", "ci95_high")
+
+
+def _records(found: RunComparison) -> Table:
+    keys = ("run", "label", "group", "marks", *COMPARISON_KEYS)
+    return records(keys, ([*named, *comparison_record(one)] for *named, one in _each(found)))
+
+
+def _each(found: RunComparison) -> Iterator[tuple[str, str, str, str, Comparison]]:
+    """Run, label and group (both empty over all instances), marks, comparison."""
+    for one in found.others:
+        yield one.run, "", "", "; ".join(one.marks), one.overall
+        for group, comparison in one.groups.items():
+            yield one.run, found.asked.by, group, "", comparison
+        for kind, change in one.constraints.items():
+            yield one.run, "constraint", kind, "", change.comparison
+
+
+def _data(found: RunComparison) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(found)
+    for one in told["others"]:
+        del one["better_digests"], one["worse_digests"]
+    return told
+
+
+def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
+    """Sentences on runs with unequal chances: more rounds, more samples, other instances."""
+    told = []
+    asked = found.asked
+    rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])
+    if rounds:
+        what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
+        told.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
+    samples = _several(runs, "samples", [run.attempts.sample.max(initial=0) + 1 for run in runs])
+    if samples:
+        what = "share of passed samples" if asked.score == PASS_RATE else "mean"
+        told.append(
+            f"The runs have {samples} samples per instance; the comparison uses each instance's "
+            f"{what}."
+        )
+    if any(one.overall.only_first or one.overall.only_second for one in found.others):
+        have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
+        told.append(
+            f"The runs do not have the same instances ({have}). Tables and figures of a run cover "
+            "all of its instances; the comparison covers those that both runs have."
+        )
+    return told
+
+
+def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
+    """The values of a setting, or those found where it is not set; empty if all are the same."""
+    values = [run.settings.get(key) for run in runs]
+    numbers = {
+        value if isinstance(value, int) else int(other)
+        for value, other in zip(values, found, strict=True)
+    }
+    *first, last = [f"{number:,}" for number in sorted(numbers)] or [""]
+    return f"{', '.join(first)} and {last}" if first else ""

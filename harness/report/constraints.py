@@ -1,0 +1,187 @@
+"""Constraints: how often each kind is met, which schemas are rejected, what data sets ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from harness.analysis.constraints import (
+    ConstraintKind,
+    CriteriaDescription,
+    Rejections,
+    Together,
+)
+from harness.report.table import (
+    Cell,
+    Column,
+    Document,
+    Estimate,
+    Note,
+    Row,
+    Table,
+    names,
+    text_table,
+)
+from harness.report.text import percent
+from harness.store.findings import LABEL
+
+MOST_MESSAGES = 5
+MOST_ROWS = 20
+"""Rows of openings and of an instance label, the most frequent ones; JSON has all of them."""
+
+
+def constraint_document(
+    kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
+) -> Document:
+    """How often each kind of base constraint is met, and what its failures look like.
+
+    Args:
+        kinds: A row for each.
+        without: Samples whose scores mention no constraint.
+        label: What the constraints are grouped by; failures are described for kinds only.
+        unlabelled: Constraints without that label.
+    """
+    of_kinds = label == LABEL
+    # A label that only failed constraints have gives their distribution, but no rate.
+    rated = any(one.n_failed < one.n for one in kinds)
+    n_failed = sum(one.n_failed for one in kinds)
+    columns = names(label)
+    columns += [Column("n")] if rated else []
+    columns += [Column("failed"), Column("share")]
+    columns += [Column("met ± s.e."), Column("95%", hide=1)] if rated else []
+    columns += [Column("failures", text=True)] if of_kinds else []
+    rows = []
+    for one in kinds:
+        cells: list[object] = [one.n] if rated else []
+        cells += [one.n_failed, percent(one.n_failed, n_failed)]
+        cells += [Estimate(one.rate, one.stderr), one.ci95] if rated else []
+        cells += [Cell(_failures(one), style="dim")] if of_kinds else []
+        rows.append(Row([one.kind, *cells]))
+    told = (
+        "Each sample's last round. n: constraints that were checked, without the values in their "
+        "text, each counted, also if another one would do (or). share: of all that failed."
+    )
+    if of_kinds:
+        told += " failures: observed minus wanted, or the most frequent one."
+    parts: list[Table | Note] = [Table(columns=columns, rows=rows), Note(told)]
+    if without:
+        told = (
+            f"Excluded: {without:,} samples without a checked constraint (refused, empty, failed)."
+        )
+        parts.append(Note(told, "yellow"))
+    if unlabelled:
+        parts.append(Note(f"Excluded: {unlabelled:,} constraints without {label}.", "yellow"))
+    return Document(parts=parts)
+
+
+def _failures(one: ConstraintKind) -> str:
+    if one.off_by:
+        low, high = min(one.off_by), max(one.off_by)
+        return f"median {_median(one.off_by):+g}" + (f", {low:+g} to {high:+g}" * (low < high))
+    for reason, count in one.reasons.items():
+        return f"{count:,} x {reason}" if count > 1 else ""
+    return ""
+
+
+def _median(counts: Mapping[float, int]) -> float:
+    """The median of counted values; of an even number of values, the lower of the middle two."""
+    left = (sum(counts.values()) + 1) // 2
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    raise ValueError("the median of nothing")
+
+
+def rejection_document(found: Rejections) -> Document:
+    """Which schemas a provider rejected, by their keywords, and its messages."""
+    told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
+    parts: list[Table | Note] = [Note(told, "")]
+    rejected = [one for one in found.features if one.n_rejected]
+    if rejected:
+        rows = [
+            [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)] for one in rejected
+        ]
+        parts.append(text_table("", ("has", "n", "rejected", "share"), rows))
+        never = [one.name for one in found.features if not one.n_rejected]
+        if never:
+            parts.append(Note(f"Never rejected: {', '.join(never)}"))
+        parts.append(Note("The provider's messages:", ""))
+        for message, count in list(found.messages.items())[:MOST_MESSAGES]:
+            parts.append(Note(f"  {count:,} x {message}", ""))
+        if len(found.messages) > MOST_MESSAGES:
+            parts.append(Note(f"  and {len(found.messages) - MOST_MESSAGES:,} others"))
+    if found.n_failed:
+        told = f"{found.n_failed:,} requests failed for other reasons and are not counted."
+        parts.append(Note(told, "yellow"))
+    return Document(parts=parts)
+
+
+def criteria_document(task: str, found: CriteriaDescription) -> Document:
+    """What a data set asks of answers: by category, number, opening, pair and instance label."""
+    mean = "" if found.mean is None else f", {found.mean:.2f} a task"
+    summary = (
+        f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
+        f"{found.n_distinct:,} different ones"
+    )
+    groups = [
+        [name, n, _share(n, found.n_criteria), found.tasks_by_group[name]]
+        for name, n in found.groups.items()
+    ]
+    numbers = list(found.tasks_by_count)
+    counts = [["tasks", *found.tasks_by_count.values()]] + [
+        [group, *(found.groups_by_count[n].get(group, 0) for n in numbers)]
+        for group in found.groups
+    ]
+    parts: list[Table | Note] = [
+        Note(summary, ""),
+        text_table("", (found.label, "criteria", "%", "tasks"), groups),
+        text_table("", ("number", *map(str, numbers)), counts),
+        text_table("", ("opening", "criteria", "%"), _frequent(found.openings, found.n_criteria)),
+        _together(found),
+    ]
+    for label, tasks in found.labels.items():
+        parts.append(text_table("", (label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
+    parts.append(
+        Note(
+            f"PMI: log p(a, b) / (p(a) p(b)), natural, p over the {found.n_tasks:,} tasks; above "
+            "the diagonal, the tasks that ask for both; -∞ where none does. Openings: first "
+            "words, lower-cased."
+        )
+    )
+    data = {"task": task, **msgspec.to_builtins(found, str_keys=True)}
+    return Document(title=task, parts=parts, data=data)
+
+
+def _together(found: CriteriaDescription) -> Table:
+    """The PMI of two groups below the diagonal, the tasks with both above it."""
+    groups = sorted(found.tasks_by_group)
+    of = {(one.first, one.second): one for one in found.together}
+    rows = []
+    for at, name in enumerate(groups):
+        below = [_pmi(of[other, name]) for other in groups[:at]]
+        above = [of[name, other].n for other in groups[at + 1 :]]
+        rows.append([f"{at + 1} {name}", *below, "·", *above])
+    return text_table("", ["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
+
+
+def _pmi(pair: Together) -> str:
+    return "-∞" if pair.pmi is None else f"{pair.pmi:+.2f}"
+
+
+def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
+    """The most frequent ones, and the rest in one row."""
+    falling = list(counts.items())
+    rows: list[list[object]] = [
+        [name or "(none)", n, _share(n, total)] for name, n in falling[:MOST_ROWS]
+    ]
+    rest = falling[MOST_ROWS:]
+    if rest:
+        n = sum(count for _, count in rest)
+        rows.append([f"{len(rest):,} others", n, _share(n, total)])
+    return rows
+
+
+def _share(n: int, total: int) -> str:
+    return percent(n, total).removesuffix("%")

@@ -1,0 +1,228 @@
+"""Judges: against a reference, beside the rules, and on reference answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.analysis.clustered import Statistic
+from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
+from harness.analysis.judge_validation import JudgeValidation
+from harness.analysis.metrics import ReferenceScore
+from harness.report.table import Column, Document, Estimate, Note, Row, Table, names
+from harness.report.text import p_value
+
+INTERVAL = Column("95%", sign=True)
+REFERENCE_COLUMNS = (
+    Column("n"),
+    Column("mean ± s.e."),
+    Column("pairs"),
+    Column("run - reference ± s.e.", sign=True),
+    INTERVAL,
+)
+
+
+def reference_cells(found: ReferenceScore) -> list[object]:
+    """A judge's score of reference answers, under `REFERENCE_COLUMNS`."""
+    difference = None
+    if found.difference is not None:
+        difference = Estimate(found.difference, found.difference_stderr)
+    mean = Estimate(found.mean, found.stderr)
+    return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
+
+
+def validation_document(found: JudgeValidation) -> Document:
+    """The figures, the confusion, the calibration curve and, for several runs, the rankings."""
+    parts: list[Table | Note] = [Note(", ".join(found.runs), ""), _figures(found)]
+    own = found.agreement.confusion
+    rows = [
+        Row(["says yes", own.yes_yes, own.yes_no]),
+        Row(["says no", own.no_yes, own.no_no]),
+        Row(["abstains", own.abstained_yes, own.abstained_no]),
+    ]
+    columns = names("the judge", Column("reference yes"), Column("reference no"))
+    parts.append(Table(columns=columns, rows=rows))
+    if found.calibration.n:
+        parts.append(_curve(found))
+    if found.parts:
+        parts.append(_by_group(found))
+    if found.scores:
+        parts += _rankings(found)
+    return Document(
+        title=f"{found.judge} against {found.reference}",
+        marks=found.marks,
+        parts=[*parts, *map(Note, _captions(found))],
+        data=found,
+    )
+
+
+def _figures(found: JudgeValidation) -> Table:
+    own, sure = found.agreement, found.calibration
+    figures = {
+        "accuracy": own.accuracy,
+        "Cohen's kappa": own.kappa,
+        "says yes to a yes": own.sensitivity,
+        "says no to a no": own.specificity,
+    }
+    rows = [Row([name, *_cells(one)]) for name, one in figures.items()]
+    if sure.n:
+        covariance = sure.confidence_covariance
+        rows += [
+            Row(["mean confidence", sure.mean_confidence, "", sure.n]),
+            Row(["confidence covariance", *_cells(covariance)]),
+            Row(["calibration error", sure.expected_error, "", sure.n]),
+        ]
+    columns = names("", Column("value ± s.e."), Column("95%"), Column("n"))
+    return Table(columns=columns, rows=rows)
+
+
+def _curve(found: JudgeValidation) -> Table:
+    columns = names(
+        "probability", Column("n"), Column("mean"), Column("reference yes ± s.e."), Column("95%")
+    )
+    rows = []
+    for one in found.calibration.bins:
+        value, between, n = _cells(one.yes)
+        name = f"{one.low:.1f}-{one.high:.1f}"
+        rows.append(Row([name, n, one.mean_probability, value, between]))
+    return Table(columns=columns, rows=rows)
+
+
+def _by_group(found: JudgeValidation) -> Table:
+    columns = names(
+        found.label,
+        *(Column(name) for name in ("accuracy ± s.e.", "95%", "kappa", "n", "abstained")),
+    )
+    rows = []
+    for part in found.parts:
+        own = part.agreement
+        value, between, n = _cells(own.accuracy)
+        abstained = own.confusion.abstained_yes + own.confusion.abstained_no
+        rows.append(Row([part.group, value, between, own.kappa.mean, n, abstained]))
+    return Table(columns=columns, rows=rows)
+
+
+def _rankings(found: JudgeValidation) -> list[Table]:
+    scores = [
+        Row(
+            [
+                f"{one.run} {one.score}",
+                Estimate(one.judge.mean, one.judge.stderr),
+                Estimate(one.reference.mean, one.reference.stderr),
+                one.judge.n,
+            ]
+        )
+        for one in found.scores
+    ]
+    columns = names("mean score", Column("judge ± s.e."), Column("reference ± s.e."), Column("n"))
+    tau = Column("tau-b", digits=2, sign=True)
+    ranked = [Row([one.score, one.tau_b, one.p_value, one.n_runs]) for one in found.rankings]
+    return [
+        Table(columns=columns, rows=scores),
+        Table(
+            columns=names("ranking", tau, Column("p", form=p_value), Column("runs")), rows=ranked
+        ),
+    ]
+
+
+def _cells(found: Statistic) -> list[object]:
+    value = None if found.mean is None else Estimate(found.mean, found.stderr)
+    return [value, found.ci95, found.n]
+
+
+def _captions(found: JudgeValidation) -> list[str]:
+    """What a reader must know; above all, what is in no figure."""
+    confusion, left = found.agreement.confusion, found.left_out
+    abstained = confusion.abstained_yes + confusion.abstained_no
+    told = [
+        f"{found.n:,} criteria of {found.n_clusters:,} prompts, which are the statistical units. "
+        f"The judge abstained on {abstained:,} of them, which is not a no, and the reference on "
+        f"{found.agreement.reference_abstained:,}."
+    ]
+    criteria = {
+        "only the judge has": left.only_judge,
+        "only the reference has": left.only_reference,
+        "a rule decided instead of the judge": left.by_rule,
+    }
+    labels = {
+        "match nothing in the runs": left.unmatched,
+        "are of superseded texts": left.superseded,
+        "are of runs that were not named": left.other_runs,
+    }
+    told += _excluded("criteria that", criteria) + _excluded("labels that", labels)
+    if found.calibration.n:
+        told.append(
+            "Confidence: the probability that the judge gives its own verdict. Its covariance with "
+            "being right is above 0 if the judge is surer when it is right (at most 0.125)."
+        )
+    else:
+        told.append("The judge's probabilities are not known, so there is no calibration.")
+    if found.scores:
+        told.append(
+            "Both sides score the same answers by the same criteria. For few runs tau-b says "
+            "little: three in the same order by chance have p 0.33."
+        )
+    return [*told, *found.notes]
+
+
+def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
+    said = [f"{n:,} {what} {which}" for which, n in counts.items() if n]
+    return [f"Excluded: {', '.join(said)}."] if said else []
+
+
+def rule_agreement_document(found: Sequence[JudgeAndRules]) -> Document:
+    """For each judge a row for each kind of rule, and instances to look at."""
+    parts: list[Table | Note] = []
+    for one in found:
+        if one.kinds:
+            parts.append(_beside_rules(one))
+        else:
+            parts.append(Note(f"The judge {one.judge} and the rules", "bold"))
+        if one.n_skipped:
+            told = f"Decided by a rule without asking the judge: {one.n_skipped:,} constraints."
+            parts.append(Note(told, ""))
+        parts.append(Note(f"Without a rule: {one.n_without_rule:,} constraints."))
+    return Document(parts=parts)
+
+
+def _beside_rules(found: JudgeAndRules) -> Table:
+    columns = names(
+        "rule",
+        Column("n"),
+        Column("agree"),
+        Column("95%"),
+        Column("kappa", digits=2),
+        *(Column(name) for name in ("only judge", "only rule", "abstained")),
+    )
+    every = [*found.kinds, *([found.overall] if len(found.kinds) > 1 else [])]
+    return Table(
+        title=f"The judge {found.judge} and the rules",
+        columns=columns,
+        rows=[_rule_row(kind) for kind in every],
+        notes=[
+            *(line for kind in found.kinds for line in _examples(kind)),
+            "Each sample's last round. n: constraints on which both decided. only judge, only "
+            "rule: met by that verdict alone. abstained: further constraints, on which the judge "
+            "said neither yes nor no.",
+        ],
+    )
+
+
+def _rule_row(kind: RuleAgreement) -> Row:
+    confusion, share = kind.agreement.confusion, kind.agreement.accuracy
+    return Row(
+        [
+            kind.rule or "all",
+            share.n,
+            None if share.mean is None else f"{share.mean:.1%}",
+            share.ci95,
+            kind.agreement.kappa.mean,
+            confusion.yes_no,
+            confusion.no_yes,
+            confusion.abstained_yes + confusion.abstained_no,
+        ]
+    )
+
+
+def _examples(kind: RuleAgreement) -> list[str]:
+    said = {"only judge": kind.judge_only, "only rule": kind.rule_only}
+    return [f"{kind.rule}, {who}: {', '.join(ids)}" for who, ids in said.items() if ids]

@@ -1,0 +1,276 @@
+"""What is installed and known: plug-ins with their options, `harness doctor`, prices, the cache."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from harness.config.prices import Entry, Price, Rates
+from harness.report.table import Cell, Column, Document, Note, Row, Table, names
+from harness.report.text import date_text, inert, inert_text, size_text
+
+State = Literal["ok", "lack", "broken"]
+
+_MARKS = {"ok": Text("ok", "green"), "lack": Text("-", "yellow"), "broken": Text("!!", "bold red")}
+_UNSTATED = "-"
+_OWN = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a plug-in in the run file.
+
+    Attributes:
+        default: As a run file writes it; None if the option is required.
+        values: Those that the type or, in double backticks, the docstring names.
+    """
+
+    name: str
+    kind: str
+    default: str | None
+    about: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What is shown of one plug-in. ``facts`` are further lines, by title."""
+
+    summary: str
+    options: tuple[Option, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def describe(plugin: Callable[..., Any]) -> Card:
+    """Read a plug-in's summary and options off its docstring and its constructor.
+
+    The first line of the docstring is the summary; lines ``option: meaning``, in an ``Args:``
+    section or at the margin, describe the options.
+    """
+    text = inspect.getdoc(plugin) or ""
+    meanings = _meanings(text)
+    options = []
+    for name, parameter in inspect.signature(plugin, eval_str=True).parameters.items():
+        # The harness passes keyword-only ones (`harness.plugins`).
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+            continue
+        about = meanings.get(name, "")
+        annotation = parameter.annotation
+        literal = get_args(annotation) if get_origin(annotation) is Literal else ()
+        options.append(
+            Option(
+                name,
+                _kind(annotation),
+                None if parameter.default is parameter.empty else _as_yaml(parameter.default),
+                about.replace("``", ""),
+                tuple(map(str, literal)) or tuple(re.findall(r"``([^`\s]+)``", about)),
+            )
+        )
+    return Card(text.partition("\n")[0].replace("``", ""), tuple(options))
+
+
+def _meanings(text: str) -> dict[str, str]:
+    """Option to meaning, from the lines ``option: meaning`` or ``one, other: meaning``."""
+    meanings: dict[str, str] = {}
+    current: list[str] = []
+    indent = ""
+    for line in text.splitlines()[1:]:
+        if re.fullmatch(r"[A-Z]\w+:", line):
+            indent, current = "    ", []
+        elif begins := re.match(rf"{indent}(\w+(?:, \w+)*): (.*)", line):
+            current = begins[1].split(", ")
+            meanings |= dict.fromkeys(current, begins[2])
+        elif line.startswith(f"{indent} "):
+            meanings |= {name: f"{meanings[name]} {line.strip()}" for name in current}
+        else:
+            current = []
+    return meanings
+
+
+_KINDS: Mapping[Any, str] = {
+    str: "text", int: "whole number", float: "number", bool: "true or false",
+    type(None): "null", inspect.Parameter.empty: "anything", Any: "anything",
+}  # fmt: skip
+
+
+def _kind(annotation: Any) -> str:
+    """A type in the words of a run file."""
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
+    if annotation == dict[str, Any]:
+        return "mapping"
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(_kind(part) for part in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(str, get_args(annotation)))
+    return _KINDS.get(annotation) or inspect.formatannotation(annotation)
+
+
+def _as_yaml(value: Any) -> str:
+    words = {True: "true", False: "false", None: "null"}
+    return words[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
+    """Plug-ins by name, one below the other."""
+    parts: list[RenderableType] = []
+    for name, card in cards.items():
+        table = _grid()
+        for option in card.options:
+            default = "required" if option.default is None else f"default {option.default}"
+            said = inert_text(f"{option.kind}; {default}")
+            if option.about:
+                said = Text.assemble(said, "\n", (inert_text(option.about).plain, "dim"))
+            table.add_row(inert(option.name), said)
+        for title, fact in card.facts:
+            table.add_row(Text(title, style="dim"), inert_text(fact))
+        headline = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
+        parts += [headline, Padding(table, (0, 0, 1, 2))]
+    return Group(*parts)
+
+
+def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
+    """Presets of OpenAI's protocol: name, title, URL, and the key's variable and state."""
+    table = _grid()
+    for name, title, url, key in presets:
+        said = Text.assemble(f"{title}: {key}\n", (url, "dim"))
+        table.add_row(Text(inert(name).plain, "bold"), said)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `harness doctor` checked.
+
+    Attributes:
+        state: ``lack`` for what some runs need, ``broken`` for what every run needs.
+        remedy: What to do about it.
+    """
+
+    state: State
+    name: str
+    said: str
+    remedy: str = ""
+
+
+def checkup(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
+    """Findings by section: a line for each, and the remedy for each lack."""
+    parts: list[RenderableType] = []
+    for title, findings in sections.items():
+        table = _grid()
+        table.columns[0].min_width = 2
+        for finding in findings:
+            said = inert_text(f"{finding.name}  {finding.said}".strip())
+            said.stylize("bold", 0, len(finding.name))
+            if finding.remedy:
+                said = Text.assemble(said, "\n", (inert_text(finding.remedy).plain, "dim"))
+            table.add_row(_MARKS[finding.state], said)
+        parts += [Text(title, style="bold underline"), table, ""]
+    return Group(*parts[:-1])
+
+
+def _grid() -> RichTable:
+    table = RichTable.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
+    """A row for each model below its host, with sources and notes at the foot.
+
+    Args:
+        entries: The prices, those of a host together.
+        own_file: The user's own file, whose rows are marked.
+    """
+    columns = [
+        Column("host", text=True),
+        Column("model", text=True),
+        *(Column(name) for name in ("input", "cached", "output", "batch")),
+        Column("as of", text=True),
+        Column("", text=True),
+    ]
+    notes: dict[str, int] = {}
+    rows = []
+    for entry in entries:
+        figures = [*_figures(entry.price), str(entry.as_of or _UNSTATED), _marks(entry, notes)]
+        rows.append(Row([entry.host, entry.model, *figures]))
+        if long := entry.price.long_context:
+            dim = [Cell(figure, style="dim") for figure in _figures(long)]
+            above = f"  above {long.above_tokens:,} tokens in"
+            rows.append(Row([entry.host, above, *dim, "", ""]))
+    foot = [f"{number} {text}" for text, number in notes.items()]
+    if own_file is not None and any(entry.own for entry in entries):
+        foot.append(f"{_OWN} yours: {own_file}")
+    foot.append("US dollars per million tokens; batch is input/output; - is not stated.")
+    table = Table(columns=columns, rows=rows, names=2, sectioned=True, name_width=20)
+    return Document(parts=[table, *map(Note, foot)])
+
+
+def _marks(entry: Entry, notes: dict[str, int]) -> str:
+    """The marks of a row; what they stand for is numbered in order of appearance."""
+    until = f"until {entry.until}" if entry.until else None
+    said = [text for text in (entry.source, until, entry.note) if text]
+    marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
+    return " ".join([_OWN, *marks] if entry.own else marks)
+
+
+def _figures(rates: Price | Rates) -> list[str]:
+    batch = _UNSTATED
+    if not rates.batch_input is rates.batch_output is None:
+        batch = f"{_usd(rates.batch_input)}/{_usd(rates.batch_output)}"
+    return [_usd(rates.input), _usd(rates.cached_input), _usd(rates.output), batch]
+
+
+def _usd(figure: float | None) -> str:
+    """A price, not rounded.
+
+    >>> _usd(0.0375), _usd(30.0), _usd(None)
+    ('0.0375', '30', '-')
+    """
+    return _UNSTATED if figure is None else f"{figure:.12f}".rstrip("0").rstrip(".")
+
+
+class CachedReplies(NamedTuple):
+    """The cached replies of one model by one backend.
+
+    Attributes:
+        size: Bytes of the replies.
+        oldest: Seconds since the epoch; so is ``newest``.
+    """
+
+    backend: str
+    model: str
+    replies: int
+    size: int
+    oldest: float
+    newest: float
+
+
+def cache_table(kept: Sequence[CachedReplies]) -> Table:
+    """A row for each model, and the sum."""
+    columns = names(
+        "backend",
+        Column("model", text=True),
+        Column("replies"),
+        Column("size"),
+        Column("oldest", hide=1),
+        Column("newest", hide=1),
+    )
+    rows = [
+        Row([one.backend, one.model, one.replies, size_text(one.size),
+             date_text(one.oldest), date_text(one.newest)])
+        for one in kept
+    ]  # fmt: skip
+    size = size_text(sum(one.size for one in kept))
+    total = Row(["all", "", sum(one.replies for one in kept), size, "", ""])
+    return Table(columns=columns, rows=rows, footer=total if len(kept) > 1 else None, fold=False)

@@ -1,0 +1,232 @@
+"""A matrix of runs: each pair's p values, and how groups and published scores rank the runs.
+
+Columns of the matrices are numbered like their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.rankings import InducedRankings
+from harness.analysis.run_comparison import STARRED, MatrixRow, PairMatrix, RunPair
+from harness.report.comparison import (
+    COMPARISON_KEYS,
+    TESTS,
+    answers_of,
+    comparison_record,
+    score_name,
+    units_of,
+)
+from harness.report.table import (
+    Column,
+    Document,
+    Estimate,
+    Note,
+    Row,
+    Table,
+    names,
+    records,
+)
+from harness.report.text import number, p_value
+
+DIAGONAL = "·"
+_VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
+_TAUS = ("tau_b", "tau_p_value", "n_runs")
+
+
+def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> Document:
+    """The runs, their pairs, what each group makes of the runs, and the notes."""
+    several = len(matrix.rows) > 1
+    runs = [
+        Row([f"{at} {_run_name(row)}", _shown(row.value), row.value.ci95,
+             row.value.n, row.value.missing], row.marks)
+        for at, row in enumerate(matrix.rows, start=1)
+    ]  # fmt: skip
+    columns = names("run", Column("mean ± s.e."), Column("95%"), Column("n"), Column("missing"))
+    parts: list[Table | Note] = [Table(columns=columns, rows=runs)]
+    if several:
+        pairs = [Row([row.cells[0], *ps]) for row, ps in zip(runs, p_cells(matrix), strict=True)]
+        parts.append(_numbered("p", pairs))
+    if rankings is not None:
+        if rankings.label:
+            parts.append(_by_group(rankings))
+        if several:
+            parts.append(_numbered("tau-b", _taus(rankings)))
+    captions = matrix_captions(matrix) + (ranking_captions(rankings) if rankings else [])
+    return Document(
+        title=f"{matrix.task}: {matrix.score}",
+        parts=[*parts, *map(Note, captions)],
+        records=_records(matrix, rankings),
+        data={"matrix": matrix, "rankings": rankings},
+    )
+
+
+def _numbered(label: str, rows: Sequence[Row]) -> Table:
+    """A matrix whose columns have the numbers of its rows."""
+    return Table(columns=names(label, *(Column(str(at + 1)) for at in range(len(rows)))), rows=rows)
+
+
+def _by_group(found: InducedRankings) -> Table:
+    groups = [one for one in found.scorings if one.kind == "group"]
+    runs = range(1, len(found.scorings[0].values) + 1)
+    rows = [Row([one.name, *map(_shown, one.values)]) for one in groups]
+    return Table(columns=names(found.label, *(Column(str(at)) for at in runs)), rows=rows)
+
+
+def _run_name(row: MatrixRow) -> str:
+    """A run, with its model where that has another name."""
+    return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
+
+
+def _shown(value: SampleStatistic | None) -> object:
+    """A mean, with its error where it has one."""
+    if value is None or value.mean is None or value.stderr is None:
+        return None if value is None else value.mean
+    return Estimate(value.mean, value.stderr)
+
+
+def p_cells(matrix: PairMatrix) -> list[list[str]]:
+    """The matrix: p with stars below the diagonal, p adjusted by Holm above it."""
+    n = len(matrix.rows)
+    cells = [[DIAGONAL] * n for _ in range(n)]
+    for pair in matrix.pairs:
+        found = pair.comparison
+        cells[pair.second][pair.first] = p_value(found.p_value) + "*" * pair.starred
+        cells[pair.first][pair.second] = p_value(found.p_adjusted)
+    return cells
+
+
+def _taus(found: InducedRankings) -> list[Row]:
+    """The taus, below the diagonal."""
+    n = len(found.scorings)
+    cells: list[list[object]] = [[""] * n for _ in range(n)]
+    for tau in found.taus:
+        cells[tau.second][tau.first] = _tau_text(tau.tau_b)
+    scorings = enumerate(zip(_scoring_names(found), cells, strict=True), start=1)
+    return [Row([f"{at} {name}", *row]) for at, (name, row) in scorings]
+
+
+def _tau_text(tau_b: float | None) -> str:
+    return number(tau_b, 2, sign=True)
+
+
+def _scoring_names(found: InducedRankings) -> list[str]:
+    """The scorings; overall and published ones say what they are."""
+    kinds = {"all": "all: ", "external": "published: ", "group": ""}
+    every = [f"{kinds[one.kind]}{one.name}" for one in found.scorings]
+    # A bare number would be read as the number of a row.
+    return [f"{found.label} {name}" if name.isdecimal() else name for name in every]
+
+
+def matrix_captions(matrix: PairMatrix) -> list[str]:
+    """What a reader must know to read the matrix."""
+    methods = dict.fromkeys(pair.comparison.method for pair in matrix.pairs)
+    told = [
+        f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
+        f"{units_of(matrix.cluster)}."
+    ]
+    if matrix.pairs:
+        told.append(
+            f"Below the diagonal: p of each pair by {' or '.join(TESTS[one] for one in methods)}, "
+            f"over the instances for which both have a value; * p < {STARRED}. Above it: p "
+            f"adjusted by Holm over the {len(matrix.pairs)} pairs, which is the one to use when "
+            "looking for differences."
+        )
+    uneven = [pair for pair in matrix.pairs if _lacking(pair)]
+    if uneven:
+        most = max(map(_lacking, uneven))
+        told.append(
+            f"{len(uneven)} pairs exclude instances for which only one run has a value: up to "
+            f"{most:,} (--format csv). A missing value is not counted as a failure."
+        )
+    return [*told, *matrix.notes]
+
+
+def _lacking(pair: RunPair) -> int:
+    """Instances of a pair for which one of its runs has no value."""
+    found = pair.comparison
+    return sum(filter(None, (found.only_first, found.only_second, found.not_judged)))
+
+
+def ranking_captions(found: InducedRankings) -> list[str]:
+    """What a reader must know to read the values by group and the taus."""
+    told = []
+    if found.label and found.of == "constraints":
+        told.append(
+            f"{found.label}: share of constraints met according to the judge {found.judge!r}, "
+            "each with equal weight; errors clustered by prompt."
+        )
+        if any(found.without):
+            counts = ", ".join(f"{n:,}" for n in found.without)
+            told.append(
+                f"Samples without a verdict on any constraint, excluded, run by run: {counts}."
+            )
+    elif found.label:
+        told.append(f"{found.label}: mean {found.score} of each group.")
+    if len(found.scorings[0].values) > 1:
+        fewest = min((tau.n_runs for tau in found.taus), default=0)
+        told.append(
+            "Kendall's tau-b between the rankings of runs by each two scorings, over "
+            f"{fewest} runs or more."
+        )
+    told += [
+        f"{found.scorings[tau.second].name}, published: tau-b {_tau_text(tau.tau_b)} with "
+        f"{found.score} over all, p {p_value(tau.p_value)}, {tau.n_runs} runs."
+        for tau in found.taus
+        if tau.first == 0 and found.scorings[tau.second].kind == "external"
+    ]
+    if found.unmatched:
+        shown = ", ".join(found.unmatched[:5])
+        more = ", …" if len(found.unmatched) > 5 else ""
+        told.append(
+            f"Published scores that match no run's model or name ({len(found.unmatched):,}): "
+            f"{shown}{more}."
+        )
+    return told
+
+
+def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Table:
+    """A record for each pair, each run's value by a scoring, and each tau; ``row`` says which.
+
+    In a pair, ``first`` is the mean of the run ``against`` and ``second`` that of the run ``name``.
+    """
+    named = ("row", "name", "against", "marks", "starred")
+    values = (f"value_{name}" for name in _VALUES)
+    keys = (*named, *COMPARISON_KEYS, *values, *_TAUS)
+    return records(keys, _lines(matrix, rankings))
+
+
+def _lines(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[list[object]]:
+    no_value, no_tau = [None] * len(_VALUES), [None] * len(_TAUS)
+    no_pair: list[object] = [None] * len(COMPARISON_KEYS)
+    for pair in matrix.pairs:
+        one, other = matrix.rows[pair.first], matrix.rows[pair.second]
+        marks = "; ".join([*one.marks, *other.marks])
+        named = ["pair", other.run, one.run, marks, pair.starred]
+        yield [*named, *comparison_record(pair.comparison), *no_value, *no_tau]
+    for name, run, value in _values(matrix, rankings):
+        row = matrix.rows[run]
+        ci95 = [*no_pair[2:], *(value.ci95 or (None, None))]
+        own = [getattr(value, field) for field in _VALUES]
+        yield ["value", row.run, name, "; ".join(row.marks), None, *ci95, *own, *no_tau]
+    if rankings is not None:
+        scorings = _scoring_names(rankings)
+        for tau in rankings.taus:
+            figures = [tau.tau_b, tau.p_value, tau.n_runs]
+            first, second = scorings[tau.first], scorings[tau.second]
+            yield ["tau", second, first, "", None, *no_pair, *no_value, *figures]
+
+
+def _values(
+    matrix: PairMatrix, rankings: InducedRankings | None
+) -> Iterator[tuple[str, int, SampleStatistic]]:
+    """A scoring, the place of a run, and its value there."""
+    if rankings is None:
+        for place, row in enumerate(matrix.rows):
+            yield f"all: {matrix.score}", place, row.value
+        return
+    for name, one in zip(_scoring_names(rankings), rankings.scorings, strict=True):
+        for place, value in enumerate(one.values):
+            if value is not None:
+                yield name, place, value

@@ -1,0 +1,138 @@
+"""How names, numbers and sums of money are written, in every table and format.
+
+Names, prompts and answers are data: what a terminal would obey (control characters, markup,
+bidirectional overrides) is shown as an escape. An unknown number is shown as such, never as 0.
+
+>>> printable("a\\x1b[2J")
+'a\\\\x1b[2J'
+>>> p_value(0.0)
+'<0.001'
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from rich.cells import cell_len
+from rich.text import Text
+
+UNKNOWN = "n/a"
+_LONGEST_NAME = 120
+
+
+def printable(text: str) -> str:
+    """Text on one line; a character that is not printable becomes its escape."""
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def inert(name: str) -> Text:
+    """A name on one line, cut after 120 characters, without markup or control characters."""
+    return one_line(Text(printable(name[:_LONGEST_NAME])))
+
+
+def inert_text(text: str) -> Text:
+    """A text of several lines, without markup or control characters.
+
+    >>> inert_text("a\\x1b[2J\\nb").plain
+    'a\\\\x1b[2J\\nb'
+    """
+    return Text("".join(c if c in "\n\t" or c.isprintable() else _escape(c) for c in text))
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def one_line(*parts: Text) -> Text:
+    """Text that is cut with an ellipsis where it does not fit, and never wrapped."""
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
+
+
+def folded(name: str, width: int, style: str = "") -> Text:
+    """A name on as many lines as it needs, broken after underscores, dots, hyphens and spaces.
+
+    >>> folded("definition_prompt_avoid", 12).plain.split()
+    ['definition_', 'prompt_avoid']
+    """
+    lines = [""]
+    for piece in re.findall(r"[^_.\s-]+[_.\s-]?|[_.\s-]", printable(name)):
+        if cell_len(lines[-1]) + cell_len(piece.rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += piece
+    return Text("\n".join(line.rstrip() for line in lines), style=style, overflow="fold")
+
+
+def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
+    """A number with fixed decimals; with ``sign``, positive ones have a plus."""
+    return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
+
+
+def with_error(
+    value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
+) -> str:
+    """A value and its standard error."""
+    if value is None:
+        return UNKNOWN
+    return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
+
+
+def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
+    """A confidence interval.
+
+    >>> interval((0.4, 0.6)), interval((-0.1, 0.2))
+    ('0.400-0.600', '-0.100 to 0.200')
+    """
+    if bounds is None:
+        return UNKNOWN
+    low, high = (number(bound, digits, sign) for bound in bounds)
+    return f"{low} to {high}" if sign or bounds[0] < 0 else f"{low}-{high}"
+
+
+def p_value(p: float | None) -> str:
+    """A p value; a tiny one is never rounded to 0."""
+    if p is None:
+        return UNKNOWN
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def percent(part: int, whole: int, digits: int = 1) -> str:
+    """A share of a whole in per cent."""
+    return f"{part / whole:.{digits}%}" if whole else UNKNOWN
+
+
+def usd(cost: float | None) -> str:
+    """A sum of money; four decimals below one dollar."""
+    if cost is None:
+        return "unknown"
+    return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
+
+
+def which_round(round_: int | None) -> str:
+    """Which attempt of each sample counts: its last round, or the last one up to a number.
+
+    >>> which_round(None), which_round(1), which_round(3)
+    ('last round', 'first answer', 'last round up to 3')
+    """
+    return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
+
+
+def date_text(seconds: float) -> str:
+    """The local calendar day of a time in seconds since the epoch."""
+    return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
+
+
+def size_text(size: float) -> str:
+    """A number of bytes.
+
+    >>> size_text(1_234_567)
+    '1.2 MB'
+    """
+    units = ["GB", "MB", "kB"]
+    if size < 1000:
+        return f"{size:.0f} B"
+    size /= 1000
+    while size >= 999.95 and len(units) > 1:
+        size /= 1000
+        units.pop()
+    return f"{size:.1f} {units[-1]}"

@@ -1,0 +1,339 @@
+r"""Checks: checkers by name, with options from the run file, from an instance's row, or both.
+
+    checks:
+      - exact_match                                       # its target is the row's ``target``
+      - exact_match: {field: answer, ignore_case: true}   # its target is the row's ``answer``
+      - contains: {target: {field: must}, mode: any}      # any option may come from the row
+      - word_count: {at_most: 50}
+        as: short                                         # the score's name
+        of: text                                          # the whole reply, not the extracted answer
+      - judge: polite                                     # a judge of the run
+
+A row may have its own ``checks``. A list in the same form replaces those of the run file; a mapping
+changes options by a check's name, or drops a check: ``{"short": {"at_most": 9}, "contains": null}``.
+
+>>> checks = read_checks([{"word_count": {"at_most": {"field": "most"}}}], "task.checks")
+>>> rules = Rules(checks)
+>>> [rule] = rules.of(checks, {"most": 2})
+>>> rules.checker(rule).check("one two three", Instance("1", None)).reason
+'3 words, not at most 2'
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import inspect
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from harness.errors import ConfigError, DataInvalid, nearest
+from harness.plugins import kind
+from harness.ports import Checker
+
+Of = Literal["answer", "text"]
+
+JUDGE = "judge"
+"""Stands in place of a checker's name for a check by a judge of the run."""
+JUDGE_KEYS = (JUDGE, "criteria")
+KEYS = ("as", "of")
+FROM_ROW = ("target", "targets")
+"""Options that default to the row's field of that name."""
+MAY_NAME_A_FILE = {"json_schema": "schema"}
+"""Checker -> its option that is a path if it is text."""
+MOST_CACHED = 4_096
+"""Checkers that are kept: an answer's are needed again for its feedback."""
+
+
+class Check(Struct, frozen=True):
+    """A check as written, or with its options taken from a row (`Rules.of`).
+
+    name: of its score; for a check by a judge, the judge's name in the run.
+    checker: ``judge`` for a check by a judge.
+    of: whether it looks at the extracted answer or at the whole text.
+    """
+
+    name: str
+    checker: str
+    of: Of
+    options: Mapping[str, Any]
+
+
+def read_checks(raw: object, where: str) -> list[Check]:
+    """Read a list of checks.
+
+    Args:
+        raw: As parsed from YAML or JSON.
+        where: How messages name the list, such as ``task.checks``.
+
+    Raises:
+        ConfigError: It is malformed, or names an unknown checker; the message names the place.
+    """
+    if not isinstance(raw, list):
+        raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
+    names = set(kind("checkers").names()) if raw else set()
+    found: list[Check] = []
+    for number, entry in enumerate(raw, start=1):
+        taken = [check.name for check in found]
+        found.append(_entry(entry, f"{where}.{number}", taken, names))
+    return found
+
+
+def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
+    """The checks of a row: those of the run file (``shared``), replaced or changed by its own.
+
+    Raises:
+        DataInvalid: They are malformed, or there are none.
+    """
+    raw = row.get("checks")
+    try:
+        if raw is None:
+            found = shared
+        elif isinstance(raw, list):
+            found = read_checks(raw, "'checks'")
+        elif isinstance(raw, Mapping):
+            found = list(_changed(shared, raw))
+        else:
+            raise DataInvalid("'checks' must be a list, or a mapping of check names.")
+    except ConfigError as error:
+        raise DataInvalid(error.message, error.remedy) from None
+    if not found:
+        raise DataInvalid("there are no checks.", "Write task.checks, or 'checks' in the row.")
+    return found
+
+
+def field_of(value: object) -> str | None:
+    """The row's field that an option's value ``{field: NAME}`` stands for."""
+    if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
+        return value["field"]
+    return None
+
+
+def from_row(row: Mapping[str, Any], field: str, check: str) -> Any:
+    """The value of a row's field that a check needs.
+
+    Raises:
+        DataInvalid: The row does not have it.
+    """
+    if field not in row:
+        raise DataInvalid(
+            f"the check {check!r} needs the field {field!r:.60}, which the row does not have.",
+            nearest(field, map(str, row)),
+        )
+    return row[field]
+
+
+def _entry(raw: object, where: str, taken: Sequence[str], checkers: set[str]) -> Check:
+    entry: Mapping[Any, Any] = {raw: {}} if isinstance(raw, str) else raw  # type: ignore[assignment]
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"{where} must be a checker's name, or the name with its options.")
+    if JUDGE in entry:
+        return _judge_entry(entry, where, taken)
+    names = [key for key in entry if key not in KEYS]
+    if len(names) != 1:
+        raise ConfigError(
+            f"{where} must name one checker, not {len(names)}.",
+            "Begin each check with a dash, and indent its options below its name.",
+        )
+    checker, options = names[0], entry[names[0]]
+    if not isinstance(checker, str) or checker not in checkers:
+        raise ConfigError(
+            f"{where}: there is no checker {checker!r:.60}.",
+            nearest(str(checker), {*checkers, *KEYS, JUDGE}),
+        )
+    options = {} if options is None else options
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise ConfigError(f"{where}: the options of {checker!r} must be a mapping.")
+    of = entry.get("of", "answer")
+    if of not in ("answer", "text"):
+        raise ConfigError(f"{where}: of must be answer or text, not {of!r:.40}.")
+    name = entry.get("as", _numbered(checker, taken))
+    if not isinstance(name, str) or not name or name in taken:
+        raise ConfigError(f"{where}: as must be a name that no other check has.")
+    return Check(name, checker, of, dict(options))
+
+
+def _judge_entry(entry: Mapping[Any, Any], where: str, taken: Sequence[str]) -> Check:
+    judge = entry[JUDGE]
+    if not isinstance(judge, str) or not judge:
+        raise ConfigError(f"{where}: judge must be the name of a judge in the run file.")
+    if judge in taken:
+        raise ConfigError(
+            f"{where}: there is already a check named {judge!r:.60}.",
+            "Write all criteria of a judge into one check, and give every check its own name.",
+        )
+    for key in entry:
+        if key not in JUDGE_KEYS:
+            raise ConfigError(
+                f"{where}: a check by a judge has no key {key!r:.60}.",
+                nearest(str(key), JUDGE_KEYS),
+            )
+    return Check(judge, JUDGE, "text", {key: entry[key] for key in entry if key != JUDGE})
+
+
+def _numbered(name: str, taken: Sequence[str]) -> str:
+    """The name, with a number if it is taken."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Check]:
+    names = [check.name for check in checks]
+    for name in changes:
+        if name not in names:
+            raise ConfigError(
+                f"'checks' changes {name!r:.60}, but there is no such check.",
+                nearest(str(name), names),
+            )
+    for check in checks:
+        change = changes.get(check.name, {})
+        if change is None:
+            continue
+        if not isinstance(change, Mapping):
+            raise ConfigError(f"'checks', {check.name}: must be options, or null to drop it.")
+        yield Check(check.name, check.checker, check.of, {**check.options, **change})
+
+
+class _Parameters(NamedTuple):
+    """A checker's options.
+
+    names: all of them.
+    principal: the one that the shorthand ``field:`` stands for.
+    from_row: required ones that default to the row's field of their name.
+    """
+
+    names: tuple[str, ...]
+    principal: str
+    from_row: tuple[str, ...]
+
+
+class Rules:
+    """Builds the checkers of checks, each distinct one once.
+
+    Args:
+        shared: The checks of the run file.
+
+    Raises:
+        ConfigError: An option of these is unknown or wrong.
+    """
+
+    def __init__(self, shared: Sequence[Check]) -> None:
+        self._shared = shared
+        self._parameters: dict[str, _Parameters] = {}
+        self._built: OrderedDict[bytes, Checker] = OrderedDict()
+        for check in shared:
+            if check.checker != JUDGE and not self._needs_row(check):
+                try:
+                    self.checker(check)
+                except ConfigError as error:
+                    raise ConfigError(
+                        f"task.checks, {check.name}: {error.message}", error.remedy
+                    ) from None
+
+    def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
+        """The checks of a row that rules decide, with their options taken from the row.
+
+        Raises:
+            DataInvalid: A field is missing, or an option is unknown or wrong.
+        """
+        found = []
+        for check in checks:
+            if check.checker == JUDGE:
+                continue
+            rule = Check(check.name, check.checker, check.of, self._resolved(check, row))
+            self._refuse_file(rule)
+            try:
+                self.checker(rule)
+            except ConfigError as error:
+                raise DataInvalid(f"{check.name}: {error.message}", error.remedy) from None
+            found.append(rule)
+        return tuple(found)
+
+    def checker(self, rule: Check) -> Checker:
+        """The checker of a check, cached by its options.
+
+        Raises:
+            ConfigError: An option is unknown or wrong.
+        """
+        key = msgspec.json.encode([rule.checker, rule.options], order="sorted", enc_hook=repr)
+        if key in self._built:
+            self._built.move_to_end(key)
+            return self._built[key]
+        built: Checker = kind("checkers").build(rule.checker, rule.options)
+        self._built[key] = built
+        if len(self._built) > MOST_CACHED:
+            self._built.popitem(last=False)
+        return built
+
+    @cached_property
+    def _shared_files(self) -> list[tuple[str, Any]]:
+        """The files that the run file names, which rows may name too."""
+        return [
+            (check.checker, check.options.get(MAY_NAME_A_FILE[check.checker]))
+            for check in self._shared
+            if check.checker in MAY_NAME_A_FILE
+        ]
+
+    def _refuse_file(self, rule: Check) -> None:
+        """Refuse a file that only the row names: rows are data from others."""
+        option = MAY_NAME_A_FILE.get(rule.checker)
+        named = rule.options.get(option) if option else None
+        if isinstance(named, str) and (rule.checker, named) not in self._shared_files:
+            raise DataInvalid(
+                f"the check {rule.name!r} would read a file that the row names.",
+                f"Write the {option} itself into the row, or the path into the run file.",
+            )
+
+    def _needs_row(self, check: Check) -> bool:
+        parameters = self._of(check.checker)
+        return (
+            self._shorthand(check) is not None
+            or any(field_of(value) is not None for value in check.options.values())
+            or any(option not in check.options for option in parameters.from_row)
+        )
+
+    def _shorthand(self, check: Check) -> str | None:
+        """The row's field that ``field:`` names, unless the checker has an option ``field``."""
+        field = check.options.get("field")
+        has_own = "field" in self._of(check.checker).names
+        return field if isinstance(field, str) and not has_own else None
+
+    def _resolved(self, check: Check, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A check's options, with values from the row filled in."""
+        parameters = self._of(check.checker)
+        options = dict(check.options)
+        field = self._shorthand(check)
+        if field is not None:
+            del options["field"]
+            options[parameters.principal] = {"field": field}
+        for option in parameters.from_row:
+            if option not in options:
+                options[option] = {"field": next((f for f in FROM_ROW if f in row), option)}
+        for option, value in options.items():
+            field = field_of(value)
+            if field is not None:
+                options[option] = from_row(row, field, check.name)
+        return options
+
+    def _of(self, checker: str) -> _Parameters:
+        if checker not in self._parameters:
+            signature = inspect.signature(kind("checkers").load(checker))
+            own = {
+                name: parameter
+                for name, parameter in signature.parameters.items()
+                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            }
+            self._parameters[checker] = _Parameters(
+                tuple(own),
+                next((name for name in FROM_ROW if name in own), next(iter(own), "")),
+                tuple(
+                    n for n in FROM_ROW if n in own and own[n].default is inspect.Parameter.empty
+                ),
+            )
+        return self._parameters[checker]

@@ -1,1 +1,0 @@
-"""Answer parsers: from a text to the answer that it gives, or `Unparseable`."""

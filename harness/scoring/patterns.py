@@ -1,0 +1,252 @@
+"""The user's regular expressions, bounded in time; and the numbers in a text.
+
+A pattern can take practically forever (``(a|a)*$``), and the text that triggers it is a model's. A
+search that takes too long is no verdict on the text: it raises `PatternTooSlow`, which checkers
+turn into a score that could not be made. A pattern that does so again and again ends the run. The
+syntax is that of the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
+
+>>> Pattern(r"answer is (\\w+)", "The option 'regex'").search("The answer is blue.")[1]
+'blue'
+>>> around_group(r"answer is:? \\(([A-E])\\)")
+Around(before='answer is (', after=')')
+>>> around_group(r"(?:result|answer) (\\w+)") is None
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import warnings
+from collections import deque
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+from harness.errors import ConfigError, HarnessError
+
+TIMEOUT_S = 1.0
+"""Limit of one search, in seconds of CPU time."""
+MOST_TIMEOUTS = 10
+"""Searches of one pattern that may time out before the run ends."""
+LONGEST_PATTERN = 10_000
+"""Characters."""
+
+MOST_DIGITS = 200
+"""Digits of a number: nobody means a longer one."""
+
+Take = Literal["first", "last"]
+
+_SPECIAL = frozenset("[]{}()*+?.^$|")
+_ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
+"""Escapes that literal text can stand for; ``\\s`` is a space."""
+
+
+class PatternTooSlow(HarnessError):
+    """A search took too long, so it is unknown whether the pattern matches."""
+
+
+class Pattern:
+    """A compiled pattern.
+
+    Args:
+        pattern: The regular expression.
+        where: How messages name its place ("The checker 'regex_match'").
+        ignore_case: Ignore case.
+        timeout_s: Limit of one search, in seconds.
+
+    Raises:
+        ConfigError: It is not a valid pattern.
+    """
+
+    def __init__(
+        self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        import regex  # 20 ms, and most runs need none
+
+        self.pattern = pattern
+        self._where = where
+        self._timeout_s = timeout_s
+        self._timeouts = 0
+        if len(pattern) > LONGEST_PATTERN:
+            raise ConfigError(f"{where}: a pattern of more than {LONGEST_PATTERN:,} characters.")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of syntax that may change its meaning one day
+                self._compiled: Any = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+        except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
+            raise ConfigError(
+                f"{where}: {_cut(pattern)!r} is no regular expression "
+                f"({str(error) or type(error).__name__}).",
+                "In YAML put it in single quotes, where backslashes stay as they are.",
+            ) from None
+
+    @property
+    def groups(self) -> int:
+        """Number of capturing groups."""
+        found: int = self._compiled.groups
+        return found
+
+    def search(self, text: str) -> Any:
+        """The leftmost match anywhere in the text, or None.
+
+        Raises:
+            PatternTooSlow: The search took too long.
+            ConfigError: That has happened too often.
+        """
+        return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
+
+    def match(self, text: str, start: int = 0) -> Any:
+        """The match that begins at an offset of the text, or None. Raises like `search`."""
+        return self._bounded(lambda: self._compiled.match(text, start, timeout=self._timeout_s))
+
+    def fullmatch(self, text: str) -> Any:
+        """The match of the whole text, or None. Raises like `search`."""
+        return self._bounded(lambda: self._compiled.fullmatch(text, timeout=self._timeout_s))
+
+    def find(self, text: str, take: Take) -> Any:
+        """The first or the last match, or None. Raises like `search`."""
+        if take == "first":
+            return self.search(text)
+
+        def last() -> Any:
+            matches = self._compiled.finditer(text, timeout=self._timeout_s)
+            return next(iter(deque(matches, maxlen=1)), None)
+
+        return self._bounded(last)
+
+    def _bounded(self, look: Callable[[], Any]) -> Any:
+        try:
+            return look()
+        except TimeoutError:
+            problem = (
+                f"{self._where}: the pattern {_cut(self.pattern)!r} takes more than "
+                f"{self._timeout_s:g} s"
+            )
+        self._timeouts += 1
+        if self._timeouts >= MOST_TIMEOUTS:
+            raise ConfigError(
+                f"{problem}, and did so on {self._timeouts} answers.",
+                "Write it without repetitions within repetitions, like (a+)+ or (a|a)*.",
+            )
+        raise PatternTooSlow(f"{problem} on this text.")
+
+
+def answer_in(match: Any) -> str:
+    """The first group of a match that took part; the whole match if it has no groups."""
+    groups = match.groups()
+    if not groups:
+        return str(match[0])
+    return str(next((group for group in groups if group is not None), ""))
+
+
+class Around(NamedTuple):
+    """The literal text before and after the group that captures the answer."""
+
+    before: str
+    after: str
+
+
+def around_group(pattern: str) -> Around | None:
+    """The literal text around a pattern's first group; None if that is not literal text.
+
+    Anchors are dropped, and so is what is optional (``:?``, ``\\s*``). A prompt can be searched for
+    this text, and a right answer be written in this form.
+    """
+    before = _literal(pattern, 0)
+    if before is None or before[1] >= len(pattern) or pattern[before[1]] != "(":
+        return None
+    opened = before[1]
+    if pattern[opened : opened + 2] == "(?" and pattern[opened : opened + 3] != "(?P":
+        return None
+    closed = _closing(pattern, opened)
+    if closed is None or pattern[closed + 1 : closed + 2] in {*"*+?{"}:
+        return None
+    after = _literal(pattern, closed + 1)
+    return Around(before[0], after[0]) if after and after[1] >= len(pattern) else None
+
+
+def _literal(pattern: str, start: int) -> tuple[str, int] | None:
+    """The literal text from an offset to a group or the end, and where that is."""
+    pieces: list[str] = []
+    at = start
+    while at < len(pattern) and pattern[at] != "(":
+        piece, at = pattern[at], at + 1
+        if piece == "\\":
+            escaped, at = pattern[at : at + 1], at + 1
+            if escaped.isalnum() and escaped not in _ESCAPED:
+                return None
+            piece = _ESCAPED.get(escaped, escaped)
+        elif piece in "^$":
+            piece = ""
+        elif piece in _SPECIAL:
+            return None
+        following = pattern[at : at + 1]
+        if following == "{":
+            return None
+        if following and following in "?*+":
+            piece, at = piece if following == "+" else "", at + 1
+        pieces.append(piece)
+    return "".join(pieces), at
+
+
+def _closing(pattern: str, opened: int) -> int | None:
+    """Where the group that opens here ends: the shortest part that is a pattern."""
+    import regex
+
+    for found in re.finditer(r"\)", pattern[opened:]):
+        with contextlib.suppress(regex.error), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            regex.compile(pattern[opened : opened + found.end()])
+            return opened + found.start()
+    return None
+
+
+def _cut(text: str, length: int = 60) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+_NUMERAL = re.compile(
+    r"(?<![\w.])([-+\u2212]?)(?:[$€£]\s?)?([-+\u2212]?)"
+    r"([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(\.[0-9]++)?+"
+    r"([eE][-+]?[0-9]{1,3}(?![0-9]))?+(?![eE][-+]?[0-9])"
+)
+"""A sign touches the number or its currency; with a space between it is an operator or a dash."""
+_BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
+
+
+def numbers(text: str) -> list[Decimal]:
+    """All numbers in a text, in order, as people write them: ``1,234.0``, ``$42``, ``-3.5%``.
+
+    >>> numbers("That makes 12 + 30 = $1,042.00.")
+    [Decimal('12'), Decimal('30'), Decimal('1042.00')]
+    """
+    found: list[tuple[int, Decimal]] = []
+    for match in _NUMERAL.finditer(text):
+        before, after, whole, fraction, exponent = match.groups()
+        digits = f"{whole.replace(',', '')}{fraction or ''}{exponent or ''}"
+        if len(digits) <= MOST_DIGITS:
+            found.append((match.start(), _signed(_sign(text, match, before) or after, digits)))
+    found += [
+        (match.start(), _signed(match[1], match[2]))
+        for match in _BARE_FRACTION.finditer(text)
+        if len(match[2]) <= MOST_DIGITS
+    ]
+    return [value for _, value in sorted(found, key=lambda pair: pair[0])]
+
+
+def _sign(text: str, match: re.Match[str], sign: str) -> str:
+    """The number's own sign; after another number, as in ``5 -3``, it is an operator."""
+    before = text[max(0, match.start() - 8) : match.start()].rstrip(" ")[-1:] if sign else ""
+    return "" if before.isdigit() or before in (")", "%") else sign
+
+
+def _signed(sign: str, digits: str) -> Decimal:
+    value = Decimal(digits)
+    return -value if sign in ("-", "\u2212") else value
+
+
+def one_number(text: str, take: Take) -> Decimal | None:
+    """The first or last number of a text; None if it has none."""
+    found = numbers(text)
+    return found[0 if take == "first" else -1] if found else None

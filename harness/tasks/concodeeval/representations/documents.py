@@ -1,0 +1,288 @@
+"""A schema as JSON, YAML or XML, in the paper's forms, and back.
+
+JSON is indented by four. YAML has its members in alphabetical order. XML has the root ``<all>`` and
+members with ``type="dict|str|int|…"``; a list's members are ``<item>``, and a name that is not an
+XML name becomes ``<key name="first name" …>``, as in the library json2xml, whose form the paper's
+is. Reading refuses whatever a schema does not need and would be unsafe or ambiguous: NaN, repeated
+names, YAML aliases and tags, XML document types (and so all custom entities).
+
+>>> render_json({"type": "string"}).text
+'{\\n    "type": "string"\\n}'
+>>> render_yaml({"type": "string", "maxLength": 5}).text
+'maxLength: 5\\ntype: string\\n'
+>>> print(render_xml({"type": "string"}).text)
+<?xml version="1.0" ?>
+<all>
+    <type type="str">string</type>
+</all>
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+import yaml
+
+from harness.errors import DataInvalid
+from harness.tasks.concodeeval.representations.schema import (
+    DEEPEST,
+    Marked,
+    Schema,
+    as_schema,
+    joined,
+    marked,
+    pointer,
+)
+
+INDENT = " " * 4
+
+
+def render_json(schema: Schema) -> Marked:
+    """The text that ``json.dumps(schema, indent=4, ensure_ascii=False)`` gives."""
+    return _json_value(schema, "", "")
+
+
+def _json_value(value: Any, indent: str, at: str) -> Marked:
+    """A value; the names of all its members are marked, keywords or not."""
+    inner = indent + INDENT
+    if isinstance(value, dict) and value:
+        lines = []
+        for name, member in value.items():
+            place = pointer(at, name)
+            quoted = json.dumps(name, ensure_ascii=False)[1:-1]
+            word = joined([f'{inner}"', marked(quoted, at=place), '": '])
+            lines.append(word + _json_value(member, inner, place))
+        return joined(["{\n", joined(lines, ",\n"), f"\n{indent}}}"])
+    if isinstance(value, list) and value:
+        items = (_json_value(item, inner, pointer(at, place)) for place, item in enumerate(value))
+        return joined(
+            ["[\n", joined((joined([inner, item]) for item in items), ",\n"), f"\n{indent}]"]
+        )
+    return Marked(json.dumps(value, ensure_ascii=False))
+
+
+def read_json(text: str) -> dict[str, Any]:
+    """Read a schema.
+
+    Raises:
+        DataInvalid: The text is not a JSON object.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=_members, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise DataInvalid(f"The schema is not JSON: {error}.", "Check its text.") from None
+    return as_schema(found, "JSON")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("an object has a member twice")
+    return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True  # the same list twice is two lists
+
+
+def _yaml_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """A string, in double quotes if it has a line break that PyYAML would fold into a space."""
+    style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _yaml_text)
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias, which no schema needs")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        found = super().construct_mapping(node, deep)
+        if len(found) < len(node.value) or not all(isinstance(name, str) for name in found):
+            raise yaml.YAMLError("a mapping whose names are not different strings")
+        return found
+
+
+def render_yaml(schema: Schema) -> Marked:
+    """The text that ``yaml.safe_dump(schema)`` gives, without folded lines and aliases."""
+    text = yaml.dump(
+        schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
+    )
+    spans: dict[str, tuple[int, int]] = {}
+    pending = [(yaml.compose(text, Loader=_Loader), "")]
+    while pending:
+        node, at = pending.pop()
+        if isinstance(node, yaml.MappingNode):
+            for name, member in node.value:
+                place = pointer(at, name.value)
+                spans[place] = (name.start_mark.index, name.end_mark.index)
+                pending.append((member, place))
+        elif isinstance(node, yaml.SequenceNode):
+            pending += ((member, pointer(at, number)) for number, member in enumerate(node.value))
+    return Marked(text, spans)
+
+
+def read_yaml(text: str) -> dict[str, Any]:
+    """Read a schema.
+
+    Raises:
+        DataInvalid: The text is not YAML, or not a mapping of JSON values.
+    """
+    try:
+        found = yaml.load(text, Loader=_Loader)  # noqa: S506 (derived from a safe loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise DataInvalid(f"The schema is not YAML: {problem}.", "Check its text.") from None
+    return as_schema(found, "YAML")
+
+
+XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that XML 1.0 cannot hold."""
+TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float: "float"}
+
+
+def render_xml(schema: Schema) -> Marked:
+    """The schema under ``<all>``, without a line break at the end.
+
+    Raises:
+        DataInvalid: A text has a character that XML 1.0 cannot hold.
+    """
+    members = joined(_xml_members(dict(schema), INDENT, ""))
+    return joined(['<?xml version="1.0" ?>\n<all>\n', members, "</all>"])
+
+
+def _xml_members(value: dict[str, Any] | list[Any], indent: str, at: str) -> list[Marked]:
+    if isinstance(value, list):
+        return [
+            _xml_element("item", "", item, indent, pointer(at, number))
+            for number, item in enumerate(value)
+        ]
+    elements = []
+    for name, member in value.items():
+        tag, attribute = name, ""
+        if not XML_NAME.fullmatch(name):
+            quoted = quoteattr(_allowed(name), {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+            tag, attribute = "key", f" name={quoted}"
+        elements.append(_xml_element(tag, attribute, member, indent, pointer(at, name)))
+    return elements
+
+
+def _xml_element(tag: str, attribute: str, value: Any, indent: str, at: str) -> Marked:
+    kind = TYPES.get(type(value), "null")
+    start = joined([f"{indent}<", marked(tag + attribute, at=at), f' type="{kind}"'])
+    if isinstance(value, dict | list) and value:
+        inner = _xml_members(value, indent + INDENT, at)
+        return joined([start, ">\n", joined(inner), f"{indent}</{tag}>\n"])
+    if isinstance(value, str):
+        text = escape(_allowed(value), {"\r": "&#13;"})
+    elif isinstance(value, bool):
+        text = "true" if value else "false"
+    else:
+        text = "" if value in (None, {}, []) else repr(value)
+    return joined([start, f">{text}</{tag}>\n" if text else "/>\n"])
+
+
+def _allowed(text: str) -> str:
+    if bad := FORBIDDEN.search(text):
+        raise DataInvalid(
+            f"XML 1.0 cannot hold the character {bad[0]!r} of {text[:40]!r}.",
+            "Write the schema in another representation.",
+        )
+    return text
+
+
+def read_xml(text: str) -> dict[str, Any]:
+    """Read a schema.
+
+    Raises:
+        DataInvalid: The text is not XML of this form.
+    """
+    try:
+        found = _read_members(_tree(text))
+    except (expat.ExpatError, ValueError, KeyError) as error:
+        raise DataInvalid(f"The schema is not XML of its form: {error}.", "Check it.") from None
+    return as_schema(found, "XML")
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    kind: str
+    text: str = ""
+    members: list[_Element] = field(default_factory=list)
+
+
+def _tree(text: str) -> _Element:
+    """The root element, built from the parser's events."""
+    document = _Element("", "dict")
+    open_elements = [document]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(open_elements) > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} levels")
+        element = _Element(attributes.get("name", tag), attributes.get("type", "dict"))
+        open_elements[-1].members.append(element)
+        open_elements.append(element)
+
+    def characters(data: str) -> None:
+        open_elements[-1].text += data
+
+    def no_document_type(*about: object) -> NoReturn:
+        raise ValueError("it has a document type")
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda tag: open_elements.pop()
+    parser.CharacterDataHandler = characters
+    parser.StartDoctypeDeclHandler = no_document_type
+    parser.Parse(text, True)
+    (root,) = document.members
+    if root.name != "all":
+        raise ValueError(f"its root is <{root.name}> and not <all>")
+    return root
+
+
+def _read_members(element: _Element) -> dict[str, Any]:
+    members = {member.name: _read_value(member) for member in element.members}
+    if len(members) < len(element.members):
+        raise ValueError(f"<{element.name}> has a member twice")
+    return members
+
+
+def _read_value(element: _Element) -> Any:
+    match element.kind:
+        case "dict":
+            return _read_members(element)
+        case "list":
+            return [_read_value(member) for member in element.members]
+        case "str":
+            return element.text
+        case "int":
+            return int(element.text)
+        case "float":
+            number = float(element.text)
+            if not math.isfinite(number):
+                raise ValueError(f"{element.text} is not a JSON number")
+            return number
+        case "bool":
+            return {"true": True, "false": False}[element.text]
+        case "null":
+            return None
+    raise ValueError(f'<{element.name}> has type="{element.kind}"')

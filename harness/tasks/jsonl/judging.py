@@ -1,0 +1,182 @@
+"""``- judge: NAME`` among a row's checks: which judges judge its answers, and on which criteria.
+
+    checks:
+      - judge: polite                                    # a judge of the run file, by its name
+        criteria: [It is polite., {field: must}]         # texts, and fields: a text or a list
+
+A row is judged by the judges that its checks name, and by those that no check of any row names. A
+panel's name stands for all of its judges. A judge decides on the criteria of its check, else on the
+row's field ``criteria``; a judge that no check names decides on everything the row asks of judges.
+
+>>> shared = [Check("polite", "judge", "text", {})]
+>>> row = {"criteria": "It is polite."}
+>>> checks = JudgeChecks(shared, {"polite": True})
+>>> checks.criteria(row, checks.of(shared, row), "polite")
+('It is polite.',)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from harness.errors import ConfigError, DataInvalid, nearest
+from harness.scoring.checks import JUDGE, Check, field_of, from_row
+
+CRITERIA = "criteria"
+"""The row's field that judges decide on, and the option of a check by a judge."""
+
+
+class JudgeCheck(Struct, frozen=True):
+    """A judge that judges a row, with the criteria of its check (empty if that has none)."""
+
+    judge: str
+    criteria: tuple[str, ...] = ()
+
+
+class JudgeChecks:
+    """What the checks of a task ask of the judges of its run.
+
+    Args:
+        shared: The checks of the run file.
+        judges: The run's judges: name to whether the judge decides on criteria; None if unknown.
+        panels: The run's panels: name to judges.
+        rows: Reads all rows of the task, to find the judges that others name.
+
+    Raises:
+        ConfigError: A check of the run file names an unknown judge, or criteria it cannot use.
+    """
+
+    def __init__(
+        self,
+        shared: Sequence[Check],
+        judges: Mapping[str, bool] | None,
+        panels: Mapping[str, Sequence[str]] | None = None,
+        rows: Callable[[], Iterable[Mapping[str, Any]]] = tuple,
+    ) -> None:
+        self._shared = [check for check in shared if check.checker == JUDGE]
+        self._judges, self._panels, self._rows = judges, panels or {}, rows
+        for check in self._shared:
+            try:
+                self._refuse(check)
+            except DataInvalid as error:
+                raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
+
+    def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[JudgeCheck, ...]:
+        """The checks of a row by judges.
+
+        Raises:
+            DataInvalid: The run has no such judge; a judge that does not decide on criteria is
+                given some; or one that does has none.
+        """
+        found: list[JudgeCheck] = []
+        for check in checks:
+            if check.checker == JUDGE:
+                self._refuse(check)
+                criteria = _criteria(check, row)
+                found += [JudgeCheck(judge, criteria) for judge in self._members(check.name)]
+        for judge, by_criteria in (self._judges or {}).items():
+            if (
+                by_criteria
+                and self.judged_by(found, judge)
+                and not self.criteria(row, found, judge)
+            ):
+                raise DataInvalid(
+                    f"the judge {judge!r} has no criteria to decide on.",
+                    "Write criteria below '- judge: …' among the checks, or 'criteria' into the "
+                    "row.",
+                )
+        return tuple(found)
+
+    def judged_by(self, found: Sequence[JudgeCheck], judge: str) -> bool:
+        """Whether a judge of the run judges a row with these checks."""
+        return any(one.judge == judge for one in found) or judge not in self._named
+
+    def criteria(
+        self, row: Mapping[str, Any], found: Sequence[JudgeCheck], judge: str | None
+    ) -> tuple[str, ...]:
+        """What a judge decides on for a row with these checks; all criteria for None.
+
+        Raises:
+            DataInvalid: The row's field has no criteria.
+        """
+        of_judge = [one for one in found if one.judge == judge]
+        for one in of_judge:
+            if one.criteria:
+                return one.criteria
+        of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
+        others = [] if of_judge else [text for one in found for text in one.criteria]
+        return _distinct([*others, *of_row])
+
+    def _members(self, name: str) -> Sequence[str]:
+        """The judges that a name stands for: a panel's members, or the judge itself."""
+        return self._panels.get(name, (name,))
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The judges that any check names, in the run file or in a row."""
+        named = {judge for check in self._shared for judge in self._members(check.name)}
+        if self._judges is None or self._judges.keys() - named:
+            for row in self._rows():
+                raw = row.get("checks")
+                for entry in raw if isinstance(raw, list) else ():
+                    judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
+                    if isinstance(judge, str):
+                        named.update(self._members(judge))
+        return frozenset(named)
+
+    def _refuse(self, check: Check) -> None:
+        for option in check.options:
+            if option != CRITERIA:
+                raise DataInvalid(
+                    f"the check {check.name!r} by a judge has no option {option!r:.60}.",
+                    nearest(option, [CRITERIA]),
+                )
+        if self._judges is None:
+            return
+        members = self._members(check.name)
+        if not self._judges.keys() >= set(members):
+            known = [*self._judges, *self._panels]
+            raise DataInvalid(
+                f"a check names the judge {check.name!r:.60}, which the run file does not have.",
+                nearest(check.name, known) or "Add it to judges: (docs/judges.md).",
+            )
+        without = [judge for judge in members if not self._judges[judge]]
+        if CRITERIA in check.options and without:
+            raise DataInvalid(
+                f"the judge {without[0]!r} does not decide on criteria, but a check gives it some.",
+                "Remove them, or use a judge that does, such as yes_no.",
+            )
+
+
+def _criteria(check: Check, row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The check's own criteria, with those of the row's fields filled in."""
+    if CRITERIA not in check.options:
+        return ()
+    written = check.options[CRITERIA]
+    found: list[str] = []
+    for one in written if isinstance(written, list) else [written]:
+        field = field_of(one)
+        if field is None:
+            found += _texts(one, f"criteria of the check {check.name!r}")
+        else:
+            value = from_row(row, field, check.name)
+            found += _texts(value, f"the field {field!r:.60}, of the check {check.name!r},")
+    if not found:
+        raise DataInvalid(f"criteria of the check {check.name!r} must not be empty.")
+    return _distinct(found)
+
+
+def _texts(value: object, what: str) -> list[str]:
+    found = value if isinstance(value, list) else [value]
+    if not found or not all(isinstance(one, str) and one.strip() for one in found):
+        raise DataInvalid(f"{what} must be text or a list of texts, none of them empty.")
+    return list(found)
+
+
+def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
+    """Each text once: to ask the same again is to pay again."""
+    return tuple(dict.fromkeys(texts))

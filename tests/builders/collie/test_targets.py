@@ -1,0 +1,127 @@
+"""Rules for targets: what a text gives, and what is refused where it is written."""
+
+from typing import Any
+
+import pytest
+
+from harness.builders.collie.targets import (
+    Sweep,
+    Take,
+    options,
+    read_rule,
+    specimen,
+    suspicious,
+)
+from harness.builders.draws import Draws
+from harness.errors import DataInvalid
+from harness.scoring.constraints.form import read_constraint
+from harness.scoring.constraints.grammar import Base, Target
+from harness.scoring.constraints.relations import Observed
+
+
+def base(relation: str, transformation: dict[str, Any], **more: Any) -> Base:
+    raw = {"target_level": "word", "transformation": transformation, "relation": relation}
+    found = read_constraint({**raw, **more}, "here")
+    assert isinstance(found, Base)
+    return found
+
+
+COUNT = {"op": "count"}
+EACH = {"op": "for_each", "do": COUNT}
+UNITS = {"op": "for_each", "do": {"op": "identity"}}
+EXACTLY = base("==", COUNT)
+AT_MOST = base("<=", EACH, input_level="sentence", reduction="all")
+AT_LEAST = base(">=", EACH, input_level="sentence", reduction="all")
+SAME = base("==", EACH, input_level="sentence", reduction="all")
+INSIDE = base("in", UNITS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "base", "observed", "found"),
+    [
+        ({"sweep": {"from": 3, "to": 5}}, EXACTLY, 4, [4]),
+        ({"sweep": {"from": 3, "to": 9, "step": 3}}, EXACTLY, 4, []),
+        ({"sweep": [4, 9]}, base("<=", COUNT), 4, [4, 9]),
+        (7, EXACTLY, 7, [7]),
+        ({"take": "value", "from": 5}, EXACTLY, 7, [7]),
+        ({"take": "value", "from": 8}, EXACTLY, 7, []),
+        ({"take": "value", "to": 6}, EXACTLY, 7, []),
+        ({"take": "value"}, EXACTLY, None, []),
+        ({"take": "least", "from": 3}, AT_LEAST, (5, 3, 4), [3]),
+        ({"take": "least", "from": 4}, AT_LEAST, (5, 3, 4), []),
+        ({"take": "greatest"}, AT_MOST, (5, 3), [5]),
+        ({"take": "greatest"}, AT_LEAST, (5, 3), []),  # the least sentence has not so many
+        ({"take": "common"}, SAME, (3, 3), [3]),
+        ({"take": "common"}, SAME, (3, 4), []),
+        ({"take": "common", "values": {"from": 3}}, SAME, (3, 3), []),
+        ({"take": "value"}, SAME, (3, 4), [(3, 4)]),
+        ({"take": "value", "values": {"to": 1}}, SAME, (3, 4), []),
+        ({"take": "value"}, SAME, (), []),
+        ({"take": "value"}, base("==", {"op": "position", "index": [0, 9]}), ("a", None), []),
+        ({"take": "sample", "size": 3}, INSIDE, ("a", "b"), []),
+        ({"take": "sample", "size": 2}, INSIDE, ("A", "a.", "b'", "``"), []),
+    ],
+)  # fmt: skip
+def test_what_a_text_gives(rule: Any, base: Base, observed: Observed, found: list[Target]) -> None:
+    assert options(read_rule(rule, "here"), base, observed, lambda: Draws(0)) == found
+
+
+def test_a_sample_is_of_different_clean_words() -> None:
+    rule = read_rule({"take": "sample", "size": 2}, "here")
+    words = ("One", "one", "two", "''", "three")
+    seen = set()
+    for seed in range(30):
+        [found] = options(rule, INSIDE, words, lambda seed=seed: Draws(seed))  # type: ignore[misc]
+        assert isinstance(found, tuple)
+        assert len(found) == 2
+        seen.add(frozenset(found))
+    assert seen == {
+        frozenset(pair) for pair in (("One", "two"), ("One", "three"), ("two", "three"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "is_suspicious"),
+    [
+        ("word", False), ("3rd", False), ("Über", False), ("x", False), (7, False),
+        ("``", True), ("(a", True), ("end.", True), ("'s", True), ("", True), (" a", True),
+        (("a", "b"), False), (("a", "b!"), True), ((3, ("a", "-")), True),
+    ],
+)  # fmt: skip
+def test_what_is_suspicious(target: Target, is_suspicious: bool) -> None:
+    assert suspicious(target) is is_suspicious
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"sweep": []}, "1 to 10,000 values"),
+        ({"sweep": {"from": 1, "to": 10**12}}, "more than 10,000 values"),
+        ({"sweep": {"from": 1}}, "from a number to a number"),
+        ({"sweep": {"from": 1, "to": 5, "step": 0}}, "step from 1"),
+        ({"sweep": [1], "from": 3}, "unknown key 'from'"),
+        ({"sweep": [1.5]}, "a whole number, a text or a list"),
+        ({"take": "valeu"}, "Did you mean 'value'"),
+        ({}, "Write sweep"),
+        ({"take": "value", "form": 3}, "Did you mean 'from'"),
+        ({"take": "value", "from": 9, "to": 3}, "is empty"),
+        ({"take": "value", "from": True}, "not True"),
+        ({"take": "value", "values": 3}, "a range is"),
+        ({"take": "sample"}, "'size'"),
+        ({"take": "value", "size": 3}, "'size'"),
+        (None, "a whole number, a text or a list"),
+    ],
+)
+def test_mistakes_are_told(rule: Any, said: str) -> None:
+    with pytest.raises(DataInvalid) as raised:
+        read_rule(rule, "here")
+    assert said in str(raised.value)
+
+
+def test_what_does_not_fit_has_no_specimen() -> None:
+    for rule in (Take("least"), Take("sample", size=2), Take("common")):
+        with pytest.raises(DataInvalid, match="does not fit"):
+            specimen(rule, EXACTLY, "here")
+    assert specimen(Take("least"), AT_LEAST, "here") == 1
+    assert specimen(Take("sample", size=2), INSIDE, "here") == ("a", "a")
+    assert specimen(Sweep((4, 5)), EXACTLY, "here") == 4

@@ -1,0 +1,144 @@
+"""Valid instances are valid; others violate the keyword that they should, and nothing else."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from harness.builders.concodeeval.instances import targets, violated
+from harness.builders.concodeeval.schemas import drawn
+from harness.builders.concodeeval.values import NoInstanceError, valid
+from harness.builders.draws import Draws
+from harness.scoring.validators import Violation, validator
+from tests.builders.concodeeval.drawn import SEEDS, generated
+
+
+def violating(schema: dict[str, Any], path: str, draws: Draws) -> tuple[Any, Violation] | None:
+    [target] = [one for one in targets(schema) if one.schema_path == path]
+    return violated(schema, target, draws, validator(schema))
+
+
+CASES: list[tuple[dict[str, Any], str]] = [
+    ({"type": "number", "maximum": 10}, "/maximum"),
+    ({"type": "number", "minimum": 0, "multipleOf": 5.88}, "/minimum"),
+    ({"type": "number", "minimum": 0, "maximum": 6, "multipleOf": 5.88}, "/multipleOf"),
+    ({"type": "integer", "minimum": 1}, "/type"),
+    ({"type": "string", "minLength": 3, "maxLength": 4}, "/minLength"),
+    ({"type": "string", "format": "email", "maxLength": 20}, "/maxLength"),
+    ({"type": "string", "format": "duration", "minLength": 5}, "/minLength"),
+    ({"type": "string", "format": "ipv4", "maxLength": 10}, "/format"),
+    ({"type": "string", "pattern": "^[a-z]+$"}, "/pattern"),
+    ({"type": "string", "enum": ["east", "west"]}, "/enum"),
+    ({"const": 7}, "/const"),
+    ({"type": "boolean"}, "/type"),
+    ({"type": "null"}, "/type"),
+    ({"type": "array", "contains": {"type": "string"}}, "/contains"),
+    ({"type": "array", "contains": {"type": "string"}, "minContains": 2}, "/minContains"),
+    (
+        {"type": "array", "contains": {"const": 1}, "minContains": 1, "maxContains": 2},
+        "/maxContains",
+    ),
+    ({"type": "array", "items": {"type": "null"}, "minItems": 2}, "/minItems"),
+    ({"type": "array", "items": {"type": "number"}, "maxItems": 2}, "/maxItems"),
+    ({"type": "array", "items": {"type": "number"}, "uniqueItems": True}, "/uniqueItems"),
+    ({"type": "array", "items": {"type": "number", "maximum": 3}}, "/items/maximum"),
+    ({"type": "object", "properties": {"a": {}}, "required": ["a", "b"]}, "/required"),
+    ({"type": "object", "properties": {"a": {}}, "additionalProperties": False},
+     "/additionalProperties"),
+    ({"type": "object", "additionalProperties": {"type": "null"}}, "/additionalProperties/type"),
+    ({"type": "object", "properties": {"a/b": {"type": "array", "items": {"type": "object",
+      "properties": {"~": {"maxLength": 2, "type": "string"}}}}}},
+     "/properties/a~1b/items/properties/~0/maxLength"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "place"), CASES, ids=[place for _, place in CASES])
+def test_a_keyword_is_violated_alone(schema: dict[str, Any], place: str) -> None:
+    found = violating(schema, place, Draws(0))
+    assert found is not None
+    value, violation = found
+    (error,) = jsonschema.Draft202012Validator(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    ).iter_errors(value)
+    assert violation.schema_path == place
+    keywords = list(error.absolute_schema_path)
+    if place in ("/minContains", "/maxContains"):  # the Python validator names `contains` of both
+        assert keywords == ["contains"]
+    else:
+        tokens = place[1:].split("/")
+        assert keywords == [token.replace("~1", "/").replace("~0", "~") for token in tokens]
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"type": "string", "minLength": 0}, "/minLength"),
+        ({"contains": {}, "minContains": 0}, "/minContains"),
+        ({"contains": {"type": "null"}, "minContains": 2}, "/contains"),
+        ({"minContains": 2}, "/minContains"),
+        ({"required": []}, "/required"),
+        ({"type": "string", "const": "a"}, "/type"),
+        ({"type": "string", "format": "uuid", "maxLength": 36}, "/maxLength"),
+        ({"type": "string", "format": "uuid", "maxLength": 9}, "/format"),
+    ],
+)
+def test_what_cannot_be_violated_alone(schema: dict[str, Any], place: str) -> None:
+    assert violating(schema, place, Draws(0)) is None
+
+
+def test_keywords_that_only_hold_others_are_no_targets() -> None:
+    schema = {"properties": {"a": {}}, "items": {}, "additionalProperties": True}
+    assert list(targets(schema)) == []
+
+
+def test_a_bound_violates_itself() -> None:
+    for keyword in ("exclusiveMaximum", "exclusiveMinimum"):
+        found = violating({"type": "number", keyword: 10}, f"/{keyword}", Draws(0))
+        assert found is not None
+        assert found[0] == 10
+
+
+def test_where_every_item_counts() -> None:
+    schema = {"type": "array", "contains": {}, "minContains": 4, "maxContains": 5}
+    sizes = {len(valid(schema, Draws(seed))) for seed in range(20)}
+    assert sizes == {4, 5}
+
+
+def test_no_instance_of_a_schema_that_has_none() -> None:
+    for schema in (
+        {"type": "string", "format": "uuid", "maxLength": 9},
+        {"type": "number", "minimum": 2, "maximum": 1},
+        {"type": "array", "items": {"type": "null"}, "uniqueItems": True, "minItems": 2},
+        {"type": "object", "required": ["a"], "additionalProperties": False},
+    ):
+        with pytest.raises(NoInstanceError):
+            valid(schema, Draws(0))
+
+
+@given(schema=generated, seed=SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_instances_of_the_generators_schemas(schema: dict[str, Any], seed: int) -> None:
+    draws, strict = Draws(seed, "sample"), validator(schema)
+    try:
+        values = [valid(schema, draws, strict) for _ in range(3)]
+    except NoInstanceError:
+        return  # the generator leaves such a schema out
+    assert not any(strict.violations(value) for value in values)
+    for target in draws.sample(list(targets(schema)), 5):
+        if found := violated(schema, target, draws, strict):
+            value, violation = found
+            assert list(strict.violations(value)) == [violation]
+            assert violation.keyword == target.keyword
+            assert violation.schema_path == target.schema_path
+
+
+def test_most_keywords_are_violated() -> None:
+    tried = found = 0
+    for number in range(30):
+        schema = drawn("object", 10, "paper", Draws(number, "share"))
+        for target in targets(schema):
+            if target.schema.get(target.keyword) != 0:  # a minLength of 0 excludes nothing
+                tried += 1
+                found += violating(schema, target.schema_path, Draws(number)) is not None
+    assert found / tried > 0.95

@@ -1,0 +1,26 @@
+"""Markdown for cards: text from a corpus is never markup."""
+
+from markdown_it import MarkdownIt
+
+from harness.builders.markdown import inline, quoted, table
+
+
+def test_a_table_says_what_it_was_given() -> None:
+    made = table(["name", "n", "share"], [["a|b\n*c*", 1_000, 0.5], ["<d>", None, None]])
+    html = MarkdownIt("commonmark").enable("table").render(made)
+    assert "<td>a|b *c*</td>" in html
+    assert "<td>&lt;d&gt;</td>" in html
+    assert ">1,000</td>" in html
+    assert ">0.500</td>" in html
+    assert html.count("<tr>") == 3
+
+
+def test_hostile_text_stays_text() -> None:
+    text = "<script>alert(1)</script>\n\n# head\n![x](http://example.org/p.png)\n\x1b[31m"
+    for made in (inline(text), quoted(text, 1000)):
+        html = MarkdownIt("commonmark").render(made)
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "<h1" not in html
+        assert "\x1b" not in html
+    assert quoted("a" * 50, 10) == "> aaaaaaaaa…"

@@ -1,0 +1,131 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from msgspec.structs import replace as replaced
+
+from harness.analysis.metrics import ReferenceScore
+from harness.report.runs import (
+    differences,
+    headline,
+    origins,
+    packages,
+    references,
+    settings,
+)
+from harness.report.table import Table
+from tests.report.html.pages import attempt, reported_run, two_runs, write
+
+
+def texts(table: Table | None) -> list[list[str]]:
+    assert table
+    return [[column.heading for column in table.columns], *map(table.texts, table.rows)]
+
+
+def test_a_row_for_each_run(tmp_path: Path) -> None:
+    headings, before, after = texts(headline(two_runs(tmp_path)))
+    told = dict(zip(headings, before, strict=True))
+    assert told["run"] == "before"
+    assert told["instances"] == "6"
+    assert told["pass rate, last round ± s.e."].startswith("0.500 ± ")
+    assert told["in any round"] == "-"
+    assert told["pass@2"] == "0.500"
+    assert told["per solved"] == "$0.0040"
+    assert dict(zip(headings, after, strict=True))["in any round"] == "0.667 (of 2)"
+
+
+def test_how_many_rounds_is_said_once_where_all_runs_have_as_many(tmp_path: Path) -> None:
+    headings, row = texts(headline(two_runs(tmp_path)[1:]))
+    assert dict(zip(headings, row, strict=True))["in any of 2 rounds"] == "0.667"
+
+
+def test_a_column_for_each_k(tmp_path: Path) -> None:
+    runs = [
+        reported_run(
+            tmp_path / str(k),
+            str(k),
+            [attempt("a", sample, passed=not sample) for sample in range(k)],
+        )
+        for k in (1, 2, 4)
+    ]
+    told = [
+        dict(zip(texts(headline(runs))[0], row, strict=True)) for row in texts(headline(runs))[1:]
+    ]
+    assert "pass rate ± s.e." in told[0]  # of one round
+    assert [one["pass@2"] for one in told] == ["-", "1.000", "0.500"]
+    assert [one["pass@4"] for one in told] == ["-", "-", "1.000"]
+    assert [one["pass^4"] for one in told] == ["-", "-", "0.000"]
+
+
+def test_a_recorded_run_has_neither_latency_nor_cost(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")], manifest={"backend": "replay"})
+    headings, row = texts(headline([run]))
+    told = dict(zip(headings, row, strict=True))
+    assert (told["median latency"], told["cost"]) == ("recorded", "recorded")
+    assert "per solved" not in told
+
+
+def test_columns_that_say_something_of_no_run_are_left_out(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a", cost_usd=None)], latencies=None)
+    headings, row = texts(headline([run]))
+    told = dict(zip(headings, row, strict=True))
+    assert not {"median latency", "per solved"} & told.keys()
+    assert not re.search("pass@|pass.k|round", " ".join(headings))
+    assert told["cost"] == "unknown"
+
+
+def test_marks_and_outcomes_are_told(tmp_path: Path) -> None:
+    lines = [
+        attempt("a"),
+        attempt("b", passed=None, outcome="error"),
+        attempt("c", outcome="truncated"),
+    ]
+    table = headline([reported_run(tmp_path, "run", lines, marks=["SIMULATED"])])
+    assert table.rows[0].marks == ["SIMULATED"]
+    told = dict(zip(*texts(table), strict=True))
+    assert (told["not judged"], told["not ok"]) == ("1", "1 truncated, 1 error")
+
+
+def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")])
+    assert references([run]) is None
+    found = ReferenceScore(
+        mean=7.5, stderr=0.25, n=9, n_clusters=9, n_pairs=8, n_pair_clusters=8,
+        difference=-0.5, difference_stderr=0.125, difference_ci95=(-0.75, -0.25),
+    )  # fmt: skip
+    run = replace(run, metrics=replaced(run.metrics, references={"j.score": found}))
+    ((*_, row),) = [texts(references([run]))]
+    assert row == ["run", "j.score", "9", "7.500 ± 0.250", "8", "-0.500 ± 0.125",
+                   "-0.750 to -0.250"]  # fmt: skip
+    assert "Reference answers" in write(tmp_path / "report.html", [run]).read_text()
+
+
+def test_the_settings_that_differ(tmp_path: Path) -> None:
+    runs = two_runs(tmp_path)
+    assert texts(differences(runs)) == [
+        ["setting", "before", "after"],
+        ["model.name", "before", "after"],
+    ]
+    assert differences(runs[:1]) is None
+    assert texts(settings(runs))[2] == ["task.shots", "0", "0"]
+
+
+def test_how_a_run_was_made(tmp_path: Path) -> None:
+    manifest = {
+        "run": "run",
+        "started_at": 0.0,
+        "ended_at": 1e300,
+        "sessions": [{"started_at": 0}],
+        "host": {"name": "mine", "platform": "Linux"},
+        "fingerprint": {"dataset": "v1"},
+        "packages": {"numpy": "2"},
+    }
+    run = reported_run(tmp_path, "run", [attempt("a")], manifest=manifest)
+    assert dict(texts(origins([run]))) == {
+        "": "run",
+        "started_at": "1970-01-01 00:00:00 UTC",
+        "ended_at": "1e+300",
+        "host.platform": "Linux",
+        "fingerprint.dataset": "v1",
+    }
+    assert texts(packages([run])) == [["package", "run"], ["numpy", "2"]]

@@ -1,0 +1,166 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, DataInvalid
+from harness.records import Instance
+from harness.scoring.checks import MOST_CACHED, Check, Rules, checks_of, read_checks
+
+WORDS = {"target_level": "word", "transformation": {"op": "count"}, "relation": "=="}
+
+
+class Checks:
+    """The checks of a run file, and the rules that build them."""
+
+    def __init__(self, raw: Any) -> None:
+        self.shared = read_checks(raw, "task.checks")
+        self.rules = Rules(self.shared)
+
+    def of(self, row: dict[str, Any]) -> tuple[Check, ...]:
+        return self.rules.of(checks_of(row, self.shared), row)
+
+
+def verdicts(raw: list[Any], row: dict[str, Any], text: str) -> dict[str, bool | None]:
+    checks = Checks(raw)
+    instance: Instance[Any] = Instance("1", None)
+    return {
+        one.name: checks.rules.checker(one).check(text, instance).passed for one in checks.of(row)
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "row", "text"),
+    [
+        ("exact_match", {"target": "x"}, "x"),
+        ("exact_match", {"targets": ["x", "y"]}, "y"),
+        ({"exact_match": None}, {"target": "x"}, "x"),
+        ({"exact_match": {"field": "answer", "ignore_case": True}}, {"answer": "x"}, "X"),
+        ({"exact_match": {"target": {"field": "answer"}}}, {"answer": "x"}, "x"),
+        ({"exact_match": {"target": "x"}}, {}, "x"),
+        ({"contains": {"field": "must"}}, {"must": ["a", "b"]}, "a b"),
+        ({"numeric_match": {"field": "n", "tolerance": 0.5}}, {"n": "1,000"}, "1000.2"),
+        ({"regex_match": {"pattern": "^[A-Z]"}}, {}, "A"),
+        ({"regex_match": {"field": "form"}}, {"form": "^a$"}, "a"),
+        ({"word_count": {"at_most": {"field": "most"}}}, {"most": 2}, "a b"),
+        ({"json_schema": {"schema": {"type": "object"}}}, {}, "{}"),
+        ({"json_schema": {"field": "form"}}, {"form": {"type": "integer"}}, "1"),
+        (
+            {"constraint": {"level": "sentence", "constraint": WORDS, "targets": 3}},
+            {},
+            "Snow fell overnight.",
+        ),
+        (
+            {"constraint": {"level": "sentence", "constraint": WORDS}},
+            {"targets": 3},
+            "Snow fell overnight.",
+        ),
+    ],
+)
+def test_options_come_from_the_run_file_and_from_the_row(
+    raw: Any, row: dict[str, Any], text: str
+) -> None:
+    (passed,) = verdicts([raw], row, text).values()
+    assert passed is True
+
+
+def test_every_check_has_a_name_of_its_own() -> None:
+    raw = [
+        {"contains": {"target": "a"}},
+        {"contains": {"target": "b"}},
+        {"contains": {"target": "c"}, "as": "has_c"},
+    ]
+    assert verdicts(raw, {}, "a b") == {"contains": True, "contains_2": True, "has_c": False}
+
+
+def test_a_row_changes_drops_or_replaces_checks() -> None:
+    raw = [{"word_count": {"at_most": 1}, "as": "short"}, {"contains": {"target": "a"}}]
+    assert verdicts(raw, {}, "a b") == {"short": False, "contains": True}
+    changed = {"checks": {"short": {"at_most": 2}}}
+    assert verdicts(raw, changed, "a b") == {"short": True, "contains": True}
+    assert verdicts(raw, {"checks": {"short": None}}, "a b") == {"contains": True}
+    assert verdicts(raw, {"checks": [{"word_count": {"exactly": 2}}]}, "a b") == {
+        "word_count": True
+    }
+    assert verdicts([], {"checks": ["exact_match"], "target": "a"}, "a") == {"exact_match": True}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("exact_match", r"task\.checks must be a list"),
+        ([["exact_match"]], r"task\.checks\.1 must be a checker's name"),
+        ([{}], r"task\.checks\.1 must name one checker, not 0"),
+        ([{"contains": {}, "exact_match": {}}], "must name one checker, not 2"),
+        (["exact_mach"], "no checker 'exact_mach'. Did you mean 'exact_match'"),
+        ([{"contains": "x"}], "options of 'contains' must be a mapping"),
+        ([{"contains": {"target": "x"}, "of": "prompt"}], "of must be answer or text"),
+        ([{"contains": {"target": "x"}, "as": ""}], "as must be a name"),
+        (["exact_match", {"contains": {}, "as": "exact_match"}], "no other check has"),
+        ([{"contains": {"target": "x", "ignorecase": 1}}], "Did you mean 'ignore_case'"),
+        ([{"contains": {"target": ""}}], r"task\.checks, contains: .*every text contains"),
+        ([{"regex_match": {"pattern": "("}}], "no regular expression"),
+        ([{"word_count": {"at_most": "many"}}], "'at_most'"),
+        ([{"word_count": {}}], "needs exactly"),
+    ],
+)
+def test_mistakes_in_the_run_file_are_refused_at_once(raw: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Checks(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "row", "message"),
+    [
+        (["exact_match"], {"traget": "x"}, "'exact_match' needs the field 'target'.*'traget'"),
+        ([{"contains": {"field": "must"}}], {"most": 1}, "needs the field 'must'.*'most'"),
+        (["exact_match"], {"target": None}, "Option 'target"),
+        (["exact_match"], {"target": []}, "empty list"),
+        ([{"regex_match": {"field": "p"}}], {"p": "("}, "no regular expression"),
+        ([{"word_count": {"at_most": {"field": "n"}}}], {"n": "x"}, "'at_most'"),
+        ([{"word_count": {"at_least": {"field": "n"}, "at_most": 1}}], {"n": 2}, "no text has"),
+        ([], {}, "there are no checks"),
+        (["exact_match"], {"target": "x", "checks": {"exact_match": None}}, "are no checks"),
+        (["exact_match"], {"target": "x", "checks": {"exact": {}}}, "Did you mean 'exact_match'"),
+        (["exact_match"], {"target": "x", "checks": {"exact_match": 1}}, "must be options"),
+        (["exact_match"], {"target": "x", "checks": "exact_match"}, "'checks' must be a list"),
+        (["exact_match"], {"target": "x", "checks": ["exact"]}, "no checker 'exact'"),
+        (["exact_match"], {"target": "x", "checks": {"exact_match": {"case": 1}}}, "no option"),
+    ],
+)
+def test_mistakes_in_a_row_are_refused_before_any_call(
+    raw: list[Any], row: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataInvalid, match=message):
+        Checks(raw).of(row)
+
+
+def test_a_wrong_row_after_right_ones_is_refused_as_well() -> None:
+    checks = Checks([{"word_count": {"at_most": {"field": "n"}}}])
+    for number in range(3):
+        checks.of({"n": number})
+    with pytest.raises(DataInvalid, match="Option 'at_most' of the checker 'word_count'"):
+        checks.of({"n": "x"})
+
+
+def test_checkers_are_made_once_and_not_kept_without_bound() -> None:
+    checks = Checks(["exact_match"])
+    (rule,) = checks.of({"target": "x"})
+    assert checks.rules.checker(rule) is checks.rules.checker(rule)
+    for number in range(MOST_CACHED + 10):
+        checks.of({"target": str(number)})
+    assert len(checks.rules._built) == MOST_CACHED
+    assert checks.rules.checker(rule).check("x", Instance("1", None)).passed
+
+
+def test_a_row_names_no_file_that_would_be_read(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "integer"}')
+    ours = [{"json_schema": {"schema": str(schema)}}]
+    assert verdicts(ours, {}, "1") == {"json_schema": True}
+    for row in (
+        {"checks": [{"json_schema": {"schema": str(schema)}}]},
+        {"form": str(schema), "checks": [{"json_schema": {"field": "form"}}]},
+    ):
+        with pytest.raises(DataInvalid, match="would read a file that the row names"):
+            verdicts(["exact_match"], row, "1")

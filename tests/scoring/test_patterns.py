@@ -1,0 +1,173 @@
+import contextlib
+import re
+import time
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import ConfigError
+from harness.scoring.patterns import (
+    LONGEST_PATTERN,
+    MOST_TIMEOUTS,
+    Around,
+    Pattern,
+    PatternTooSlow,
+    answer_in,
+    around_group,
+    numbers,
+    one_number,
+)
+
+SLOW = "(a|a)*$"
+TEXT = "a" * 40 + "!"
+
+
+def test_a_pattern_finds_what_pythons_own_finds() -> None:
+    pattern = Pattern(r"answer is (\w+)", "here")
+    assert pattern.search("The answer is blue. The answer is red.")[1] == "blue"
+    assert pattern.find("The answer is blue. The answer is red.", "last")[1] == "red"
+    assert pattern.find("none", "last") is None
+    assert pattern.search("The Answer is blue.") is None
+    assert Pattern("ANSWER", "here", ignore_case=True).search("the answer")
+    assert pattern.fullmatch("answer is blue")
+    assert not pattern.fullmatch("the answer is blue")
+    assert pattern.match("the answer is blue", 4)
+    assert pattern.groups == 1
+
+
+def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> None:
+    assert answer_in(Pattern("a(b)?|c(d)", "").search("cd")) == "d"
+    assert answer_in(Pattern("a(b)?", "").search("a")) == ""
+    assert answer_in(Pattern("ab", "").search("xab")) == "ab"
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*", "(?P<a>b", r"\L<words>"])
+def test_what_is_no_pattern_is_refused_with_its_place(pattern: str) -> None:
+    with pytest.raises(ConfigError, match=r"task\.extract: .* is no regular expression"):
+        Pattern(pattern, "task.extract")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(" * 100_000, "a" * (LONGEST_PATTERN + 1), "(" * 4_000 + ")" * 4_000, "[[a]--[b]]", "[[:x:]"],
+)
+def test_a_pattern_out_of_proportion_ends_at_once(pattern: str) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(ConfigError):
+        Pattern(pattern, "here").search("a" * 100)
+    assert time.monotonic() - began < 5
+
+
+def test_a_search_without_end_is_given_up_and_ends_the_run_when_it_goes_on() -> None:
+    pattern = Pattern(SLOW, "task.extract", timeout_s=0.02)
+    for _ in range(MOST_TIMEOUTS - 1):
+        with pytest.raises(
+            PatternTooSlow, match=r"task\.extract: the pattern .* more than 0\.02 s"
+        ):
+            pattern.search(TEXT)
+    with pytest.raises(ConfigError, match=f"on {MOST_TIMEOUTS} answers") as ended:
+        pattern.search(TEXT)
+    assert "repetitions" in ended.value.remedy
+
+
+@pytest.mark.parametrize("way", ["search", "match", "fullmatch"])
+def test_every_way_to_look_is_bounded(way: str) -> None:
+    pattern = Pattern(f"{SLOW}(?<=b)" if way == "search" else SLOW, "x", timeout_s=0.02)
+    with pytest.raises(PatternTooSlow):
+        getattr(pattern, way)(TEXT)
+    with pytest.raises(PatternTooSlow):
+        Pattern(SLOW, "x", timeout_s=0.02).find(TEXT, "last")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "around"),
+    [
+        (r"answer is (\w+)", Around("answer is ", "")),
+        (r"answer is:? \(([A-E])\)", Around("answer is (", ")")),
+        (r"^Answer:\s*(.+)$", Around("Answer:", "")),
+        (r"<b>([^<\]()]+)</b>", Around("<b>", "</b>")),
+        (r"#### (?P<number>-?[0-9,]+)", Around("#### ", "")),
+        (r"x+(a(b)(c))y", Around("x", "y")),
+        (r"(\w+)", Around("", "")),
+        (r"answer is \w+", None),
+        (r"(?:final )?answer is (\w+)", None),
+        (r"(?:result|answer) (\w+)", None),
+        (r"answer (\w+)|(\d+)", None),
+        (r"answer (\d)+", None),
+        (r"[aA]nswer (\d)", None),
+        (r"a{2}(b)", None),
+        (r"\d(b)", None),
+        ("a(b", None),
+        ("a(b\\", None),
+        ("\\", None),
+        ("", None),
+    ],
+)
+def test_the_text_around_the_first_group(pattern: str, around: Around | None) -> None:
+    assert around_group(pattern) == around
+
+
+@given(st.text(alphabet="ab\\()[]{}?*+^$|.s-,:P<>=", max_size=12))
+def test_no_pattern_is_too_odd(pattern: str) -> None:
+    around_group(pattern)
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_escaped_text_is_told_as_it_is(before: str, after: str) -> None:
+    found = around_group(f"{re.escape(before)}(x){re.escape(after)}")
+    assert found == (before, after)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("42", ["42"]),
+        ("The answer is 42.", ["42"]),
+        ("$1,234.00", ["1234.00"]),
+        ("-$5", ["-5"]),
+        ("$-5", ["-5"]),
+        ("−3.5%", ["-3.5"]),
+        ("5 - 3 = 2", ["5", "3", "2"]),
+        ("5 -3", ["5", "3"]),
+        ("- 3 apples", ["3"]),
+        ("(1)-2", ["1", "2"]),
+        ("= -2", ["-2"]),
+        ("0.5 and .25", ["0.5", ".25"]),
+        ("2e-3", ["0.002"]),
+        ("1,234,567", ["1234567"]),
+        ("1,23", ["1", "23"]),
+        ("12,345,67", ["12345", "67"]),
+        ("H2O and x1", []),
+        ("", []),
+        ("none", []),
+        ("1e999999999", []),
+        ("12e9999 or 3E2", ["300"]),
+        ("9" * 300, []),
+    ],
+)
+def test_numbers_as_people_write_them(text: str, found: list[str]) -> None:
+    assert numbers(text) == [Decimal(one) for one in found]
+
+
+def test_the_first_or_the_last_of_several() -> None:
+    assert one_number("3, then 4", "first") == 3
+    assert one_number("3, then 4", "last") == 4
+    assert one_number("none", "last") is None
+
+
+@given(st.text(max_size=200))
+def test_no_text_is_too_odd(text: str) -> None:
+    numbers(text)
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_a_whole_number_is_read_back_however_it_is_written(number: int) -> None:
+    for written in (f"{number}", f"{number:,}", f"{number}.0", f"{number:,}.00"):
+        assert one_number(f"So it is {written}.", "last") == number
+
+
+@pytest.mark.parametrize("text", ["1 ", "- ", "1,", "111,", "(", "-$", "1e", "."])
+def test_long_texts_take_time_in_proportion(text: str) -> None:
+    numbers(text * 200_000)
