@@ -22,7 +22,7 @@ from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.run import measured
 from harness.run.variants import variant_of
-from harness.store.reader import read_attempts
+from harness.store.index import read_attempts
 from harness.store.run_folder import RunFolder, run_name
 from harness.store.variants import find_variants
 

@@ -38,8 +38,8 @@ from harness.run.later_judge import (
     section_of,
 )
 from harness.run.tally import Tally
-from harness.store.golds import read_units
 from harness.store.judgements import JudgementOutcome
+from harness.store.references import read_units
 from harness.store.run_folder import RunFolder, find_run
 
 BUDGET_SPENT = 3

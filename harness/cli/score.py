@@ -25,8 +25,9 @@ from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.report.transcript import change_line, changes_document
 from harness.run import build_task
-from harness.run.rescore import Change, Changes, Recorded, line, rescored
+from harness.run.rescore import Change, Changes, line, rescored
 from harness.store.files import replacing
+from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import find_run
 
@@ -60,7 +61,7 @@ def score_run(name: str, *, show_all: bool) -> int:
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, name)
-    recorded = Recorded(folder.attempts)
+    recorded = AttemptIndex(folder.attempts, judges=False)
     if not len(recorded):
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to score.",

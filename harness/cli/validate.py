@@ -23,9 +23,10 @@ from harness.report.render import as_json
 from harness.report.terminal import terminal
 from harness.run import measured
 from harness.run.variants import variant_of
+from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
+from harness.store.index import AttemptIndex
 from harness.store.judge_labels import Label, read_labels
-from harness.store.judge_verdicts import judges_with_verdicts, read_answers
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
 
@@ -137,7 +138,9 @@ def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeVal
     if len(variants) > 1:
         refuse_incomparable(variants[0], variants[1:])
     judges, reference = _sides(folders, asked)
-    answers = {folder.name: read_answers(folder.attempts, judges) for folder in folders}
+    answers = {
+        folder.name: read_answers(AttemptIndex(folder.attempts), judges) for folder in folders
+    }
     return validate(
         pair_verdicts(answers, reference),
         judge=judges[0],

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from harness.records import Attempt
-from harness.store.whole import Places, read_whole
+from harness.store.index import AttemptIndex
 
 Turn = dict[str, str]
 """``role`` and ``content``."""
@@ -19,23 +18,21 @@ class ExportedRun:
     """A run to export.
 
     name, task, model, simulated: from its manifest and its folder.
-    path: the file of its attempts.
-    places: where in that file the attempts are.
+    index: its attempts.
     """
 
     name: str
     task: str
     model: str | None
     simulated: bool
-    path: Path
-    places: Places
+    index: AttemptIndex
 
     def samples(self) -> Iterator[list[Attempt]]:
         """The attempts of each sample by round, instance by instance.
 
         Raises: DataInvalid, StoreFailed.
         """
-        attempts = read_whole(self.path, self.places)
+        attempts = self.index.read(Attempt)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
 

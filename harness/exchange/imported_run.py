@@ -42,7 +42,7 @@ MAX_PARTS = 20_000
 MAX_BYTES = 1 << 27
 """Size limit of one sample: a line, or a member of a log."""
 LARGEST = 1e100
-"""Largest absolute value of a score, as in `harness.store.reader`."""
+"""Largest absolute value of a score, as in `harness.store.columns`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

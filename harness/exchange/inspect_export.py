@@ -22,7 +22,7 @@ from harness.exchange.exported_run import ExportedRun, conversation, prompt
 from harness.plugins import import_extra
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
-from harness.store.reader import read_names
+from harness.store.index import read_names
 
 SUFFIXES = (".eval", ".json")
 
@@ -62,7 +62,7 @@ def write_inspect(
             f"-o {path}: an Inspect log ends with .eval or .json.", "Inspect reads no other."
         )
     inspect_log = import_extra("inspect_ai.log")
-    names = list(read_names(run.path).values())
+    names = list(read_names(run.index.path).values())
     tree = _header(config, manifest, metrics, names)
     model, log_id = tree["eval"]["model"], tree["eval"]["eval_id"]
     with output_file(path) as temporary:

@@ -44,7 +44,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
 
     Raises: a `harness.errors.HarnessError`; an existing file is then unchanged.
     """
-    several = bool((run.places.attempts.sample > 0).any())
+    several = bool((run.index.attempts.sample > 0).any())
     given = config.decoding.given()
     options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
     options = {"until": list(given.get("stop", ())), **options}

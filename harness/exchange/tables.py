@@ -21,7 +21,7 @@ from harness.exchange.exported_run import ExportedRun
 from harness.plugins import import_extra
 from harness.records import Usage
 from harness.store.files import OUTPUT_REMEDY, output_file
-from harness.store.whole import AttemptLine, read_lines
+from harness.store.index import AttemptLine
 
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]
 """SQL type of a column."""
@@ -87,8 +87,8 @@ class AttemptRows:
 
     def __init__(self, runs: Sequence[ExportedRun]) -> None:
         self.runs = runs
-        labels = dict.fromkeys(label for run in runs for label in run.places.attempts.labels())
-        scores = dict.fromkeys(name for run in runs for name in run.places.attempts.scores)
+        labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
+        scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
         self.columns: dict[str, Kind] = dict(FIXED)
         self._readers: list[Reader] = []
         for name, kind, reader in _columns(labels, scores):
@@ -96,7 +96,7 @@ class AttemptRows:
             self._readers.append(reader)
 
     def __len__(self) -> int:
-        return sum(len(run.places.attempts) for run in self.runs)
+        return sum(len(run.index.attempts) for run in self.runs)
 
     def __iter__(self) -> Iterator[tuple[Cell, ...]]:
         """The rows run by run, instance by instance, each by sample and round.
@@ -106,7 +106,7 @@ class AttemptRows:
         readers = self._readers
         for run in self.runs:
             fixed = (run.name, run.task, run.model, run.simulated)
-            for line in read_lines(run.path, run.places, _Row):
+            for line in run.index.read(_Row):
                 yield (*fixed, *[reader(line) for reader in readers])
 
 

@@ -19,7 +19,7 @@ from harness.report.table import (
     text_table,
 )
 from harness.report.text import percent
-from harness.store.findings import LABEL
+from harness.store.constraints import LABEL
 
 MOST_MESSAGES = 5
 MOST_ROWS = 20

@@ -12,7 +12,7 @@ from harness.calls.reply_cache import ReplyCache
 from harness.records import Instance, Request
 from harness.run.job import Job, plan_of, replies_path
 from harness.run.outlook import Outlook, foresee
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 
 
 def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
@@ -26,7 +26,7 @@ def foresee_job(job: Job, before: Collection[str] = ()) -> Outlook:
     def key(request: Request) -> str:
         return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
 
-    ledger = Ledger(job.folder.attempts)
+    ledger = AttemptIndex(job.folder.attempts, judges=False)
     price = job.model.price.cost if job.model.price else None
     with ExitStack() as stack:
         has = _cached(job, before, stack)

@@ -9,8 +9,14 @@ from harness.config.panels import PanelSection
 from harness.errors import DataMissing
 from harness.ports import Task
 from harness.run.judges import JudgeModel, calling, register_judges
-from harness.store.golds import Gold, Unit, gold_folder, read_units, record_golds
 from harness.store.judgements import read_register
+from harness.store.references import (
+    Reference,
+    Unit,
+    read_units,
+    record_references,
+    references_folder,
+)
 from harness.store.run_folder import RunFolder
 
 
@@ -27,7 +33,7 @@ def prepare_golds(
     Raises: DataMissing where there is no gold that the judge would be asked about, or none that
         a panel's judges have scored; DataInvalid, StoreFailed.
     """
-    place = gold_folder(folder)
+    place = references_folder(folder)
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}
     whole = [panel for panel in panels if known.issuperset(panel.of)]
@@ -39,7 +45,7 @@ def prepare_golds(
                 f"judge {judge.name!r} is for.",
                 "Leave --gold out: it scores the run's own answers then.",
             )
-        record_golds(place, golds)
+        record_references(place, golds)
     elif not whole:
         raise DataMissing(
             "The judges of the panel have not all scored the gold answers.",
@@ -49,7 +55,7 @@ def prepare_golds(
     return place, whole
 
 
-def _golds(task: Task[Any], judge: JudgeModel, units: dict[str, Unit]) -> Iterator[Gold]:
+def _golds(task: Task[Any], judge: JudgeModel, units: dict[str, Unit]) -> Iterator[Reference]:
     is_for = calling(task, judge.name)
     for instance in task.instances():
         unit = units.get(instance.id)
@@ -57,4 +63,4 @@ def _golds(task: Task[Any], judge: JudgeModel, units: dict[str, Unit]) -> Iterat
             continue
         text = task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
-            yield Gold(instance.id, unit, text)
+            yield Reference(instance.id, unit, text)

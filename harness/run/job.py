@@ -43,8 +43,8 @@ from harness.run.spending import budget_of
 from harness.run.tally import Tally
 from harness.run.unsupported import refuse_unsupported
 from harness.store.files import write_whole
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
 from harness.store.run_folder import RunFolder
 
@@ -306,7 +306,7 @@ async def _work(job: Job, manifest: Manifest, watch: Watch | None) -> tuple[Endi
             budget = budget_of(run.budget.usd, runs, replies, stop)
             state_limits(job.models)  # now, and not before: another variant may have stated its own
             session = Session(manifest.id, stop, notices, replies, budget)
-            ledger = Ledger(folder.attempts)
+            ledger = AttemptIndex(folder.attempts, judges=False)
             plan = plan_of(job)
             total, owed = plan.count(ledger)
             tally = Tally(owed, total - owed, budget=budget)
@@ -361,15 +361,15 @@ def _foretell(job: Job, plan: Plan, notices: Notices) -> None:
         notices.status(f"judge {name}")(text)
 
 
-async def _caught_up(job: Job, judging: Judging, plan: Plan, ledger: Ledger, tally: Tally) -> Plan:
+async def _caught_up(
+    job: Job, judging: Judging, plan: Plan, ledger: AttemptIndex, tally: Tally
+) -> Plan:
     """The plan, once all that is there has been judged: that may say what more is owed."""
-    from harness.run.owed_judgements import Passed
-
     late = judging.late
     await judging.catch_up(job.task, job.workers)
     if not judging.decides or job.run.rounds.max == 1 or not len(ledger):
         return plan
-    plan = replace(plan, passed=Passed(job.folder.attempts))
+    plan = replace(plan, passed=AttemptIndex(job.folder.attempts).passed)
     tally.owed = late + plan.count(ledger)[1]
     return plan
 

@@ -30,15 +30,15 @@ from harness.run.parts import Model
 from harness.run.seats import SeatedJudge, SeatedPanel
 from harness.run.tally import Tally
 from harness.scoring.panel import Panel
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
     JudgementOutcome,
-    JudgementWriter,
     Register,
     RegisteredJudge,
     read_register,
     write_register,
 )
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import JUDGEMENTS, RunFolder
 
 BuildModel = Callable[[Any, str, Any], Model]
 """A model of a section, the section's key, and what a simulated one replies."""
@@ -254,7 +254,7 @@ def judging(
         seated,
         judged_outcomes(task),
         attempts=folder.attempts,
-        writer=stack.enter_context(JudgementWriter(folder.path)),
+        writer=stack.enter_context(JsonLinesWriter(folder.path / JUDGEMENTS)),
         tally=tally,
         stop=session.stop,
         panels=[

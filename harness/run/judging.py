@@ -35,14 +35,13 @@ from harness.records import (
 from harness.run.owed_judgements import OwedJudgements, Unjudged
 from harness.run.seats import SeatedJudge, SeatedPanel
 from harness.run.tally import Tally
-from harness.store.judgement_places import JudgementPlaces
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgement_index import JudgementIndex
 from harness.store.judgements import (
     FAILED,
     JudgeCall,
     Judgement,
     JudgementOutcome,
-    JudgementWriter,
-    read_judgements,
     text_hash,
     verdict_over,
 )
@@ -73,7 +72,7 @@ class Judging:
         outcomes: Collection[Outcome],
         *,
         attempts: Path,
-        writer: JudgementWriter,
+        writer: JsonLinesWriter,
         tally: Tally,
         stop: Stop,
         panels: Sequence[SeatedPanel] = (),
@@ -95,7 +94,8 @@ class Judging:
         self._owed = OwedJudgements(attempts, self._names, {*FAILED, *retried})
         self.late = len(self._owed)
         earlier = self.late and panels  # of what panels owe, their judges may have said all before
-        self._earlier = JudgementPlaces(attempts.parent, Judgement) if earlier else None
+        self._earlier = JudgementIndex(attempts.parent) if earlier else None
+        self._recorded: JudgementIndex | None = None
         self.failed = self.pending = 0
 
     def told(self) -> str:
@@ -140,7 +140,7 @@ class Judging:
         """What panels say, whose judges have said something new, or who have said nothing yet."""
         said = {judgement.judge: judgement for judgement in made}
         if names is not None and self._earlier is not None:
-            of = (attempt.instance, attempt.sample, attempt.round, text_hash(attempt.text or ""))
+            of = (attempt.instance, attempt.sample, attempt.round, attempt.text)
             said = {**self._earlier.of(*of), **said}
         for panel in self._panels:
             if names is None or not {panel.name, *panel.panel.of}.isdisjoint(names):
@@ -172,18 +172,16 @@ class Judging:
         return verdict_over(passed, scores, [said.get(name) for name in self._deciding])
 
     def recorded(self, attempt: Attempt) -> list[Judgement]:
-        """What was written down of an attempt; the file is read for it.
+        """What was written down of an attempt of an earlier session, or caught up in this one.
 
         Raises: DataInvalid, StoreFailed.
         """
         if attempt.outcome not in self._outcomes:
             return []
-        of = (attempt.sample, attempt.round, text_hash(attempt.text or ""))
-        latest = {
-            found.judge: found
-            for found in read_judgements(self._attempts.parent, attempt.instance)
-            if (found.sample, found.round, found.attempt) == of
-        }
+        if self._recorded is None:  # what is judged from now on is of attempts that are made now
+            self._recorded = JudgementIndex(self._attempts.parent)
+        of = (attempt.instance, attempt.sample, attempt.round, attempt.text)
+        latest = self._recorded.of(*of)
         return [latest[name] for name in self._names if name in latest]
 
     def waiting(self, attempt: Attempt, judgements: Sequence[Judgement]) -> bool:

@@ -2,7 +2,7 @@
 
 It judges every answer of the run that it has not judged yet, and its scores stand beside what
 the run was made with; what has passed stays what it was. Or it judges the gold answers to the
-run's instances, apart from them (`harness.store.golds`).
+run's instances, apart from them (`harness.store.references`).
 """
 
 from __future__ import annotations

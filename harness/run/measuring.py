@@ -6,9 +6,10 @@ from typing import Any
 
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import RunFacts, summarise
-from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
-from harness.store.reader import read_attempts, read_columns
-from harness.store.run_folder import GOLD, JUDGES, RunFolder
+from harness.store.calls import NO_CALLS, CallTotals, read_columns
+from harness.store.columns import AttemptTable
+from harness.store.index import read_attempts
+from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
 
 
 def measure(folder: RunFolder) -> Metrics:
@@ -50,11 +51,11 @@ def summary_of(
 
 def _golds(folder: RunFolder) -> AttemptTable | None:
     """The gold answers that judges have scored; None where there are none."""
-    if not (folder.path / GOLD).is_dir():
+    if not (folder.path / REFERENCES).is_dir():
         return None
-    from harness.store.golds import gold_folder
+    from harness.store.references import references_folder
 
-    return read_attempts(gold_folder(folder).attempts)
+    return read_attempts(references_folder(folder).attempts)
 
 
 def _judges(folder: RunFolder) -> dict[str, Any]:

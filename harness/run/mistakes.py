@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.records import Attempt, Score
-from harness.run.rescore import Recorded
+from harness.store.index import AttemptIndex
 
 
 class Kind(NamedTuple):
@@ -69,12 +69,12 @@ class Mistakes:
 
     path: the run's attempts; the last line of an attempt counts.
 
-    Raises: DataInvalid, StoreFailed: as `Recorded`.
+    Raises: DataInvalid, StoreFailed: as `AttemptIndex`.
     """
 
     def __init__(self, path: Path) -> None:
         self._of: dict[str, Counter[Kind]] = {}
-        for attempt in Recorded(path).rest():
+        for attempt in AttemptIndex(path, judges=False).read(Attempt):
             if attempt.round == 1 and (found := kinds(attempt)):
                 self._of.setdefault(attempt.instance, Counter()).update(found)
 

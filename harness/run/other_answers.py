@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.errors import ConfigError
 from harness.ports import Task
-from harness.records import Instance
+from harness.records import Instance, Outcome
 from harness.run.judging import judged_outcomes
-from harness.store.last_answers import LastAnswers
+from harness.store.columns import name_digest
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_run
 
 
@@ -23,31 +27,62 @@ def other_data(folder: RunFolder, task: Task[Any]) -> str:
     return ""
 
 
+class _Answer(msgspec.Struct, gc=False):
+    instance: str
+    outcome: Outcome
+    text: str | None = None
+
+
 class RunAnswers:
-    """The first sample's last answer to each instance of a run.
+    """The first sample's last answer to each instance of a run, read when it is asked for.
 
-    path: of its attempts. task: says which outcomes are answers.
+    Args:
+        path: of the run's attempts.
+        task: says which outcomes are answers.
 
-    failed: instances whose call has failed: they are owed an answer.
+    Attributes:
+        failed: instances whose call has failed, so that an answer may still come.
 
-    Raises: DataInvalid, StoreFailed.
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: The file cannot be read.
     """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
-        self._answers = LastAnswers(path, judged_outcomes(task))
-        self.failed = self._answers.failed
+        self._index = AttemptIndex(path, judges=False)
+        self._row: dict[int, int] = {}
+        self.failed = 0
+        rows = self._index.last_rounds()
+        rows = rows[self._index.attempts.sample[rows] == 0]
+        outcomes = judged_outcomes(task)
+        texts: list[bytes] = []
+        for row, line in zip(rows.tolist(), self._index.read(_Answer, rows), strict=True):
+            self.failed += line.outcome == "error"
+            if line.outcome in outcomes:
+                self._row[name_digest(line.instance)] = row
+                texts.append(sha256(msgspec.json.encode([line.instance, line.text])).digest())
+        self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
 
     def has(self, instance: Instance[Any]) -> bool:
         """Whether there is an answer to an instance."""
-        return self._answers.has(instance.id)
+        return name_digest(instance.id) in self._row
 
     def text(self, instance: Instance[Any]) -> str | None:
-        """The answer to an instance. Raises: StoreFailed."""
-        return self._answers.text(instance.id)
+        """Read the answer to an instance; None if there is none.
+
+        Raises:
+            DataInvalid: The line is damaged.
+            StoreFailed: The file cannot be read.
+        """
+        row = self._row.get(name_digest(instance.id))
+        if row is None:
+            return None
+        (line,) = self._index.read(_Answer, [row])
+        return line.text or ""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Which texts these are."""
-        return {"against_sha256": self._answers.sha256}
+        """A hash over all of the answers."""
+        return {"against_sha256": self._sha256}
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, made_up: bool) -> RunAnswers:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.plan import OwedSample, Plan
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)
 """At the most and at the fewest that is usual, from plain English to code."""
@@ -113,7 +113,7 @@ class _Sum:
 
 def foresee(
     plan: Plan,
-    ledger: Ledger,
+    ledger: AttemptIndex,
     key: Callable[[Request], str],
     has: Callable[[str], bool],
     price: Price | None = None,

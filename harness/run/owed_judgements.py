@@ -1,4 +1,4 @@
-"""What judges have still to judge of a run, and what has passed by what they have judged."""
+"""What judges have still to judge of a run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
-from harness.errors import StoreFailed
 from harness.ports import Task
 from harness.records import Attempt, Instance
-from harness.store.columns import name_digest
+from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
-from harness.store.reader import read_attempts, read_owed_judgements
 
 
 class Unjudged(NamedTuple):
@@ -42,46 +38,21 @@ class OwedJudgements:
         judges: Sequence[str],
         retried: Collection[JudgementOutcome],
     ) -> None:
-        self._path = path
-        there = path.exists() and path.stat().st_size
-        self._owed = read_owed_judgements(path, tuple(judges), retried) if there else {}
+        self._index = AttemptIndex(path)
+        self._owed = self._index.owed_judgements(judges, retried)
 
     def __len__(self) -> int:
-        return sum(map(len, self._owed.values()))
+        return len(self._owed)
 
     def work(self, task: Task[Any]) -> Iterator[Unjudged]:
         """Each of them, in the data set's order; those that the data set has no more are left out.
 
-        Raises: StoreFailed.
+        Raises: DataInvalid, StoreFailed.
         """
-        decode = msgspec.json.Decoder(Attempt).decode
-        try:
-            with self._path.open("rb") as file:
-                for instance in task.instances():
-                    for owed in self._owed.pop(instance.id, ()):
-                        file.seek(owed.offset)
-                        yield Unjudged(instance, decode(file.readline()), owed.judges)
-                    if not self._owed:
-                        return
-        except OSError as error:
-            raise StoreFailed(
-                f"Cannot read {self._path}: {error.strerror}.",
-                "Mend its permissions, then try again.",
-            ) from None
-
-
-class Passed:
-    """Which attempts have passed by rules and judges, for a run that goes on with the others.
-
-    path: of the attempts.
-    """
-
-    def __init__(self, path: Path) -> None:
-        table = read_attempts(path)
-        rows = table.passed == 1
-        columns = (table.instances.digest[table.instance], table.sample, table.round)
-        self._keys = set(zip(*(column[rows].tolist() for column in columns), strict=True))
-
-    def __call__(self, instance: str, sample: int, number: int) -> bool:
-        """Whether a round of a sample has passed."""
-        return (name_digest(instance), sample, number) in self._keys
+        if not self._owed:
+            return
+        for instance in task.instances():
+            rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
+            attempts = self._index.read(Attempt, rows, judged=False)
+            for row, attempt in zip(rows, attempts, strict=True):
+                yield Unjudged(instance, attempt, self._owed[row])

@@ -13,7 +13,7 @@ from harness.ports import Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 from harness.run.selection import limited
 from harness.run.shots import Shots
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 
 
 class OwedSample(NamedTuple):
@@ -84,7 +84,7 @@ class Plan:
             limit = MOST
         return limited(self.task.instances, limit, self.run.seed)
 
-    def owed(self, ledger: Ledger) -> Iterator[OwedSample]:
+    def owed(self, ledger: AttemptIndex) -> Iterator[OwedSample]:
         """The unfinished samples, instance by instance."""
         for instance in self.instances():
             for sample in range(self.run.samples):
@@ -93,10 +93,10 @@ class Plan:
                     redraw = ledger.answers(instance.id, sample, number)
                     yield OwedSample(instance, sample, number, redraw)
 
-    def _owed_round(self, ledger: Ledger, instance: str, sample: int) -> int | None:
+    def _owed_round(self, ledger: AttemptIndex, instance: str, sample: int) -> int | None:
         rounds, retried = self.run.rounds, self.retried
         if self.passed is None or not rounds.stop_on_pass:
-            return ledger.owed_round(
+            return ledger.next_round(
                 instance,
                 sample,
                 rounds=rounds.max,
@@ -104,7 +104,7 @@ class Plan:
                 retried=retried,
             )
         for number in range(1, rounds.max + 1):
-            owed = ledger.owed_round(
+            owed = ledger.next_round(
                 instance, sample, rounds=number, stop_on_pass=False, retried=retried
             )
             if owed is not None:
@@ -113,7 +113,7 @@ class Plan:
                 return None
         return None
 
-    def count(self, ledger: Ledger) -> tuple[int, int]:
+    def count(self, ledger: AttemptIndex) -> tuple[int, int]:
         """Samples of the whole run, and those of them that are unfinished."""
         instances = sum(1 for _ in self.instances())
         return instances * self.run.samples, sum(1 for _ in self.owed(ledger))

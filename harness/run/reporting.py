@@ -22,11 +22,10 @@ from harness.ports import Effect, Pictured
 from harness.report.reported_run import ReportedRun
 from harness.run.measuring import summary_of
 from harness.run.variants import variant_of
-from harness.store.findings import Findings, read_findings
-from harness.store.reader import read_calls
+from harness.store.calls import read_calls, read_latencies
+from harness.store.constraints import Findings, read_findings
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from harness.store.timings import read_latencies
-from harness.store.whole import read_places
 
 
 def report_on(
@@ -43,8 +42,8 @@ def report_on(
     """
     found, findings = [], dict[str, Findings]()
     for folder in folders:
-        places = read_places(folder.attempts)
-        findings[folder.name] = read_findings(folder.attempts, places, asked.round)
+        places = AttemptIndex(folder.attempts)
+        findings[folder.name] = read_findings(places, asked.round)
         metrics = summary_of(folder, places.attempts, read_calls(folder.attempts))
         variant = variant_of(folder, metrics)
         run = ReportedRun(
@@ -55,7 +54,7 @@ def report_on(
             places=places,
             settings=variant.settings,
             manifest=folder.read_manifest(),
-            latencies=latencies(read_latencies(folder.attempts, places)),
+            latencies=latencies(read_latencies(places)),
             constraints=kinds(findings[folder.name]),
             effects=_effects(metrics.task),
             without_constraints=findings[folder.name].without,

@@ -36,8 +36,8 @@ from harness.run.assessment import Assessment, assess, feedback
 from harness.run.plan import OwedSample, Plan
 from harness.run.polish import Polisher
 from harness.run.tally import Tally
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # a run without judges spares the import
@@ -106,7 +106,7 @@ class Runner:
         plan: Plan,
         calls: Calls,
         *,
-        ledger: Ledger,
+        ledger: AttemptIndex,
         writer: JsonLinesWriter,
         tally: Tally,
         stop: Stop,

@@ -8,7 +8,7 @@ from math import fsum
 from harness.calls.budget import Budget
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
-from harness.store.reader import read_payments
+from harness.store.calls import read_payments
 from harness.store.run_folder import RunFolder
 
 

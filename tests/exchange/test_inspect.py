@@ -19,14 +19,18 @@ from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import read_inspect
 from harness.records import Attempt, Score
 from harness.run import measure
-from harness.store.reader import read_columns
+from harness.store.calls import read_columns
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from harness.store.whole import read_whole
 from tests.exchange.made import attempt, attempts, run, whole_run
 
 inspect_log = pytest.importorskip("inspect_ai.log")
 
 RECORDED = Path(__file__).parent / "recorded"
+
+
+def stored(folder: RunFolder) -> list[Attempt]:
+    return list(AttemptIndex(folder.attempts).read(Attempt))
 
 
 def there_and_back(tmp: Path, suffix: str, found: list[Attempt]) -> tuple[RunFolder, RunFolder]:
@@ -43,7 +47,7 @@ def there_and_back(tmp: Path, suffix: str, found: list[Attempt]) -> tuple[RunFol
 def test_a_run_that_is_exported_and_imported_is_equal(suffix: str, found: list[Attempt]) -> None:
     with tempfile.TemporaryDirectory() as tmp:
         before, after = there_and_back(Path(tmp), suffix, found)
-        assert list(read_whole(after.attempts)) == list(read_whole(before.attempts))
+        assert stored(after) == stored(before)
         assert after.read_config() == before.read_config()
         manifests = after.read_manifest(), before.read_manifest()
         for key in ("task", "model", "fingerprint", "started_at", "owed"):
@@ -137,7 +141,7 @@ def log(path: Path, *samples: Any, **changes: Any) -> Path:
 
 def imported(path: Path, **wanted: str) -> tuple[RunFolder, list[Attempt]]:
     folder = write_run(path.parent / "runs", "x", path, read_inspect(path, **wanted))
-    return folder, list(read_whole(folder.attempts))
+    return folder, stored(folder)
 
 
 def scored(tmp_path: Path, *values: Any, **wanted: str) -> list[Attempt]:

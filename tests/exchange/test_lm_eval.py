@@ -13,8 +13,8 @@ from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.lm_eval_import import read_lm_eval
 from harness.records import Attempt, Score
 from harness.run import measure
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from harness.store.whole import read_whole
 from tests.conftest import run_file
 from tests.exchange.made import attempt, run
 
@@ -45,7 +45,7 @@ def file(path: Path, *lines: dict[str, Any]) -> Path:
 
 def imported(path: Path, **wanted: str) -> tuple[RunFolder, list[Attempt]]:
     folder = write_run(path.parent / "runs", "x", path, read_lm_eval(path, **wanted))
-    return folder, list(read_whole(folder.attempts))
+    return folder, list(AttemptIndex(folder.attempts).read(Attempt))
 
 
 @pytest.mark.parametrize(

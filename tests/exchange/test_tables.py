@@ -17,7 +17,7 @@ from harness.exchange import tables
 from harness.exchange.tables import AttemptRows, write_csv, write_parquet
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
-from harness.store.whole import AttemptLine
+from harness.store.index import AttemptLine
 from tests.exchange.made import attempt, attempts, run
 
 
@@ -128,7 +128,7 @@ def test_what_is_there_stays_where_the_export_fails(tmp_path: Path) -> None:
     out = tmp_path / "r.parquet"
     out.write_text("before")
     table = AttemptRows([run(tmp_path / "r", [attempt("a")])])
-    table.runs[0].path.write_text("{}\n" * 9)
+    table.runs[0].index.path.write_text("{}\n" * 9)
     with pytest.raises(Exception, match="not an attempt"):
         write_parquet(table, out)
     assert out.read_text() == "before"

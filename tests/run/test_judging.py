@@ -27,24 +27,16 @@ from harness.records import (
     Score,
 )
 from harness.run.judging import Judging, judged_outcomes
-from harness.run.owed_judgements import Passed
 from harness.run.plan import Plan
 from harness.run.runner import Runner
 from harness.run.seats import SeatedJudge, SeatedPanel
 from harness.run.tally import Tally
 from harness.scoring.panel import Panel
+from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter, lines
-from harness.store.judgements import (
-    Judgement,
-    JudgementWriter,
-    Register,
-    RegisteredJudge,
-    text_hash,
-    write_register,
-)
-from harness.store.ledger import Ledger
-from harness.store.reader import read_attempts, read_calls
+from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
 from tests.conftest import Scripted, Sums, run_file, sum_asked
 
 ASKED = Decoding(temperature=0.0, max_tokens=9)
@@ -113,8 +105,11 @@ class Setting:
         register |= {panel.name: RegisteredJudge({}, panel.decides) for panel in panels}
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally(0)
-        ledger = Ledger(self.path)
-        with JsonLinesWriter(self.path) as writer, JudgementWriter(self.folder) as said:
+        ledger = AttemptIndex(self.path, judges=False)
+        with (
+            JsonLinesWriter(self.path) as writer,
+            JsonLinesWriter(self.folder / "judgements.jsonl") as said,
+        ):
             judging = Judging(
                 seats,
                 outcomes,
@@ -126,7 +121,9 @@ class Setting:
             )
             await judging.catch_up(self.task, 4)
             decided = decides or bool(panels)
-            plan = Plan(self.task, self.run_file, passed=Passed(self.path) if decided else None)
+            plan = Plan(
+                self.task, self.run_file, passed=AttemptIndex(self.path).passed if decided else None
+            )
             await Runner(
                 plan,
                 calls(backend or Scripted(), stop),
@@ -469,7 +466,7 @@ async def test_the_text_is_given_to_a_parse_that_takes_it(judge: YesOrNo, tmp_pa
     """Judges of third parties that do not are called as ever."""
     setting, backend, stop = Setting(tmp_path), yes(), Stop()
     seat = SeatedJudge("one", judge, calls(backend, stop), "m", backend.features, lambda _: 0.0)
-    with JudgementWriter(tmp_path) as said:
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as said:
         judging = Judging(
             [seat], ("ok",), attempts=setting.path, writer=said, tally=Tally(0), stop=stop
         )

@@ -3,7 +3,7 @@ from pathlib import Path
 from harness.records import messages_hash
 from harness.run.outlook import foresee
 from harness.run.plan import Plan
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 from tests.conftest import Sums, run_file
 
 
@@ -13,7 +13,7 @@ def test_each_judge_judges_each_attempt_to_come_at_most(tmp_path: Path) -> None:
     def judge_calls(judges: int) -> int:
         return foresee(
             plan,
-            Ledger(tmp_path / "none"),
+            AttemptIndex(tmp_path / "none"),
             lambda request: messages_hash(request.messages),
             lambda _: False,
             judges=lambda _: judges,

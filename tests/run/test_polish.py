@@ -20,9 +20,9 @@ from harness.run.plan import Plan
 from harness.run.polish import Polisher, keeps
 from harness.run.runner import Runner
 from harness.run.tally import Tally
+from harness.store.calls import read_columns
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, lines
-from harness.store.ledger import Ledger
-from harness.store.reader import read_columns
 from tests.conftest import Scripted, Sums, run_file
 
 
@@ -56,7 +56,7 @@ async def run(
         await Runner(
             plan,
             stacks[0],
-            ledger=Ledger(path),
+            ledger=AttemptIndex(path),
             writer=writer,
             tally=Tally(3),
             stop=stop,

@@ -15,8 +15,8 @@ from harness.records import Attempt, Call, Reply, Request
 from harness.run.plan import Plan
 from harness.run.runner import Runner
 from harness.run.tally import Tally
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, lines
-from harness.store.ledger import Ledger
 from tests.conftest import Scripted, Sums, run_file, sum_asked
 
 
@@ -33,7 +33,7 @@ class Setting:
         slots = ConcurrencyLimiter(
             backend, self.stop, most=workers, timeout_s=10, limits=RateLimits({})
         )
-        ledger = Ledger(self.path)
+        ledger = AttemptIndex(self.path)
         self.tally = Tally(self.plan.count(ledger)[1])
         with JsonLinesWriter(self.path) as writer:
             await Runner(

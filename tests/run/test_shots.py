@@ -11,7 +11,7 @@ from harness.run.outlook import foresee
 from harness.run.plan import Plan
 from harness.run.shot_selection import Pool, Selection
 from harness.run.shots import Shots
-from harness.store.ledger import Ledger
+from harness.store.index import AttemptIndex
 from tests.conftest import Sums, run_file
 from tests.run.shown import Fact, Facts, fact, selection
 
@@ -124,7 +124,7 @@ def test_a_coarser_cluster_stays() -> None:
 
 
 def test_the_outlook_prices_the_shots(tmp_path: Path) -> None:
-    task, ledger = Sums(6), Ledger(tmp_path / "attempts.jsonl")
+    task, ledger = Sums(6), AttemptIndex(tmp_path / "attempts.jsonl")
     found = [
         foresee(one, ledger, lambda request: repr(request.messages), lambda _: False)
         for one in (plan(task), plan(task, n=1), plan(task, n=3))

@@ -22,7 +22,7 @@ from harness.report.html.blocks import block, to_json
 from harness.report.html.selection import Selection
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.whole import AttemptLine, read_lines
+from harness.store.index import AttemptLine
 
 LONGEST_TEXT = 200_000
 """Characters of one text that the page has."""
@@ -158,7 +158,7 @@ class Archive:
 
     def _entries(self) -> Iterator[_Entry]:
         lines = [
-            read_lines(run.path, run.places, _Line, rows)
+            run.places.read(_Line, rows)
             for run, rows in zip(self._runs, self._selection.rows, strict=True)
         ]
         for place in range(len(self._selection.digest)):

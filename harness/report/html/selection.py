@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.store.whole import Places
+from harness.store.index import AttemptIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Selection:
     n_instances: int
 
 
-def select(runs: Sequence[Places], most: int | None) -> Selection:
+def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """The instances of the runs: in the first run's order, then what only the others have.
 
     most: attempts of any one run; None for all. One instance is taken in any case.
@@ -51,14 +51,14 @@ def select(runs: Sequence[Places], most: int | None) -> Selection:
     return Selection(taken, rows, counts, len(every))
 
 
-def _in_order(runs: Sequence[Places]) -> NDArray[np.int64]:
+def _in_order(runs: Sequence[AttemptIndex]) -> NDArray[np.int64]:
     """(n,) digests of all instances, as the files of the runs begin them."""
     digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
     every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
     return every[np.argsort(first, kind="stable")]
 
 
-def _within(every: NDArray[np.int64], runs: Sequence[Places], most: int) -> NDArray[np.intp]:
+def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
     """Ascending places of the instances that are taken: the first ones by digest."""
     order = np.argsort(every, kind="stable")
     n = len(every)
@@ -69,7 +69,7 @@ def _within(every: NDArray[np.int64], runs: Sequence[Places], most: int) -> NDAr
     return np.sort(order[: max(1, n)])
 
 
-def _places_of(run: Places, digests: NDArray[np.int64]) -> NDArray[np.intp]:
+def _places_of(run: AttemptIndex, digests: NDArray[np.int64]) -> NDArray[np.intp]:
     """(n,) place among the digests of the instance of each of a run's attempts, or -1."""
     if not len(digests):
         return np.full(len(run.attempts), -1, np.intp)

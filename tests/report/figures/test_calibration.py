@@ -8,7 +8,7 @@ from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.report.figures.calibration import calibration_figure
 from harness.report.figures.images import as_svg
-from harness.store.judge_verdicts import Answer, Said, Verdict
+from harness.store.constraints import Answer, Said, Verdict
 
 
 def found(*told: tuple[float | None, bool]) -> JudgeValidation:

@@ -11,15 +11,14 @@ from hypothesis import given, settings
 
 from harness.errors import ConfigError, DataInvalid
 from harness.tasks.concodeeval.representations import (
-    READABLE,
     REPRESENTATIONS,
     Representation,
     keywords,
-    read,
     render,
     spans,
 )
 from tests.builders.concodeeval.drawn import generated, strange
+from tests.tasks.concodeeval.readers import READABLE, read
 
 ORDER: dict[str, Any] = {
     "type": "object",
@@ -199,43 +198,10 @@ def test_what_stands_at_the_spans() -> None:
     assert render(ORDER, "json")[start - 1 :].startswith('"minimum": 0')
 
 
-@pytest.mark.parametrize("representation", READABLE)
-@pytest.mark.parametrize("text", ["", "\0", "[1]", "12", "{", "<a", "<all/>x", "x" * 10_000 + ":"])
-def test_no_schema(representation: Representation, text: str) -> None:
-    with pytest.raises(DataInvalid, match="schema"):
-        read(text, representation)
-
-
-@pytest.mark.parametrize(
-    ("representation", "text", "said"),
-    [
-        ("json", '{"a": 1, "a": 2}', "twice"),
-        ("json", '{"minimum": NaN}', "NaN"),
-        ("json", '{"a":' * 100 + "1" + "}" * 100, "levels"),
-        ("json", "[" * 200_000, "JSON"),
-        ("yaml", "a: &x [1]\nb: *x", "alias"),
-        ("yaml", "a: 1\na: 2", "different"),
-        ("yaml", "1: 2", "different strings"),
-        ("yaml", "a: !!python/object/apply:os.getcwd []", "python"),
-        ("xml", '<!DOCTYPE a [<!ENTITY b "c">]><all><a type="str">&b;</a></all>', "document type"),
-        ("xml", "<all><a/><a/></all>", "twice"),
-        ("xml", '<all><a type="float">nan</a></all>', "nan"),
-        ("xml", '<all><a type="date">1</a></all>', "date"),
-        ("xml", "<some/>", "not <all>"),
-        ("xml", "<all>" * 1000, "levels"),
-    ],
-)
-def test_texts_that_are_refused(representation: Representation, text: str, said: str) -> None:
-    with pytest.raises(DataInvalid, match=said):
-        read(text, representation)
-
-
-def test_names_that_are_none() -> None:
+def test_an_unknown_representation_is_refused() -> None:
     unknown: Any = "jsn"
     with pytest.raises(ConfigError, match="Did you mean 'json'"):
         render({}, unknown)
-    with pytest.raises(ConfigError, match="cannot be read"):
-        read("", "natural_language")
 
 
 def test_xml_says_which_character_it_cannot_hold() -> None:

@@ -1,12 +1,10 @@
-"""A JSON Schema in the five representations of ConCodeEval, and back.
+"""A JSON Schema in the five representations of ConCodeEval.
 
 Kammakomati et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and
-English. Code is read back without loss; English is not read. The position of each keyword in the
-text is known too, to tell in which third of a schema a violated one stands.
+English. Code loses nothing. The position of each keyword in the text is known too, to tell in which
+third of a schema a violated one stands.
 
 >>> schema = {"type": "string", "maxLength": 5}
->>> read(render(schema, "xml"), "xml") == schema
-True
 >>> start, end = spans(schema, "json")["/maxLength"]
 >>> render(schema, "json")[start:end]
 'maxLength'
@@ -14,15 +12,8 @@ True
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.errors import ConfigError, nearest
-from harness.tasks.concodeeval.representations import (
-    documents,
-    natural_language,
-    python,
-    python_reader,
-)
+from harness.tasks.concodeeval.representations import documents, natural_language, python
 from harness.tasks.concodeeval.representations.schema import (
     Marked,
     Representation,
@@ -33,14 +24,12 @@ from harness.tasks.concodeeval.representations.schema import (
 )
 
 __all__ = [
-    "READABLE",
     "REPRESENTATIONS",
     "Representation",
     "Schema",
     "Spans",
     "Wording",
     "keywords",
-    "read",
     "render",
     "spans",
 ]
@@ -52,14 +41,6 @@ RENDERERS = {
     "xml": documents.render_xml,
     "python": python.render,
 }
-READERS = {
-    "json": documents.read_json,
-    "yaml": documents.read_yaml,
-    "xml": documents.read_xml,
-    "python": python_reader.read,
-}
-READABLE = tuple(READERS)
-"""Representations that a schema can be read back from."""
 
 
 def render(
@@ -90,20 +71,6 @@ def spans(
     """
     found = _rendered(schema, representation, wording).spans
     return {place: found[place] for place, _, _ in keywords(schema) if place in found}
-
-
-def read(text: str, representation: Representation) -> dict[str, Any]:
-    """Read a schema from its text, without ever running it.
-
-    Raises:
-        DataInvalid: The text is not a schema in this representation.
-        ConfigError: The representation cannot be read.
-    """
-    if representation not in READERS:
-        raise ConfigError(
-            f"A schema cannot be read from {representation!r}.", nearest(representation, READABLE)
-        )
-    return READERS[representation](text)
 
 
 def _rendered(schema: Schema, representation: Representation, wording: Wording) -> Marked:

@@ -1,10 +1,9 @@
-"""A schema as JSON, YAML or XML, in the paper's forms, and back.
+"""A schema as JSON, YAML or XML, in the paper's forms.
 
 JSON is indented by four. YAML has its members in alphabetical order. XML has the root ``<all>`` and
 members with ``type="dict|str|int|…"``; a list's members are ``<item>``, and a name that is not an
 XML name becomes ``<key name="first name" …>``, as in the library json2xml, whose form the paper's
-is. Reading refuses whatever a schema does not need and would be unsafe or ambiguous: NaN, repeated
-names, YAML aliases and tags, XML document types (and so all custom entities).
+is.
 
 >>> render_json({"type": "string"}).text
 '{\\n    "type": "string"\\n}'
@@ -20,21 +19,16 @@ names, YAML aliases and tags, XML document types (and so all custom entities).
 from __future__ import annotations
 
 import json
-import math
 import re
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
-from xml.parsers import expat
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 import yaml
 
 from harness.errors import DataInvalid
 from harness.tasks.concodeeval.representations.schema import (
-    DEEPEST,
     Marked,
     Schema,
-    as_schema,
     joined,
     marked,
     pointer,
@@ -67,30 +61,6 @@ def _json_value(value: Any, indent: str, at: str) -> Marked:
     return Marked(json.dumps(value, ensure_ascii=False))
 
 
-def read_json(text: str) -> dict[str, Any]:
-    """Read a schema.
-
-    Raises:
-        DataInvalid: The text is not a JSON object.
-    """
-    try:
-        found = json.loads(text, object_pairs_hook=_members, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise DataInvalid(f"The schema is not JSON: {error}.", "Check its text.") from None
-    return as_schema(found, "JSON")
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("an object has a member twice")
-    return members
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True  # the same list twice is two lists
@@ -105,26 +75,13 @@ def _yaml_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _yaml_text)
 
 
-class _Loader(yaml.SafeLoader):
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("an alias, which no schema needs")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        found = super().construct_mapping(node, deep)
-        if len(found) < len(node.value) or not all(isinstance(name, str) for name in found):
-            raise yaml.YAMLError("a mapping whose names are not different strings")
-        return found
-
-
 def render_yaml(schema: Schema) -> Marked:
     """The text that ``yaml.safe_dump(schema)`` gives, without folded lines and aliases."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )
     spans: dict[str, tuple[int, int]] = {}
-    pending = [(yaml.compose(text, Loader=_Loader), "")]
+    pending = [(yaml.compose(text, Loader=yaml.SafeLoader), "")]
     while pending:
         node, at = pending.pop()
         if isinstance(node, yaml.MappingNode):
@@ -135,20 +92,6 @@ def render_yaml(schema: Schema) -> Marked:
         elif isinstance(node, yaml.SequenceNode):
             pending += ((member, pointer(at, number)) for number, member in enumerate(node.value))
     return Marked(text, spans)
-
-
-def read_yaml(text: str) -> dict[str, Any]:
-    """Read a schema.
-
-    Raises:
-        DataInvalid: The text is not YAML, or not a mapping of JSON values.
-    """
-    try:
-        found = yaml.load(text, Loader=_Loader)  # noqa: S506 (derived from a safe loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split())
-        raise DataInvalid(f"The schema is not YAML: {problem}.", "Check its text.") from None
-    return as_schema(found, "YAML")
 
 
 XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -205,84 +148,3 @@ def _allowed(text: str) -> str:
             "Write the schema in another representation.",
         )
     return text
-
-
-def read_xml(text: str) -> dict[str, Any]:
-    """Read a schema.
-
-    Raises:
-        DataInvalid: The text is not XML of this form.
-    """
-    try:
-        found = _read_members(_tree(text))
-    except (expat.ExpatError, ValueError, KeyError) as error:
-        raise DataInvalid(f"The schema is not XML of its form: {error}.", "Check it.") from None
-    return as_schema(found, "XML")
-
-
-@dataclass(slots=True)
-class _Element:
-    name: str
-    kind: str
-    text: str = ""
-    members: list[_Element] = field(default_factory=list)
-
-
-def _tree(text: str) -> _Element:
-    """The root element, built from the parser's events."""
-    document = _Element("", "dict")
-    open_elements = [document]
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if len(open_elements) > DEEPEST:
-            raise ValueError(f"more than {DEEPEST} levels")
-        element = _Element(attributes.get("name", tag), attributes.get("type", "dict"))
-        open_elements[-1].members.append(element)
-        open_elements.append(element)
-
-    def characters(data: str) -> None:
-        open_elements[-1].text += data
-
-    def no_document_type(*about: object) -> NoReturn:
-        raise ValueError("it has a document type")
-
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = start
-    parser.EndElementHandler = lambda tag: open_elements.pop()
-    parser.CharacterDataHandler = characters
-    parser.StartDoctypeDeclHandler = no_document_type
-    parser.Parse(text, True)
-    (root,) = document.members
-    if root.name != "all":
-        raise ValueError(f"its root is <{root.name}> and not <all>")
-    return root
-
-
-def _read_members(element: _Element) -> dict[str, Any]:
-    members = {member.name: _read_value(member) for member in element.members}
-    if len(members) < len(element.members):
-        raise ValueError(f"<{element.name}> has a member twice")
-    return members
-
-
-def _read_value(element: _Element) -> Any:
-    match element.kind:
-        case "dict":
-            return _read_members(element)
-        case "list":
-            return [_read_value(member) for member in element.members]
-        case "str":
-            return element.text
-        case "int":
-            return int(element.text)
-        case "float":
-            number = float(element.text)
-            if not math.isfinite(number):
-                raise ValueError(f"{element.text} is not a JSON number")
-            return number
-        case "bool":
-            return {"true": True, "false": False}[element.text]
-        case "null":
-            return None
-    raise ValueError(f'<{element.name}> has type="{element.kind}"')

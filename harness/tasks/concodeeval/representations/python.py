@@ -3,7 +3,7 @@
 The root is the class ``Schema``: a ``BaseModel`` for objects with properties, else a ``RootModel``
 (the paper's one recorded example wraps a list in an object, which is a different schema). A keyword
 that pydantic has no word for goes into ``json_schema_extra``, as pydantic's own documentation does
-(https://docs.pydantic.dev/latest/concepts/json_schema/). ``python_reader`` reads it back.
+(https://docs.pydantic.dev/latest/concepts/json_schema/).
 
 >>> print(render({"type": "number", "exclusiveMaximum": 10}).text, end="")
 from pydantic import Field, RootModel

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreFailed
-from harness.store.last_answers import LastAnswers
+from harness.records import Instance
+from harness.run.other_answers import RunAnswers
+from tests.conftest import Sums
 from tests.store.test_reader import attempt, write
 
 
@@ -22,16 +24,16 @@ def test_the_last_round_of_the_first_sample_where_it_is_an_answer(tmp_path: Path
         attempt("f", 0, 1, text=None, outcome="error"),
         attempt("f", 0, 1, text="made again"),
     )
-    answers = LastAnswers(path, ("ok",))
-    found = {name: answers.text(name) for name in "abcd"}
-    assert {name for name in "abcdef" if answers.has(name)} == set("abf")
+    answers = RunAnswers(path, Sums())
+    found = {name: answers.text(Instance(name, None)) for name in "abcd"}
+    assert {name for name in "abcdef" if answers.has(Instance(name, None))} == set("abf")
     assert answers.failed == 1
     assert found == {"a": "second try", "b": "says this", "c": None, "d": None}
 
 
 def test_the_digest_is_of_the_texts_and_not_of_their_order(tmp_path: Path) -> None:
     def digest(name: str, *attempts: object) -> str:
-        return LastAnswers(write(tmp_path / name, *attempts), ("ok",)).sha256
+        return RunAnswers(write(tmp_path / name, *attempts), Sums()).fingerprint()["against_sha256"]
 
     a, b = attempt("a", text="x"), attempt("b", text="y")
     assert digest("one", a, b) == digest("two", b, a)
@@ -41,8 +43,8 @@ def test_the_digest_is_of_the_texts_and_not_of_their_order(tmp_path: Path) -> No
 
 def test_no_file_has_no_answers_and_one_that_was_lost_is_told(tmp_path: Path) -> None:
     path = tmp_path / "attempts.jsonl"
-    assert LastAnswers(path, ("ok",)).text("a") is None
-    answers = LastAnswers(write(path, attempt("a")), ("ok",))
+    assert RunAnswers(path, Sums()).text(Instance("a", None)) is None
+    answers = RunAnswers(write(path, attempt("a")), Sums())
     path.unlink()
     with pytest.raises(StoreFailed, match=r"Cannot read .*attempts\.jsonl"):
-        answers.text("a")
+        answers.text(Instance("a", None))
