@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.analysis.constraints import (
-    ConstraintKind,
-    CriteriaDescription,
-    Rejections,
-    Together,
-)
+from harness.analysis.constraints import ConstraintKind, CriteriaDescription, Rejections, Together
 from harness.report.table import (
     Cell,
     Column,
