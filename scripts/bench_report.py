@@ -25,9 +25,9 @@ from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
+from harness.store.calls import read_columns
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.reader import read_columns
-from harness.store.whole import read_places
 
 ATTEMPTS = 50_000
 SLOWEST_OPENING = 3.0
@@ -111,7 +111,7 @@ def write(folder: Path) -> None:
         metrics=summarise(attempts, calls, RunFacts(run="bench", task="none")),
         marks=(),
         path=path,
-        places=read_places(path),
+        places=AttemptIndex(path),
         settings={},
         manifest={},
         latencies=None,

@@ -18,14 +18,14 @@ from math import log
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
-from harness.records import Criterion
-from harness.store.asked_constraints import Asked
-from harness.store.findings import LABEL, Findings, Misses
+from harness.records import Criterion, Outcome
+from harness.store.constraints import LABEL, Findings, Misses
+from harness.store.index import AttemptIndex
 
 MAX_REASONS = 100
 """For each kind, the most frequent reasons and misses that are kept."""
@@ -175,6 +175,52 @@ class Rejections(Struct, frozen=True):
     n_failed: int
     features: list[Feature]
     messages: dict[str, int]
+
+
+class Asked(Struct, frozen=True):
+    """The constraint on decoding of one instance's first attempt.
+
+    Attributes:
+        instance: the instance's name.
+        kind: json_schema, regex and so on.
+        value: the schema, the expression and so on.
+        error: why there is no answer; None if there is one.
+    """
+
+    instance: str
+    kind: str
+    value: Any
+    error: str | None
+
+
+class _Decoding(Struct, gc=False):
+    constraint: dict[str, Any] = {}
+
+
+class _Request(Struct, gc=False):
+    decoding: _Decoding = field(default_factory=_Decoding)
+
+
+class _Line(Struct, gc=False):
+    instance: str
+    outcome: Outcome
+    request: _Request
+    error: str | None = None
+
+
+def read_asked(index: AttemptIndex) -> Iterator[Asked]:
+    """Yield the constraints of a run's first samples; nothing if decoding was not constrained.
+
+    Raises:
+        DataInvalid: A line is damaged.
+        StoreFailed: The file cannot be read.
+    """
+    rows = index.in_order()
+    first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
+    for line in index.read(_Line, rows[first]):
+        for kind, value in line.request.decoding.constraint.items():
+            failed = line.error if line.outcome == "error" else None
+            yield Asked(line.instance, kind, value, failed)
 
 
 def rejections(asked: Iterable[Asked]) -> Rejections:

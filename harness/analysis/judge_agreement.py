@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, linearised, rate
 from harness.store.columns import NOT_JUDGED
-from harness.store.judge_verdicts import Verdict, judges_with_verdicts, read_answers
+from harness.store.constraints import Verdict, judges_with_verdicts, read_answers
+from harness.store.index import AttemptIndex
 
 RULE_LABEL = "rule"
 """The group that names a constraint's kind of rule."""
@@ -174,7 +175,7 @@ def rule_agreement(path: Path) -> list[JudgeAndRules]:
     if not judges:
         return []
     clusters: dict[str, int] = {}
-    for answer in read_answers(path, list(judges)):
+    for answer in read_answers(AttemptIndex(path), list(judges)):
         cluster = clusters.setdefault(answer.cluster, len(clusters))
         for judge, said in zip(judges.values(), answer.said, strict=True):
             for verdict in said.verdicts if said else ():

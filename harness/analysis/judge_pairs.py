@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, name_digest
+from harness.store.constraints import Answer, Said, Verdict
 from harness.store.judge_labels import Label
-from harness.store.judge_verdicts import Answer, Said, Verdict
 
 RULES = "rules"
 """The rules' verdicts as the reference."""

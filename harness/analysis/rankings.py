@@ -178,7 +178,7 @@ class JudgedTables(NamedTuple):
     """A judge's verdicts on each run's constraints.
 
     judge: its name in the runs.
-    tables: for each run (`harness.store.judged_constraints.JudgedConstraints.table`).
+    tables: for each run (`harness.store.constraints.JudgedConstraints.table`).
     without: for each run, samples without any judged constraint.
     """
 

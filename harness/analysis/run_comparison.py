@@ -39,7 +39,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
-from harness.store.findings import Findings
+from harness.store.constraints import Findings
 
 STARRED = 0.01
 """p values below this are starred in a matrix."""

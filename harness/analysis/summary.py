@@ -4,7 +4,7 @@ What each figure means is documented in `harness.analysis.metrics`. The figures 
 computed by the same functions as those of the run, from the group's rows.
 
 >>> from pathlib import Path
->>> from harness.store.reader import read_columns
+>>> from harness.store.calls import read_columns
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
 >>> summarise(attempts, calls, RunFacts(run="none", task="collie")).overall.n
 0
@@ -35,7 +35,8 @@ from harness.analysis.metrics import (
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
-from harness.store.columns import NO_CALLS, AttemptTable, CallTotals
+from harness.store.calls import NO_CALLS, CallTotals
+from harness.store.columns import AttemptTable
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):

@@ -30,15 +30,13 @@ from harness.report.render import FORMATS
 from harness.report.runs import cost_table
 from harness.report.terminal import terminal
 from harness.report.text import inert
-from harness.run import measure, measured
-from harness.run.variants import variant_of
+from harness.run import measure, measured, variant_of
+from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
-from harness.store.findings import Findings, read_findings
-from harness.store.reader import read_names
+from harness.store.constraints import Findings, read_findings
+from harness.store.index import AttemptIndex, read_names
 from harness.store.run_folder import RunFolder
-from harness.store.timings import read_latencies
 from harness.store.variants import find_runs
-from harness.store.whole import read_places
 
 
 def compare(
@@ -141,7 +139,7 @@ def _print_cost(folders: Sequence[RunFolder]) -> None:
                 [
                     (
                         measure(folder),
-                        latencies(read_latencies(folder.attempts, read_places(folder.attempts))),
+                        latencies(read_latencies(AttemptIndex(folder.attempts))),
                     )
                     for folder in folders
                 ]
@@ -185,7 +183,7 @@ def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
 
 def _findings(folder: RunFolder, round_: int | None) -> Findings:
     """Raises: ConfigError where the run's scores tell of no constraints."""
-    findings = read_findings(folder.attempts, read_places(folder.attempts), round_)
+    findings = read_findings(AttemptIndex(folder.attempts), round_)
     if not len(findings.table):
         raise ConfigError(
             f"The scores of the run {folder.name!r} tell of no base constraints.",

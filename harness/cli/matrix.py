@@ -20,11 +20,10 @@ from harness.errors import ConfigError, nearest
 from harness.report.matrix import matrix_document
 from harness.report.render import FORMATS
 from harness.report.terminal import terminal
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
-from harness.store.judge_verdicts import judges_with_verdicts
-from harness.store.judged_constraints import read_judged
+from harness.store.constraints import judges_with_verdicts, read_judged
+from harness.store.index import AttemptIndex
 from harness.store.model_scores import read_model_scores
 from harness.store.run_folder import RunFolder
 from harness.store.variants import find_runs
@@ -149,7 +148,9 @@ def _judged(
                 f"Name one with its score, as in --score {common[0]}.strict.",
             )
         judge = common[0]
-    found = [read_judged(folder.attempts, judge, round_=asked.round) for folder in folders]
+    found = [
+        read_judged(AttemptIndex(folder.attempts), judge, round_=asked.round) for folder in folders
+    ]
     own = [one.table for one in found]
     refuse_unknown_label(
         "--by", asked.by, own, names, [one for table in tables for one in table.labels()]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.constraints import kinds, rejections
+from harness.analysis.constraints import kinds, read_asked, rejections
 from harness.analysis.judge_agreement import rule_agreement
 from harness.cli.completion import run_names
 from harness.cli.console import output
@@ -20,11 +20,9 @@ from harness.report.table import Document
 from harness.report.terminal import terminal
 from harness.report.transcript import transcript
 from harness.run import measure
-from harness.store.asked_constraints import read_asked
-from harness.store.findings import LABEL, read_findings
-from harness.store.reader import read_instance
+from harness.store.constraints import LABEL, read_findings
+from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_run
-from harness.store.whole import read_places
 
 
 def show(
@@ -109,7 +107,7 @@ def show_constraints(name: str, label: str = LABEL) -> None:
         has the label.
     """
     folder = find_run(Settings().runs_dir, name)
-    findings = read_findings(folder.attempts, read_places(folder.attempts))
+    findings = read_findings(AttemptIndex(folder.attempts))
     n_judged = int(findings.table.judged.sum())
     if not n_judged:
         raise DataMissing(
@@ -128,7 +126,7 @@ def show_rejected(name: str) -> None:
     Raises: DataMissing where decoding was free.
     """
     folder = find_run(Settings().runs_dir, name)
-    found = rejections(read_asked(folder.attempts))
+    found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
     if not found.n + found.n_failed:
         raise DataMissing(
             f"The answers of the run {folder.name!r} were held to nothing.",

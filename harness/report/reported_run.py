@@ -16,7 +16,7 @@ from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import Latencies
 from harness.ports import Effect
 from harness.store.columns import AttemptTable
-from harness.store.whole import Places
+from harness.store.index import AttemptIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ReportedRun:
     metrics: Metrics
     marks: Sequence[str]
     path: Path
-    places: Places
+    places: AttemptIndex
     settings: Mapping[str, Any]
     manifest: Mapping[str, Any]
     latencies: Latencies | None

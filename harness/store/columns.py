@@ -1,35 +1,51 @@
-"""A run's attempts and calls as columns: a million of them are small.
+"""A run's attempts as columns, and how lines are gathered into them.
 
-Texts, requests, feedback and the reasons of scores are not here.
+A million attempts stay small. Texts, requests, feedback and the reasons of scores are left out,
+and instances and clusters are 64-bit digests. Lines are packed into tens of bytes each, in blocks
+so small that they fit into the gaps that the run has left in its memory: a run of many prompts
+ends with hardly more memory than a run of few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import Usage
+from harness.records import OUTCOMES, Outcome
 
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64] | NDArray[np.int8]
-"""Of a score: numbers, not a number where there is none; or 1, 0 and `NOT_JUDGED`."""
+"""A score's values: numbers, NaN where there is none; or 1, 0 and `NOT_JUDGED`."""
+
+Value = bool | float | None
+"""A score's value in a line."""
 
 NOT_JUDGED = -1
 """In `AttemptTable.passed`: no verdict, which is not a failed one."""
+
+BLOCK_BYTES = 1 << 14
+
+MOST_SCORES = 200
+"""Names of scores in a run: each has a column as long as the run."""
+
+_OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 
 @lru_cache(maxsize=4096)  # names come again and again, and more would cost a run its memory
 def name_digest(name: str) -> int:
     """64 bits that stand in columns for the name of an instance or a cluster.
 
-    They are the same in every process. Among a million names, the odds that any two
-    have the same are 1 in 10^7.
+    They are the same in every process. Among a million names, the odds that any two have the
+    same digest are 1 in 10^7.
     """
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
@@ -37,12 +53,13 @@ def name_digest(name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """What is the same for all attempts of an instance: taken from its first attempt.
+    """What all attempts of an instance share, taken from its first attempt.
 
-    digest: (m,) `name_digest` of the names, ascending.
-    cluster: (m,) number of the statistical unit.
-    grouping: (m,) which of ``groupings`` the instance has.
-    groupings: the distinct mappings of label to group.
+    Attributes:
+        digest: (m,) `name_digest` of the names, ascending.
+        cluster: (m,) number of the statistical unit.
+        grouping: (m,) index into ``groupings``.
+        groupings: the distinct mappings of label to group.
     """
 
     digest: NDArray[np.int64]
@@ -55,13 +72,14 @@ class InstanceTable:
 class AttemptTable:
     """Attempts as columns of length n, sorted by (instance, sample, round), each key once.
 
-    instance: (n,) row of the instance in ``instances``.
-    sample: (n,) from 0.
-    round: (n,) from 1.
-    outcome: (n,) index into `harness.records.OUTCOMES`.
-    passed: (n,) 1, 0 or `NOT_JUDGED`.
-    scores: (n,) values of each score by its name.
-    instances: shared by every selection of rows.
+    Attributes:
+        instance: (n,) row of the instance in ``instances``.
+        sample: (n,) from 0.
+        round: (n,) from 1.
+        outcome: (n,) index into `harness.records.OUTCOMES`.
+        passed: (n,) 1, 0 or `NOT_JUDGED`.
+        scores: the (n,) values of each score, by its name.
+        instances: shared by every selection of rows.
     """
 
     instance: Ints
@@ -82,18 +100,18 @@ class AttemptTable:
 
     @property
     def judged(self) -> Bools:
-        """(n,) which attempts have a verdict."""
+        """(n,) whether each attempt has a verdict."""
         judged: Bools = self.passed != NOT_JUDGED
         return judged
 
     def measured(self, name: str) -> Bools:
-        """(n,) which attempts have a value of a score."""
+        """(n,) whether each attempt has a value for a score."""
         values = self.scores[name]
         measured: Bools = values != NOT_JUDGED if values.dtype == np.int8 else ~np.isnan(values)
         return measured
 
     def take(self, rows: Bools | Ints) -> AttemptTable:
-        """The attempts of a mask or of ascending row numbers."""
+        """Select attempts by a mask or by ascending row numbers."""
         if rows.dtype == np.bool_ and rows.all():
             return self
         return replace(
@@ -113,15 +131,18 @@ class AttemptTable:
         return starts
 
     def last_rounds(self) -> AttemptTable:
-        """One row for each sample: its last round in the file."""
+        """Select the last round of each sample."""
         return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
 
     def labels(self) -> list[str]:
-        """What the attempts can be grouped by, in the order of the instances' own labels."""
+        """What the attempts can be grouped by, in the order of the instances' labels."""
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """The attempts of each group of a label, sorted by group; those without it are left out."""
+        """Yield the attempts of each group of a label, by the group's name.
+
+        Attempts without the label are left out.
+        """
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -134,9 +155,11 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """The rows of each number below n that any row has, ascending.
+    """Yield the rows of each group that has any, ascending.
 
-    codes: (m,) number of each row's group, from 0; -1 for a row that is in none.
+    Args:
+        codes: (m,) number of each row's group, from 0; -1 for a row in no group.
+        n: how many groups there are.
 
     >>> [(number, rows.tolist()) for number, rows in rows_by(np.array([2, -1, 0, 2]), 3)]
     [(0, [2]), (2, [0, 3])]
@@ -150,35 +173,218 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
             yield number, rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTotals:
-    """The calls of a run, each counted once however many attempts share it.
+class Rows:
+    """Rows of numbers that are gathered one by one and read by column.
 
-    Calls of superseded lines are counted too: they were paid for.
-
-    n: how many there are.
-    usage: tokens of the calls that were counted; None where there are calls and
-        none was counted.
-    n_without_usage: calls whose tokens are not known.
-    known_cost_usd: of the calls whose cost is known.
-    paid_usd: the part of it that this run has paid; the rest was there already.
-    n_without_cost: calls whose cost is not known.
-    model: those of the run's own model (and of the one that polishes); None of a run without
-        judges, whose calls all are.
-    judges: those of each judge by its name. A call that two of them share is with both.
+    Args:
+        fields: the `struct` code of each column.
     """
 
-    n: int
-    usage: Usage | None
-    n_without_usage: int
-    known_cost_usd: float
-    paid_usd: float
-    n_without_cost: int
-    model: CallTotals | None = None
-    judges: Mapping[str, CallTotals] = field(default_factory=dict)
+    def __init__(self, **fields: str) -> None:
+        packing = struct.Struct("=" + "".join(fields.values()))
+        self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
+        self._pack: Callable[..., bytes] = packing.pack
+        self._blocks: list[bytearray] = [bytearray()]
+
+    def append(self, *row: float) -> None:
+        """Add a row.
+
+        Raises:
+            struct.error: A number does not fit its column.
+        """
+        block = self._blocks[-1]
+        block += self._pack(*row)
+        if len(block) >= BLOCK_BYTES:
+            self._blocks.append(bytearray())
+
+    def column(self, name: str) -> NDArray[Any]:
+        """(n,) copy of a column."""
+        return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
 
 
-NO_CALLS = CallTotals(
-    n=0, usage=None, n_without_usage=0, known_cost_usd=0.0, paid_usd=0.0, n_without_cost=0
-)
-"""Of a run that made none, or of which they are not asked."""
+LARGEST = 1e100
+"""Limit for a score or a cost: the squares of a million of them can still be added."""
+
+# Columns are 32 bits wide.
+_Sample = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_Round = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+
+
+class LineName(msgspec.Struct, gc=False):
+    """What every line must have; keys that a later version adds are ignored."""
+
+    v: int
+    instance: str
+    sample: _Sample
+    round: _Round
+
+
+class ScoreValue(msgspec.Struct, gc=False):
+    """What the columns need of a score."""
+
+    value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+
+
+class TableLine(LineName, gc=False):
+    """What the columns need of an attempt."""
+
+    groups: msgspec.Raw  # decoded once for each distinct mapping
+    cluster: str
+    outcome: Outcome
+    passed: bool | None = None
+    scores: dict[str, ScoreValue] = {}
+
+
+class TableBuilder:
+    """Builds an `AttemptTable` line by line."""
+
+    def __init__(self) -> None:
+        self._rows = Rows(
+            **dict.fromkeys(("digest", "cluster"), "q"),
+            **dict.fromkeys(("grouping", "sample", "round"), "i"),
+            scoring="h",
+            **dict.fromkeys(("outcome", "passed"), "b"),
+        )
+        self._groupings: dict[bytes, int] = {}
+        self._scores = ScoreColumns()
+
+    def add(self, line: TableLine) -> None:
+        """Add a line.
+
+        Raises:
+            msgspec.MsgspecError: ``groups`` does not map labels to groups.
+            OverflowError: There are more than `MOST_SCORES` names of scores.
+        """
+        groups = bytes(line.groups)
+        grouping = self._groupings.get(groups)
+        if grouping is None:
+            _decoded(groups)  # or raise
+            grouping = self._groupings[groups] = len(self._groupings)
+        self._rows.append(
+            name_digest(line.instance),
+            name_digest(line.cluster),
+            grouping,
+            line.sample,
+            line.round,
+            self._scores.add({name: score.value for name, score in line.scores.items()}),
+            _OUTCOME_CODE[line.outcome],
+            NOT_JUDGED if line.passed is None else line.passed,
+        )
+
+    def table(self) -> tuple[AttemptTable, Ints]:
+        """Return all lines sorted by key, and the (n,) number of each one's line from 0.
+
+        Lines of one key keep the order of the file. Instances are sorted by digest: attempts
+        finish in a different order every time, and the same attempts must give the same figures
+        to the last bit.
+        """
+        digest = self._rows.column("digest")
+        sample, round_ = self._rows.column("sample"), self._rows.column("round")
+        # The sort is stable: lines of one key keep the order of the file.
+        lines = np.lexsort((round_, sample, digest)).astype(np.int32)
+        digest, sample, round_ = digest[lines], sample[lines], round_[lines]
+        new = changes(digest)
+        table = AttemptTable(
+            np.cumsum(new, dtype=np.int32) - np.int32(1),
+            sample,
+            round_,
+            self._rows.column("outcome")[lines],
+            self._rows.column("passed")[lines],
+            self._scores.columns(self._rows.column("scoring"), lines),
+            self._instances(digest[new], lines[new]),
+        )
+        return table, lines
+
+    def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
+        """What each instance's attempts share; first: (m,) a line of each."""
+        clusters = self._rows.column("cluster")[first]
+        order = np.argsort(clusters).astype(np.int32)
+        cluster = np.empty_like(order)
+        cluster[order] = np.cumsum(changes(clusters[order]), dtype=np.int32) - np.int32(1)
+        del clusters, order
+        # Numbered in the order of the instances: that of the file differs every time.
+        old = self._rows.column("grouping")[first]
+        seen, at = np.unique(old, return_index=True)
+        seen = seen[np.argsort(at)]
+        number = np.zeros(len(self._groupings), dtype=np.int32)
+        number[seen] = np.arange(len(seen), dtype=np.int32)
+        groupings = list(self._groupings)
+        return InstanceTable(
+            digest, cluster, number[old], tuple(_decoded(groupings[one]) for one in seen)
+        )
+
+
+def _decoded(groups: bytes) -> dict[str, str]:
+    return msgspec.json.decode(groups, type=dict[str, str])
+
+
+class ScoreColumns:
+    """Gathers scores line by line.
+
+    Lines of one run mostly have the same scores. Lines whose scores have the same names and
+    kinds share a table: a byte for a verdict, eight for a number.
+    """
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, Rows]] = {}
+        self._names: set[str] = set()
+
+    def add(self, scores: Mapping[str, Value]) -> int:
+        """Add a line's scores, and return which table they went to.
+
+        Raises:
+            OverflowError: There are more than `MOST_SCORES` names.
+        """
+        kinds = tuple(
+            (name, value is not None and not isinstance(value, bool))
+            for name, value in scores.items()
+        )
+        if kinds not in self._tables:
+            self._names |= scores.keys()
+            if len(self._names) > MOST_SCORES:
+                raise OverflowError(f"more than {MOST_SCORES} names of scores")
+            codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
+            self._tables[kinds] = len(self._tables), Rows(**codes)
+        table, rows = self._tables[kinds]
+        if kinds:
+            rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
+        return table
+
+    def columns(self, table: Ints, lines: Ints) -> dict[str, Values]:
+        """Return the (n,) values of each score.
+
+        Args:
+            table: (n,) what `add` returned, line by line.
+            lines: (n,) the lines in the order wanted.
+        """
+        numbers: dict[str, bool] = {}
+        first: dict[str, int] = {}
+        for kinds in self._tables:
+            for place, (name, number) in enumerate(kinds):
+                numbers[name] = number or numbers.get(name, False)
+                first[name] = min(place, first.get(name, place))
+        # In the same order whichever attempt came first.
+        values: dict[str, Values] = {
+            name: np.full(len(table), np.nan)
+            if numbers[name]
+            else np.full(len(table), NOT_JUDGED, np.int8)
+            for name in sorted(numbers, key=lambda name: (first[name], name))
+        }
+        for kinds, (code, rows) in self._tables.items():
+            alone = len(self._tables) == 1
+            here = slice(None) if alone else np.flatnonzero(table == code)
+            for place, (name, number) in enumerate(kinds):
+                column = rows.column(str(place))
+                if numbers[name] and not number:
+                    column = np.where(column == NOT_JUDGED, np.nan, column)
+                values[name][here] = column
+        for name in values:
+            values[name] = values[name][lines]
+        return values
+
+
+def changes(values: NDArray[Any]) -> Bools:
+    """(n,) true at the first value, and where a value differs from the one before it."""
+    new = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return new

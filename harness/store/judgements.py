@@ -1,10 +1,10 @@
-"""`judgements.jsonl`: what judges say of attempts, beside them and never over them.
+"""`judgements.jsonl`: what judges say of attempts, in a file beside theirs.
 
-One line for each judge and attempt, written after the attempt's. It names the text that was
-judged by its hash, so that what was said of a superseded answer is not taken for the new
-one's. ``judges.json`` beside it says which judges there are, with their settings, and which of
-them decide, with the rules, on what passed: those of the run file. One that is asked later
-(`harness judge`) only adds its scores.
+One line for each judge and attempt, written after the attempt's. A line names the judged text by
+its hash, so that a judgement of a superseded answer is not mistaken for one of the new answer.
+``judges.json`` beside it lists the run's judges with their settings, and says which of them
+decide, with the rules, whether an answer passed: those of the run file. A judge that is added
+later (`harness judge`) only adds its scores.
 
 >>> verdict_over(True, {"exact": Score(True, True)}, [])
 True
@@ -12,31 +12,21 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from harness.errors import DataInvalid, StoreFailed
+from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
 from harness.store.files import write_whole
-from harness.store.json_lines import JsonLinesWriter, lines
-from harness.store.run_folder import JUDGEMENTS, JUDGES
+from harness.store.json_lines import UNREADABLE, LineKind, reading
+from harness.store.run_folder import JUDGES
 
-
-class Versioned(Protocol):
-    """A shape of a judgement's line."""
-
-    @property
-    def v(self) -> int:
-        """Its schema version."""
-        ...
-
-
-L = TypeVar("L", bound=Versioned)
+JUDGEMENT = LineKind("a judgement", "Remove the line: its attempt is then judged again.")
 
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
 
@@ -55,15 +45,18 @@ class JudgeCall(Struct, frozen=True):
 class Judgement(Struct, frozen=True):
     """One line of ``judgements.jsonl``: what one judge says of one attempt.
 
-    Named by (judge, instance, sample, round) and the judged text.
+    It is identified by (judge, instance, sample, round) and the judged text.
 
-    judge: its name in the run.
-    attempt: `text_hash` of the judged text.
-    scores: by ``JUDGE.SCORE``; none where the replies held no verdict.
-    replies: their texts, as they came; call_ids: of their calls.
-    usage, cost_usd: of all of the calls; None where that of one is not known.
-    cached: none of them had to be paid for.
-    calls: each of them by itself, where there are several.
+    Attributes:
+        judge: its name in the run.
+        attempt: `text_hash` of the judged text.
+        scores: by ``JUDGE.SCORE``; empty if the replies held no verdict.
+        replies: their texts, as they came.
+        call_ids: the ids of their calls.
+        usage: of all calls; None if that of one is unknown.
+        cost_usd: of all calls; None if that of one is unknown.
+        cached: none of the calls had to be paid for.
+        calls: each call by itself, if there are several.
     """
 
     v: int
@@ -91,26 +84,28 @@ class Judgement(Struct, frozen=True):
 
 
 class JudgedAttempt(Attempt, frozen=True):
-    """An attempt with what judges said of it: its scores and verdict are over both."""
+    """An attempt with its judgements; its scores and verdict are those of rules and judges."""
 
     judgements: tuple[Judgement, ...] = ()
 
 
 def text_hash(text: str) -> str:
-    """What names a judged text: 32 hex digits, the same before and after it was in a file."""
+    """Identify a judged text by 32 hex digits, the same before and after it was in a file."""
     return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
 
 
 def verdict_over(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
-    """Whether an answer passed by the rules and by the judges that decide.
+    """Decide whether an answer passed by the rules and by the judges that decide.
 
-    passed, scores: the rules'.
-    judgements: one of each deciding judge; None for one that has not judged yet.
+    Args:
+        passed: the rules' verdict.
+        scores: the rules' scores.
+        judgements: one of each deciding judge; None for one that has not judged yet.
 
-    None where a judge that decides has not judged or could not, as where a score could not
-    be made.
+    Returns:
+        None if a score could not be made, or a deciding judge has not judged or could not.
     """
     said: dict[str, Score] = {}
     for found in judgements:
@@ -131,12 +126,13 @@ def verdict_over(
 class RegisteredJudge(Struct, frozen=True):
     """A judge of a run.
 
-    section: its settings, resolved, as an element of ``judges:``.
-    decides: its scores have a say in what passed.
-    simulated: its answers are made up.
-    fingerprint: what its judgements depend on beside the section: its prompt's text.
-    verdicts: its scores give verdicts, whether they decide or not.
-    by_criteria: it decides on what the task's criteria say.
+    Attributes:
+        section: its settings, resolved, as an element of ``judges:``.
+        decides: its scores count towards whether an answer passed.
+        simulated: its answers are made up.
+        fingerprint: what its judgements depend on besides the section: its prompt's text.
+        verdicts: its scores give verdicts, whether they decide or not.
+        by_criteria: it decides on the task's criteria one by one.
     """
 
     section: Mapping[str, Any]
@@ -148,12 +144,12 @@ class RegisteredJudge(Struct, frozen=True):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Of a panel the judges that it is made of; none of a judge, who has a model."""
+        """The judges of a panel; empty for a judge, which has a model."""
         return () if "model" in self.section else tuple(self.section.get("of", ()))
 
     @property
     def model(self) -> str:
-        """The name of the model that it asks; empty where that has none."""
+        """The name of the model that it asks; empty if that has none."""
         model = self.section.get("model")
         name = model.get("name") if isinstance(model, Mapping) else None
         return name if isinstance(name, str) else ""
@@ -162,7 +158,9 @@ class RegisteredJudge(Struct, frozen=True):
 class Register(Struct, frozen=True):
     """``judges.json``: the judges of a run by their names.
 
-    judged: outcomes of the attempts that are put before them.
+    Attributes:
+        judged: outcomes of the attempts that are judged.
+        judges: by their names in the run.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -171,153 +169,35 @@ class Register(Struct, frozen=True):
 
     @property
     def deciding(self) -> list[str]:
-        """The names of those that have a say in what passed."""
+        """The names of the judges that decide."""
         return [name for name, judge in self.judges.items() if judge.decides]
 
 
 def read_register(folder: Path) -> Register:
-    """The judges of a run's folder; none where it never had any.
+    """Read the judges of a run's folder; it is empty if the run never had any.
 
-    Raises: StoreFailed.
+    Raises:
+        StoreFailed: The file cannot be read.
     """
     path = folder / JUDGES
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Register)
-    except FileNotFoundError:
-        return Register()
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
-        ) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        with reading(path):
+            return (
+                msgspec.json.decode(path.read_bytes(), type=Register)
+                if path.exists()
+                else Register()
+            )
+    except UNREADABLE as error:
         raise StoreFailed(
             f"{path} is damaged: {error}.", "Remove it, and run or judge again."
         ) from None
 
 
 def write_register(folder: Path, register: Register) -> None:
-    """Write the judges of a run's folder, whole or not at all. Raises: StoreFailed."""
+    """Write the judges of a run's folder, whole or not at all.
+
+    Raises:
+        StoreFailed: The file cannot be written.
+    """
     content = msgspec.json.format(msgspec.json.encode(register), indent=2) + b"\n"
     write_whole(folder / JUDGES, content)
-
-
-class JudgementWriter:
-    """Appends judgements to a run's file, as `JsonLinesWriter` does attempts."""
-
-    def __init__(self, folder: Path) -> None:
-        self._lines = JsonLinesWriter(folder / JUDGEMENTS)
-
-    def append(self, judgement: Judgement) -> None:
-        """Write one line; on return it survives the death of this process.
-
-        Raises: StoreFailed.
-        """
-        self._lines.append(judgement)
-
-    def close(self) -> None:
-        """Close the file; a second close does nothing."""
-        self._lines.close()
-
-    def __enter__(self) -> JudgementWriter:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-def with_judgements(folder: Path, attempts: Sequence[Attempt]) -> list[Attempt]:
-    """The attempts of one instance with what judges have said of their texts.
-
-    Raises: DataInvalid, StoreFailed.
-    """
-    register = read_register(folder)
-    if not register.judges or not attempts:
-        return list(attempts)
-    latest: dict[tuple[str, int, int, str], Judgement] = {}
-    for found in read_judgements(folder, attempts[0].instance):
-        latest[found.judge, found.sample, found.round, found.attempt] = found
-    judged: list[Attempt] = []
-    for attempt in attempts:
-        if attempt.outcome not in register.judged:
-            judged.append(attempt)
-            continue
-        of = (attempt.sample, attempt.round, text_hash(attempt.text or ""))
-        said = {name: latest.get((name, *of)) for name in register.judges}
-        deciding = [said[name] for name in register.deciding]
-        there = tuple(one for one in said.values() if one is not None)
-        changes: dict[str, Any] = {
-            "passed": verdict_over(attempt.passed, attempt.scores, deciding),
-            "scores": {**attempt.scores, **{k: s for one in there for k, s in one.scores.items()}},
-            "judgements": there,
-        }
-        fields = {name: getattr(attempt, name) for name in Attempt.__struct_fields__}
-        judged.append(JudgedAttempt(**{**fields, **changes}))
-    return judged
-
-
-def read_judgements(folder: Path, instance: str) -> list[Judgement]:
-    """All judgements of an instance, in the order of the file.
-
-    Raises: DataInvalid, StoreFailed.
-    """
-    path = folder / JUDGEMENTS
-    decode, name = msgspec.json.Decoder(Judgement).decode, msgspec.json.Decoder(_Name).decode
-    try:
-        return [
-            _decoded(path, number, decode, text)
-            for number, (_, text) in enumerate(lines(path), start=1)
-            if _decoded(path, number, name, text).instance == instance
-        ]
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
-        ) from None
-
-
-def lines_of(path: Path, decode: Callable[[bytes], L]) -> Iterator[tuple[int, int, L]]:
-    """Each judgement of a file as a shape with its schema version, its number and its offset.
-
-    decode: of one line; the numbers count from 1, the offsets are bytes.
-
-    Raises: DataInvalid, StoreFailed.
-    """
-    try:
-        for number, (offset, text) in enumerate(lines(path), start=1):
-            try:
-                line = decode(text)
-            except UNREADABLE as error:
-                raise not_a_judgement(path, number, error) from None
-            if line.v != SCHEMA_VERSION:
-                raise not_a_judgement(path, number, ValueError(f"schema version {line.v}"))
-            yield number, offset, line
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def unreadable(path: Path, error: OSError) -> StoreFailed:
-    """What is raised for a file of a run that cannot be read."""
-    return StoreFailed(
-        f"Cannot read {path}: {error.strerror}.", "Mend its permissions, then try again."
-    )
-
-
-class _Name(Struct):
-    instance: str
-
-
-def _decoded(path: Path, number: int, decode: Any, text: bytes) -> Any:
-    try:
-        return decode(text)
-    except UNREADABLE as error:
-        raise not_a_judgement(path, number, error) from None
-
-
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-def not_a_judgement(path: Path, number: int, error: Exception) -> DataInvalid:
-    """What is raised for a line, by its number from 1, that cannot be read."""
-    return DataInvalid(
-        f"{path}, line {number}: not a judgement ({str(error)[:160]}).",
-        "Remove the line; its attempt is then judged again.",
-    )

@@ -21,8 +21,8 @@ from harness.store.files import RUN_REMEDY, write_whole
 from harness.store.json_lines import lines
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
-GOLD = "gold"
-"""The folder of the golds that judges have scored (`harness.store.golds`)."""
+REFERENCES = "gold"
+"""The folder of the references that judges have scored (`harness.store.references`)."""
 
 HASH = re.compile(r"(\w+:)?[0-9a-f]{16,}")
 LONGEST_SHOWN = 200

@@ -7,9 +7,9 @@ import pytest
 
 from harness.analysis.constraints import compare_kinds, kinds
 from harness.records import Score
-from harness.store.findings import Findings, read_findings
+from harness.store.constraints import Findings, read_findings
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.whole import read_places
 from tests.analysis.conftest import Make
 
 
@@ -31,7 +31,7 @@ def findings(make: Make, tmp_path: Path):
                     half = {"half": str(len(instance) % 2)}
                     told = {"rules": score}
                     writer.append(make(instance, True, sample=sample, scores=told, groups=half))
-        return read_findings(path, read_places(path))
+        return read_findings(AttemptIndex(path))
 
     return findings
 

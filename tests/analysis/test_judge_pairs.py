@@ -4,8 +4,8 @@ import pytest
 
 from harness.analysis.judge_pairs import JUDGE, RULES, LeftOut, VerdictPairs, pair_verdicts
 from harness.errors import ConfigError
+from harness.store.constraints import Answer, Said, Verdict
 from harness.store.judge_labels import Label
-from harness.store.judge_verdicts import Answer, Said, Verdict
 
 YES, NO, NONE = True, False, None
 

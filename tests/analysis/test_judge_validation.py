@@ -6,7 +6,7 @@ import pytest
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import rank_models, validate
 from harness.errors import ConfigError
-from harness.store.judge_verdicts import Answer, Said, Verdict
+from harness.store.constraints import Answer, Said, Verdict
 
 
 def answers(*own_and_other: tuple[str, str]) -> list[Answer]:

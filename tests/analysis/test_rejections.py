@@ -1,8 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.constraints import Feature, features, rejections
-from harness.store.asked_constraints import Asked
+from harness.analysis.constraints import Asked, Feature, features, rejections
 
 
 def test_the_features_of_a_schema() -> None:

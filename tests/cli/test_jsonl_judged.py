@@ -14,7 +14,7 @@ import pytest
 from harness.mock import MockServer
 from harness.mock.wire import Ask
 from harness.records import Attempt
-from harness.store.reader import read_instance
+from harness.store.index import read_instance
 from tests.cli.command import harness, mistake
 
 ROWS: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.report.judges import rule_agreement_document, validation_document
 from harness.report.render import as_json
 from harness.report.terminal import terminal
-from harness.store.judge_verdicts import Answer, Said, Verdict
+from harness.store.constraints import Answer, Said, Verdict
 
 
 def found(probability: float | None = None, runs: tuple[str, ...] = ("r",)) -> JudgeValidation:

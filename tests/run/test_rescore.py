@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.errors import DataInvalid, DataMissing
+from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
+from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
-from harness.run.rescore import GONE, Changes, Recorded, Rescored, line, rescored
+from harness.run.assessment import rescored
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.reader import read_columns
 from tests.conftest import Sums
 
 
@@ -57,9 +58,9 @@ def written(path: Path, *attempts: Attempt) -> Path:
     return path / "attempts.jsonl"
 
 
-def scored(task: Sums, path: Path) -> tuple[list[Rescored], Changes, list[Any]]:
-    changes, lines, changed = Changes(), [], []
-    for before, after in rescored(task, Recorded(path)):
+def scored(task: Sums, path: Path) -> tuple[list[Rescored], VerdictChanges, list[Any]]:
+    changes, lines, changed = VerdictChanges(), [], []
+    for before, after in rescored(task, AttemptIndex(path, judges=False)):
         lines.append(after)
         if change := changes.record(before, after):
             changed.append(change)
@@ -147,44 +148,15 @@ def test_the_last_line_of_a_key_counts_and_a_torn_one_does_not(tmp_path: Path) -
     whole = path.stat().st_size
     with path.open("ab") as file:
         file.write(b'{"v":1,"instance":"sum/3"')
-    recorded = Recorded(path)
+    recorded = AttemptIndex(path, judges=False)
     assert (len(recorded), recorded.size) == (2, whole)
-    assert [one.text for one in recorded.taken("sum/1")] == ["2"]
-    assert [one.instance for one in recorded.rest()] == ["sum/2"]
-    assert not list(recorded.taken("sum/1"))
-
-
-def test_rounds_that_followed_another_answer_do_not_count(tmp_path: Path) -> None:
-    first = [attempt(1, "7", False), attempt(1, "8", False, round=2), right(1, round=3)]
-    other = [attempt(1, "7", False, sample=1), right(1, sample=1, round=2)]
-    anew = [attempt(1, "6", False), right(1, round=2)]
-    path = written(tmp_path, *first, *other, *anew)
-    found = [(one.sample, one.round, one.text) for one in Recorded(path).taken("sum/1")]
-    assert found == [(0, 1, "6"), (0, 2, "2"), (1, 1, "7"), (1, 2, "2")]
-    attempts, _ = read_columns(path)
-    assert list(attempts.sample) == [0, 0, 1, 1], "as the tables have it"
+    found = [(one.instance, before.text) for before, one in rescored(Sums(), recorded)]
+    assert found == [("sum/1", "2"), ("sum/2", "4")]
 
 
 def test_a_run_without_attempts(tmp_path: Path) -> None:
-    assert len(Recorded(tmp_path / "attempts.jsonl")) == 0
-    assert not list(rescored(Sums(), Recorded(tmp_path / "attempts.jsonl")))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (b"{}\n", "line 1 is no attempt"),
-        (b"\xff\n", "line 1 is no attempt"),
-        (b'{"v":1,"instance":"a","sample":3000000000,"round":1}\n', "line 1 is no attempt"),
-        (b'{"v":2,"instance":"a","sample":0,"round":1}\n', "schema version 2"),
-        (b'{"v":1,"instance":"sum/0","sample":0,"round":1}\n', "at byte 0 is no attempt"),
-    ],
-)
-def test_a_line_that_is_no_attempt_is_named(tmp_path: Path, text: bytes, said: str) -> None:
-    path = tmp_path / "attempts.jsonl"
-    path.write_bytes(text)
-    with pytest.raises(DataInvalid, match=said):
-        scored(Sums(), path)
+    assert len(AttemptIndex(tmp_path / "attempts.jsonl", judges=False)) == 0
+    assert not list(rescored(Sums(), AttemptIndex(tmp_path / "attempts.jsonl", judges=False)))
 
 
 def test_half_a_character_is_replaced() -> None:
@@ -199,8 +171,8 @@ def test_texts_are_never_held(tmp_path: Path) -> None:
     )
     tracemalloc.start()
     try:
-        changes = Changes()
-        for before, after in rescored(Sums(), Recorded(path)):
+        changes = VerdictChanges()
+        for before, after in rescored(Sums(), AttemptIndex(path, judges=False)):
             changes.record(before, after)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.findings import LABEL, MOST_KINDS, OTHERS, Findings, read_findings
+from harness.store.constraints import LABEL, MOST_KINDS, OTHERS, Findings, read_findings
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.whole import read_places
 
 
 def attempt(instance: str, details: Any, sample: int = 0, round_: int = 1) -> Attempt:
@@ -39,7 +39,7 @@ def findings(path: Path, *attempts: Attempt, round_: int | None = None) -> Findi
     with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
-    return read_findings(path, read_places(path), round_)
+    return read_findings(AttemptIndex(path), round_)
 
 
 def kinds(found: Findings) -> dict[str, list[int]]:
@@ -148,12 +148,12 @@ def test_a_tasks_own_details_tell_nothing(tmp_path: Path, details: Any) -> None:
     line = msgspec.json.decode(msgspec.json.encode(attempt("a", {})))
     line["scores"]["rules"]["details"] = details
     (tmp_path / "a").write_bytes(msgspec.json.encode(line) + b"\n")
-    found = read_findings(tmp_path / "a", read_places(tmp_path / "a"))
+    found = read_findings(AttemptIndex(tmp_path / "a"))
     assert (len(found.table), found.misses) == (0, {})
 
 
 def test_no_file_tells_nothing(tmp_path: Path) -> None:
-    found = read_findings(tmp_path / "none", read_places(tmp_path / "none"))
+    found = read_findings(AttemptIndex(tmp_path / "none"))
     assert (len(found.table), found.misses) == (0, {})
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from harness.errors import DataInvalid
 from harness.records import Score
-from harness.store.judge_verdicts import Said, Verdict, judges_with_verdicts, read_answers
+from harness.store.constraints import Said, Verdict, judges_with_verdicts, read_answers
+from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement, text_hash
 from tests.store.test_judgements import judged, judgement
 from tests.store.test_reader import attempt
@@ -42,7 +43,7 @@ def test_verdicts_on_criteria_with_probability_rule_and_groups(tmp_path: Path) -
         ),
         deciding={"j": True},
     )
-    (answer,) = read_answers(path, ["j"])
+    (answer,) = read_answers(AttemptIndex(path), ["j"])
     assert (answer.instance, answer.sample, answer.cluster) == ("a", 0, "prompt of a")
     assert answer.attempt == text_hash("an answer")
     assert answer.said == (
@@ -68,7 +69,7 @@ def test_a_judge_without_criteria_is_read_by_its_scores(tmp_path: Path) -> None:
         "unmade": Score(None),
     }
     path = judged(tmp_path, [attempt("a")], scored(scores), deciding={"j": False})
-    (answer,) = read_answers(path, ["j"])
+    (answer,) = read_answers(AttemptIndex(path), ["j"])
     (told,) = answer.said
     assert told is not None
     assert [(one.criterion, one.passed) for one in told.verdicts] == [
@@ -95,7 +96,9 @@ def test_the_last_word_on_the_text_that_the_last_round_has(tmp_path: Path) -> No
         judgement("b", None, judge="k", outcome="unparseable"),
         deciding={"j": True, "k": True},
     )
-    found = {answer.instance: answer.said for answer in read_answers(path, ["j", "k"])}
+    found = {
+        answer.instance: answer.said for answer in read_answers(AttemptIndex(path), ["j", "k"])
+    }
     assert found == {
         "a": (Said("ok", (Verdict("x", True),), of_criteria=True), None),
         "b": (None, Said("unparseable", ())),
@@ -107,9 +110,9 @@ def test_the_last_word_on_the_text_that_the_last_round_has(tmp_path: Path) -> No
 def test_what_is_no_probability_tells_nothing_and_a_damaged_line_is_named(tmp_path: Path) -> None:
     odd = said({"constraint": "x", "passed": True, "probability": 7})
     path = judged(tmp_path, [attempt("a")], odd, deciding={"j": True})
-    (answer,) = read_answers(path, ["j"])
+    (answer,) = read_answers(AttemptIndex(path), ["j"])
     assert [one.criterion for one in (answer.said[0] or odd).verdicts] == ["strict"]  # type: ignore[union-attr]
     with (tmp_path / "judgements.jsonl").open("ab") as file:
         file.write(b"{}\n")
     with pytest.raises(DataInvalid, match="line 2"):
-        list(read_answers(path, ["j"]))
+        list(read_answers(AttemptIndex(path), ["j"]))

@@ -9,8 +9,8 @@ import pytest
 from harness.errors import DataInvalid
 from harness.records import Score
 from harness.store.columns import NOT_JUDGED
-from harness.store.judge_verdicts import judges_with_verdicts
-from harness.store.judged_constraints import JudgedConstraints, read_judged
+from harness.store.constraints import JudgedConstraints, judges_with_verdicts, read_judged
+from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement
 from tests.store.test_judgements import judged, judgement
 from tests.store.test_reader import attempt
@@ -54,7 +54,7 @@ def test_each_constraint_is_a_row_with_its_groups_and_the_instances(tmp_path: Pa
         said({"Length four": False}, instance="b"),
         deciding={"j": True},
     )
-    found = read_judged(path, "j")
+    found = read_judged(AttemptIndex(path), "j")
     by_category = {group: sorted(values) for group, values in passed(found).items()}
     assert by_category == {"Format": [0], "Length": [NOT_JUDGED, 0, 1]}
     by_domain = {group: sorted(values) for group, values in passed(found, "domain").items()}
@@ -77,8 +77,8 @@ def test_the_last_word_on_the_text_that_counts(tmp_path: Path) -> None:
     )
     with (tmp_path / "judgements.jsonl").open("ab") as file:
         file.write(b'{"v":1,"judge":"j","inst')  # torn: a judge was killed here
-    assert passed(read_judged(path, "j")) == {"Length": [0]}
-    assert passed(read_judged(path, "other")) == {"Length": [1]}
+    assert passed(read_judged(AttemptIndex(path), "j")) == {"Length": [0]}
+    assert passed(read_judged(AttemptIndex(path), "other")) == {"Length": [1]}
 
 
 def test_rounds_and_samples(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_rounds_and_samples(tmp_path: Path) -> None:
         said({"Length": False}, sample=1),
         deciding={"j": True},
     )
-    assert passed(read_judged(path, "j")) == {"Length": [1, 0]}
-    assert passed(read_judged(path, "j", round_=1)) == {"Length": [0, 0]}
+    assert passed(read_judged(AttemptIndex(path), "j")) == {"Length": [1, 0]}
+    assert passed(read_judged(AttemptIndex(path), "j", round_=1)) == {"Length": [0, 0]}
 
 
 def test_samples_without_a_word_are_counted_by_their_outcome(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_samples_without_a_word_are_counted_by_their_outcome(tmp_path: Path) -> 
         judgement("c", outcome="unparseable"),
         deciding={"j": True},
     )
-    found = read_judged(path, "j")
+    found = read_judged(AttemptIndex(path), "j")
     assert passed(found) == {"Length": [1]}
     assert found.without == {"refused": 1, "ok": 2}
 
@@ -126,14 +126,14 @@ def test_which_judges_tell_of_constraints(tmp_path: Path) -> None:
         deciding={"plain": True, "j": True, "late": False},
     )
     assert judges_with_verdicts(path, of_criteria=True) == ["j", "late"]
-    assert len(read_judged(path, "plain").table) == 0
+    assert len(read_judged(AttemptIndex(path), "plain").table) == 0
 
 
 def test_details_of_another_shape_tell_nothing(tmp_path: Path) -> None:
     odd = Score(True, True, "", {"constraints": [{"text": 3}]})
     path = judged(tmp_path, [attempt("a")], judgement("a", odd), deciding={"j": True})
     assert judges_with_verdicts(path, of_criteria=True) == []
-    assert read_judged(path, "j").without == {"ok": 1}
+    assert read_judged(AttemptIndex(path), "j").without == {"ok": 1}
 
 
 def test_a_line_that_is_no_judgement_is_named(tmp_path: Path) -> None:
@@ -141,11 +141,11 @@ def test_a_line_that_is_no_judgement_is_named(tmp_path: Path) -> None:
     with (tmp_path / "judgements.jsonl").open("ab") as file:
         file.write(b'{"v":1}\n')
     with pytest.raises(DataInvalid, match="line 2: not a judgement"):
-        read_judged(path, "j")
+        read_judged(AttemptIndex(path), "j")
 
 
 def test_a_run_without_judgements(tmp_path: Path) -> None:
     path = judged(tmp_path, [attempt("a")], deciding={})
     (tmp_path / "judgements.jsonl").unlink()
     assert judges_with_verdicts(path, of_criteria=True) == []
-    assert read_judged(path, "j").without == {"ok": 1}
+    assert read_judged(AttemptIndex(path), "j").without == {"ok": 1}

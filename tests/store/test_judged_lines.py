@@ -7,16 +7,9 @@ import pytest
 
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.findings import read_findings
-from harness.store.judgements import (
-    Judgement,
-    Register,
-    RegisteredJudge,
-    text_hash,
-    write_register,
-)
-from harness.store.reader import read_attempts
-from harness.store.whole import read_places, read_whole
+from harness.store.constraints import read_findings
+from harness.store.index import AttemptIndex, read_attempts
+from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
 
 MET = {"constraint": "is short", "kind": "length", "passed": True}
 
@@ -54,7 +47,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_scores_and_verdicts_are_those_of_the_columns(run: Path) -> None:
-    found = list(read_whole(run))
+    found = list(AttemptIndex(run).read(Attempt))
     assert [(one.instance, one.passed) for one in found] == [("a", True), ("b", False), ("c", None)]
     assert [set(one.scores) for one in found] == [{"rule", "j.strict"}] * 2 + [{"rule"}]
     assert found[1].scores["j.strict"].reason == "because"
@@ -64,7 +57,7 @@ def test_scores_and_verdicts_are_those_of_the_columns(run: Path) -> None:
 
 
 def test_constraints_of_judges_are_found(run: Path) -> None:
-    found = read_findings(run, read_places(run))
+    found = read_findings(AttemptIndex(run))
     assert len(found.table) == 2
     assert int(found.table.passed.sum()) == 1
     assert found.without == 1
@@ -74,4 +67,4 @@ def test_a_damaged_line_is_named(run: Path) -> None:
     with run.with_name("judgements.jsonl").open("ab") as file:
         file.write(b'{"instance": 5}\n')
     with pytest.raises(DataInvalid, match=r"judgements\.jsonl, line 6"):
-        list(read_whole(run))
+        list(AttemptIndex(run).read(Attempt))

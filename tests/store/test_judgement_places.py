@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.store.judgement_places import JudgementPlaces
-from harness.store.judgements import Judgement, JudgementWriter, text_hash
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgement_index import JudgementIndex
+from harness.store.judgements import Register, RegisteredJudge, write_register
 from tests.store.test_judgements import judgement
 
 names = st.tuples(
@@ -16,13 +17,19 @@ names = st.tuples(
 )
 
 
+def registered(folder: Path) -> None:
+    judges = {name: RegisteredJudge({}) for name in "jk"}
+    write_register(folder, Register(judged=("ok",), judges=judges))
+
+
 @given(st.lists(st.tuples(names, st.sampled_from(["old", "new"])), max_size=30))
 def test_the_last_line_of_each_judge_counts(
     tmp_path_factory: pytest.TempPathFactory, said: list[tuple[tuple[str, str, int, int], str]]
 ) -> None:
     folder = tmp_path_factory.mktemp("run")
+    registered(folder)
     last: dict[tuple[str, int, int, str], dict[str, float]] = {}
-    with JudgementWriter(folder) as writer:
+    with JsonLinesWriter(folder / "judgements.jsonl") as writer:
         for when, ((judge, instance, sample, round_), text) in enumerate(said):
             writer.append(
                 judgement(
@@ -35,28 +42,29 @@ def test_the_last_line_of_each_judge_counts(
                     started_at=float(when),
                 )
             )
-            key = (instance, sample, round_, text_hash(text))
+            key = (instance, sample, round_, text)
             last.setdefault(key, {})[judge] = float(when)
-    places = JudgementPlaces(folder, Judgement)
+    places = JudgementIndex(folder)
     for key, expected in last.items():
         found = places.of(*key)
         assert {judge: one.started_at for judge, one in found.items()} == expected
-    assert places.of("a", 0, 1, text_hash("neither")) == {}
+    assert places.of("a", 0, 1, "neither") == {}
 
 
 def test_a_run_without_judgements_has_none(tmp_path: Path) -> None:
-    assert JudgementPlaces(tmp_path, Judgement).of("a", 0, 1, text_hash("x")) == {}
+    assert JudgementIndex(tmp_path).of("a", 0, 1, "x") == {}
 
 
 def test_a_line_that_is_damaged_or_becomes_so_is_named(tmp_path: Path) -> None:
-    with JudgementWriter(tmp_path) as writer:
+    registered(tmp_path)
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:
         writer.append(judgement("a"))
         writer.append(judgement("b"))
     path = tmp_path / "judgements.jsonl"
-    places = JudgementPlaces(tmp_path, Judgement)
+    places = JudgementIndex(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b'"instance":"b"', b'"instance":5  '))
     with pytest.raises(DataInvalid, match="line 2: not a judgement"):
-        places.of("b", 0, 1, text_hash("an answer"))
+        places.of("b", 0, 1, "an answer")
     with pytest.raises(DataInvalid, match="line 2: not a judgement"):
-        JudgementPlaces(tmp_path, Judgement)
+        JudgementIndex(tmp_path)

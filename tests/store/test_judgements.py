@@ -1,6 +1,6 @@
 """What judges said, read with the attempts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 from pathlib import Path
 
@@ -11,28 +11,22 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import Attempt, Outcome, Score, Usage, verdict
+from harness.store.calls import read_calls, read_columns, read_payments
 from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex, read_attempts, read_instance
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
     FAILED,
     JudgeCall,
     JudgedAttempt,
     Judgement,
     JudgementOutcome,
-    JudgementWriter,
     Register,
     RegisteredJudge,
     read_register,
     text_hash,
     verdict_over,
     write_register,
-)
-from harness.store.reader import (
-    read_attempts,
-    read_calls,
-    read_columns,
-    read_instance,
-    read_owed_judgements,
-    read_payments,
 )
 from tests.store.test_reader import attempt, write
 
@@ -73,10 +67,16 @@ def judged(
     judges = {name: RegisteredJudge({}, decides) for name, decides in deciding.items()}
     write_register(folder, Register(judged=outcomes, judges=judges))
     (folder / "judgements.jsonl").unlink(missing_ok=True)
-    with JudgementWriter(folder) as writer:
+    with JsonLinesWriter(folder / "judgements.jsonl") as writer:
         for one in said:
             writer.append(one)
     return write(folder / "attempts.jsonl", *attempts)
+
+
+def owed_of(
+    path: Path, judges: tuple[str, ...], retried: Collection[JudgementOutcome] = FAILED
+) -> list[Mapping[str, int]]:
+    return list(AttemptIndex(path).owed_judgements(judges, retried).values())
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_is_put_before_nobody_stays_as_it_is(outcome: Outcome, tmp_path: Pa
     passed = None if outcome == "error" else False
     path = judged(tmp_path, [attempt(outcome=outcome, passed=passed)], deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED if passed is None else 0]
-    assert read_owed_judgements(path, ("j",), FAILED) == {}
+    assert owed_of(path, ("j",)) == []
 
 
 MADE = st.sampled_from([PASS, FAIL, NONE, UNMADE])
@@ -160,20 +160,18 @@ def test_columns_and_records_agree(
     (shown,) = read_instance(path, "a")
     assert shown.passed is expected
     missing = {j for j, told in found.items() if told is None or told.outcome == "error"}
-    owed = read_owed_judgements(path, tuple(found), FAILED)
-    assert {name for one in owed.get("a", []) for name in one.judges} == missing
+    assert {name for judges in owed_of(path, tuple(found)) for name in judges} == missing
 
 
 def test_what_was_said_of_a_superseded_answer_is_not_the_new_ones(tmp_path: Path) -> None:
     old, new = attempt(text="old"), attempt(text="new")
     path = judged(tmp_path, [old, new], judgement(text="old", score=FAIL), deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED]
-    (owed,) = read_owed_judgements(path, ("j",), FAILED)["a"]
-    assert owed.offset == len(msgspec.json.encode(old)) + 1
+    assert owed_of(path, ("j",)) == [{"j": 0}]
     both = (judgement(text="old", score=FAIL), judgement(text="new"))
     path = judged(tmp_path, [old, new], *both, deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [1]
-    assert read_owed_judgements(path, ("j",), FAILED) == {}
+    assert owed_of(path, ("j",)) == []
 
 
 def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Path) -> None:
@@ -187,11 +185,10 @@ def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Pa
     }
     for name, lines in said.items():
         path = judged(tmp_path, [attempt()], *lines, deciding={"j": True})
-        always = read_owed_judgements(path, ("j",), FAILED)
-        assert bool(always) == (lines[-1] is failed), name
-        owed = read_owed_judgements(path, ("j",), [*FAILED, "unparseable"])
+        assert bool(owed_of(path, ("j",))) == (lines[-1] is failed), name
+        owed = owed_of(path, ("j",), [*FAILED, "unparseable"])
         expected = {"j": sum(one is unreadable for one in lines)}
-        assert [one.judges for one in owed.get("a", [])] == ([] if name == "well" else [expected])
+        assert owed == ([] if name == "well" else [expected])
 
 
 @pytest.mark.parametrize(
@@ -215,7 +212,7 @@ def test_a_panel_owes_what_its_judges_have_said_since(
     known = read_register(tmp_path)
     jury = RegisteredJudge({"as": "jury", "of": ["a", "b"]}, True)
     write_register(tmp_path, Register(judged=known.judged, judges={**known.judges, "jury": jury}))
-    assert bool(read_owed_judgements(path, ("jury",), FAILED)) == owed
+    assert bool(owed_of(path, ("jury",))) == owed
 
 
 def test_an_option_of_a_judge_makes_no_panel() -> None:
@@ -231,7 +228,7 @@ def test_the_last_line_counts_and_a_torn_one_does_not(tmp_path: Path) -> None:
     with (tmp_path / "judgements.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(judgement())[:-20])
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED]
-    with JudgementWriter(tmp_path) as writer:  # it cuts the torn line off
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:  # it cuts the torn line off
         writer.append(judgement())
     assert read_attempts(path).passed.tolist() == [1]
 

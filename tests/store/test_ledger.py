@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Outcome
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.ledger import Ledger
 
 Found = tuple[Outcome, bool | None]
 
@@ -42,19 +42,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "attempts.jsonl"
 
 
-def ledger(path: Path, attempts: Iterable[Attempt]) -> Ledger:
+def ledger(path: Path, attempts: Iterable[Attempt]) -> AttemptIndex:
     with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
-    return Ledger(path)
+    return AttemptIndex(path)
 
 
-def owed(found: Ledger, rounds: int, *, stop_on_pass: bool = True, **more: Any) -> int | None:
-    return found.owed_round("i", 0, rounds=rounds, stop_on_pass=stop_on_pass, **more)
+def owed(found: AttemptIndex, rounds: int, *, stop_on_pass: bool = True, **more: Any) -> int | None:
+    return found.next_round("i", 0, rounds=rounds, stop_on_pass=stop_on_pass, **more)
 
 
 def test_a_run_without_attempts_owes_everything(path: Path) -> None:
-    found = Ledger(path)
+    found = AttemptIndex(path)
     assert len(found) == 0
     assert owed(found, 3) == 1
 
@@ -101,7 +101,7 @@ def test_every_run_of_rounds_owes_what_it_has_not_got(path: Path) -> None:
         for rounds, stop_on_pass in itertools.product(range(1, 6), (True, False)):
             kept = list(itertools.takewhile(lambda one: one != ERROR, sequence[:rounds]))
             finished = len(kept) == rounds or (stop_on_pass and PASS in kept)
-            assert found.owed_round("i", sample, rounds=rounds, stop_on_pass=stop_on_pass) == (
+            assert found.next_round("i", sample, rounds=rounds, stop_on_pass=stop_on_pass) == (
                 None if finished else len(kept) + 1
             ), (sequence, rounds, stop_on_pass)
 
@@ -119,9 +119,9 @@ def test_samples_and_instances_are_told_apart(path: Path) -> None:
         path, [attempt(1, FAIL, sample=3), attempt(1, FAIL, instance="j"), attempt(2, FAIL)]
     )
     assert len(found) == 3
-    assert found.owed_round("i", 3, rounds=1, stop_on_pass=True) is None
-    assert found.owed_round("i", 1, rounds=1, stop_on_pass=True) == 1
-    assert found.owed_round("j", 0, rounds=2, stop_on_pass=True) == 2
+    assert found.next_round("i", 3, rounds=1, stop_on_pass=True) is None
+    assert found.next_round("i", 1, rounds=1, stop_on_pass=True) == 1
+    assert found.next_round("j", 0, rounds=2, stop_on_pass=True) == 2
     assert owed(found, 2) == 1, "a round without the one before it is no beginning"
 
 
@@ -176,7 +176,7 @@ def test_rounds_of_a_run_that_goes_on_are_read_from_the_file_as_it_is_now(path: 
 def test_a_torn_last_line_is_owed_again(path: Path) -> None:
     ledger(path, [attempt(1, FAIL), attempt(2, FAIL)])
     path.write_bytes(path.read_bytes()[:-1])
-    assert owed(Ledger(path), 2) == 2
+    assert owed(AttemptIndex(path), 2) == 2
 
 
 @pytest.mark.parametrize(
@@ -191,18 +191,18 @@ def test_a_damaged_line_in_the_middle_is_named_with_its_number(path: Path, line:
     ledger(path, [attempt(1, FAIL)])
     before = path.read_bytes()
     path.write_bytes(before + line + b"\n" + before)
-    with pytest.raises(DataInvalid, match=r"attempts\.jsonl, line 2 is no attempt") as caught:
-        Ledger(path)
-    assert caught.value.remedy == "Remove that line, and its attempt will be owed again."
+    with pytest.raises(DataInvalid, match=r"attempts\.jsonl, line 2: not an attempt") as caught:
+        AttemptIndex(path)
+    assert caught.value.remedy == "Remove the line and run again: its attempt is then made again."
     path.write_bytes(before + before)
-    assert len(Ledger(path)) == 1, "the remedy works"
+    assert len(AttemptIndex(path)) == 1, "the remedy works"
 
 
 def test_a_line_that_is_damaged_where_only_its_text_is_needed_is_named(path: Path) -> None:
     ledger(path, [attempt(1, FAIL, text="an answer")])
     path.write_bytes(path.read_bytes().replace(b'"an answer"', b"42"))
-    found = Ledger(path)
-    with pytest.raises(DataInvalid, match="the line of 'i', sample 0, round 1 is no attempt"):
+    found = AttemptIndex(path)
+    with pytest.raises(DataInvalid, match="line 1: not an attempt"):
         found.rounds("i", 0, before=2)
 
 
@@ -213,7 +213,7 @@ def test_attempts_of_another_schema_version_are_not_continued(path: Path) -> Non
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match=r"Cannot read .*: Is a directory"):
-        Ledger(tmp_path)
+        AttemptIndex(tmp_path)
 
 
 @settings(deadline=None)
@@ -239,8 +239,8 @@ def test_a_run_that_does_what_is_owed_comes_to_an_end(
     path = tmp_path_factory.mktemp("run") / "attempts.jsonl"
     expected: dict[tuple[str, int], list[Found]] = {}
     for step, (instance, sample, answer) in enumerate(drawn):
-        found = Ledger(path)
-        number = found.owed_round(instance, sample, rounds=rounds, stop_on_pass=stop_on_pass)
+        found = AttemptIndex(path)
+        number = found.next_round(instance, sample, rounds=rounds, stop_on_pass=stop_on_pass)
         done = expected.setdefault((instance, sample), [])
         if number is None:
             assert len(done) == rounds or (stop_on_pass and PASS in done)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
-from harness.store.columns import NOT_JUDGED, AttemptTable, CallTotals, name_digest
-from harness.store.gathering import MOST_SCORES
+from harness.store.calls import CallTotals, read_columns
+from harness.store.columns import LARGEST, MOST_SCORES, NOT_JUDGED, AttemptTable, name_digest
+from harness.store.index import read_instance
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.reader import LARGEST, read_columns, read_instance
 
 NAMES = {name_digest(name): name for name in "abc"}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
+from harness.store.calls import read_latencies
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.timings import read_latencies
-from harness.store.whole import read_places
 from tests.store.test_whole import attempt
 
 
@@ -25,8 +25,8 @@ def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:
     with JsonLinesWriter(path) as writer:
         for number, fields in enumerate(told):
             writer.append(msgspec.structs.replace(attempt(f"{number}", 0, 1), **fields))
-    assert sorted(read_latencies(path, read_places(path))) == [1.0, 5.0, 6.0, 6.0]
+    assert sorted(read_latencies(AttemptIndex(path))) == [1.0, 5.0, 6.0, 6.0]
 
 
 def test_no_file_has_none(tmp_path: Path) -> None:
-    assert list(read_latencies(tmp_path / "none", read_places(tmp_path / "none"))) == []
+    assert list(read_latencies(AttemptIndex(tmp_path / "none"))) == []

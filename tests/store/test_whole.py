@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt
+from harness.store.index import AttemptIndex, AttemptLine, read_instance
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.reader import read_instance
-from harness.store.whole import AttemptLine, read_lines, read_places, read_whole
 
 KEYS = st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.integers(1, 3))
 
@@ -49,7 +48,7 @@ def test_what_counts_is_what_one_instance_shows(
     folder = tmp_path_factory.mktemp("run")
     lines = [attempt(*key, text=f"line {number}\n") for number, key in enumerate(keys)]
     path = written(folder / "attempts.jsonl", *lines)
-    found = list(read_whole(path))
+    found = list(AttemptIndex(path).read(Attempt))
     begun = list(dict.fromkeys(one.instance for one in found))
     assert found == [one for instance in begun for one in read_instance(path, instance)]
     assert set(begun) == {instance for instance, _, _ in keys}
@@ -57,18 +56,22 @@ def test_what_counts_is_what_one_instance_shows(
 
 def test_instances_come_as_the_file_begins_them(tmp_path: Path) -> None:
     path = written(tmp_path / "a", attempt("z", 0, 1), attempt("a", 0, 1), attempt("z", 0, 2))
-    assert [(one.instance, one.round) for one in read_whole(path)] == [("z", 1), ("z", 2), ("a", 1)]
+    assert [(one.instance, one.round) for one in AttemptIndex(path).read(Attempt)] == [
+        ("z", 1),
+        ("z", 2),
+        ("a", 1),
+    ]
 
 
 def test_no_file_has_none(tmp_path: Path) -> None:
-    assert list(read_whole(tmp_path / "none")) == []
+    assert list(AttemptIndex(tmp_path / "none").read(Attempt)) == []
 
 
 def test_a_torn_line_is_none(tmp_path: Path) -> None:
     path = written(tmp_path / "a", attempt("a", 0, 1))
     with path.open("ab") as file:
         file.write(b'{"v":1,"instance":"b"')
-    assert [one.instance for one in read_whole(path)] == ["a"]
+    assert [one.instance for one in AttemptIndex(path).read(Attempt)] == ["a"]
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -77,7 +80,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken = msgspec.json.decode(lines[1]) | {"text": 5}
     path.write_bytes(lines[0] + b"\n" + msgspec.json.encode(broken) + b"\n")
     with pytest.raises(DataInvalid, match="line 2"):
-        list(read_whole(path))
+        list(AttemptIndex(path).read(Attempt))
 
 
 class Text(msgspec.Struct):
@@ -91,10 +94,10 @@ def test_a_shape_reads_what_it_has_and_the_rows_asked_for(tmp_path: Path) -> Non
         attempt("a", 0, 2, "second"),
         attempt("b", 0, 1, "third"),
     )
-    places = read_places(path)
-    last = list(read_lines(path, places, Text, places.last_rounds()))
+    places = AttemptIndex(path)
+    last = list(places.read(Text, places.last_rounds()))
     assert [one.text for one in last] == ["second", "third"]
-    first = list(read_lines(path, places, Text, places.last_rounds(1)))
+    first = list(places.read(Text, places.last_rounds(1)))
     assert [one.text for one in first] == ["first", "third"]
 
 

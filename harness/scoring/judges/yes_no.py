@@ -174,7 +174,7 @@ def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
-    """A criterion in the form that `harness.store.findings` reads.
+    """A criterion in the form that `harness.store.constraints` reads.
 
     A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
     ``decided_by`` then says so, so that nobody takes it for the judge's.

@@ -82,7 +82,7 @@ def constraints_met(
     """The constraints that apply to the answer, each with whether it is met.
 
     One that does not apply (a maximum without a number, the schema of a missing member) is omitted,
-    as it would count as met. The result has the shape of `harness.store.findings`.
+    as it would count as met. The result has the shape of `harness.store.constraints`.
     """
     broken: dict[str, Violation] = {}
     for found in violations:

@@ -227,7 +227,7 @@ class WildIFEvalTask:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """A rule's verdict in the form that `harness.store.findings` reads; None if no rule fits."""
+    """A rule's verdict in the form that `harness.store.constraints` reads; None if no rule fits."""
     rule = recognise(constraint.text)
     if rule is None:
         return None

@@ -13,9 +13,9 @@ from harness.analysis.summary import RunFacts, summarise
 from harness.ports import Effect
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.report.reported_run import ReportedRun
+from harness.store.calls import read_columns
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.reader import read_columns
-from harness.store.whole import read_places
 
 EFFECTS = (
     Effect(
@@ -74,7 +74,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             metrics=replace(found, **(metrics or {})),
             marks=marks,
             path=path,
-            places=read_places(path),
+            places=AttemptIndex(path),
             settings=settings or {},
             effects=effects,
             **known,

@@ -11,12 +11,12 @@ from harness.analysis.comparable import Variant
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
-from harness.report.figure import Figure
+from harness.report.figures.figure import Figure
 from harness.report.html import Report, write_page
 from harness.report.reported_run import ReportedRun
+from harness.store.calls import read_columns
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.reader import read_columns
-from harness.store.whole import read_places
 
 MADE_AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SECTIONS = ("results", "comparison", "constraints", "outcomes", "cost")
@@ -80,7 +80,7 @@ def reported_run(
                 "metrics": metrics,
                 "marks": marks,
                 "path": path,
-                "places": read_places(path),
+                "places": AttemptIndex(path),
                 "settings": {"model.name": name, "task.shots": 0},
                 "manifest": {"run": name, "started_at": 0.0, "packages": {"harness": "1"}},
                 "latencies": latencies([0.5, 1.5]),

@@ -2,10 +2,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from harness.report.html.selection import Selection, select
+from harness.report.html.archive import Selection, select
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import name_digest
-from harness.store.whole import read_lines
 from tests.report.html.pages import attempt, reported_run
 
 
@@ -16,7 +15,7 @@ class Name(Struct):
 
 
 def names(run: ReportedRun, selection: Selection, at: int) -> list[str]:
-    lines = read_lines(run.path, run.places, Name, selection.rows[at])
+    lines = run.places.read(Name, selection.rows[at])
     return [f"{line.instance}.{line.sample}.{line.round}" for line in lines]
 
 

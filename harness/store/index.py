@@ -1,0 +1,459 @@
+"""The one index over a run's `attempts.jsonl`: which lines count, and where they are.
+
+The last line of a key (instance, sample, round) counts. A round that is written again ends its
+sample: the later rounds that stand before it in the file followed another answer. A torn last
+line is no line, and a line of another schema version is refused.
+
+Every reader goes through this index: a run that resumes, columns for analysis, reports and
+exports that read texts, judges, re-scoring. Memory holds tens of bytes for each attempt; texts
+are read when they are asked for.
+
+>>> index = AttemptIndex(Path("runs/none/attempts.jsonl"))
+>>> len(index), index.next_round("a", 0, rounds=1, stop_on_pass=True)
+(0, 1)
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.records import OUTCOMES, Attempt, Outcome, Usage
+from harness.store.columns import (
+    NOT_JUDGED,
+    AttemptTable,
+    Bools,
+    Ints,
+    LineName,
+    Rows,
+    TableBuilder,
+    TableLine,
+    name_digest,
+)
+from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
+from harness.store.judgement_index import JudgementIndex, judged_key
+from harness.store.judgements import JudgedAttempt, JudgementOutcome, verdict_over
+from harness.store.run_folder import JUDGES
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then made again.")
+
+_UNUSABLE = (*UNREADABLE, OverflowError, struct.error)
+"""What is raised for a line whose content cannot be read, or held."""
+
+_ERROR = OUTCOMES.index("error")
+
+
+class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
+    """The fields of a line that reports and exports read: a shape for `AttemptIndex.read`.
+
+    Subclasses add request and scores: one reader wants them as JSON, another as records.
+    """
+
+    instance: str
+    sample: int
+    round: int
+    groups: dict[str, str]
+    cluster: str
+    outcome: Outcome
+    started_at: float
+    ended_at: float
+    text: str | None = None
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    passed: bool | None = None
+    feedback: str | None = None
+    call_id: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    cached: bool = False
+    error: str | None = None
+
+
+class _JudgedLine(TableLine, gc=False):
+    text: str | None = None
+
+
+class AttemptIndex:
+    """The attempts of a file that count, as rows sorted by (instance, sample, round).
+
+    It shows the file as it was when the index was built. A file that does not exist has none.
+
+    Args:
+        path: of the run's attempts.
+        judges: read what the run's judges say, too; without, scores and verdicts are those of
+            the rules.
+
+    Attributes:
+        path: of the run's attempts.
+        attempts: as columns.
+        offset: (n,) where each one's line begins, in bytes.
+        judgements: what the run's judges say; None for a run without judges.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: A file cannot be read.
+    """
+
+    def __init__(self, path: Path, *, judges: bool = True) -> None:
+        self.path = path
+        judged = judges and path.with_name(JUDGES).exists()
+        builder = TableBuilder()
+        rows = Rows(offset="q", key="q", neutral="b") if judged else Rows(offset="q")
+        for number, offset, line in decoded(path, _JudgedLine if judged else TableLine, ATTEMPT):
+            try:
+                builder.add(line)
+            except _UNUSABLE as error:
+                raise ATTEMPT.invalid(path, number, error) from None
+            if isinstance(line, _JudgedLine):
+                key = judged_key(line.instance, line.sample, line.round, line.text)
+                made = all(score.value is not None for score in line.scores.values())
+                rows.append(offset, key, line.passed is None and made)
+            else:
+                rows.append(offset)
+        table, number_of = builder.table()
+        del builder
+        counting, self._answers = _resolve(
+            (table.instance, table.sample, table.round), number_of, table.outcome != _ERROR
+        )
+        table, number_of = table.take(counting), number_of[counting]
+        self.offset: NDArray[np.int64] = rows.column("offset")[number_of]
+        self.judgements: JudgementIndex | None = None
+        if judged:
+            self._keys: NDArray[np.int64] = rows.column("key")[number_of]
+            neutral = rows.column("neutral")[number_of] != 0
+            del rows, number_of
+            self.judgements = JudgementIndex(path.parent)
+            table = self.judgements.with_scores(table, self._keys, neutral)
+        self.attempts = table
+        # Views, because indexing an array costs a microsecond, and a look-up does it 40 times.
+        self._digests = table.instances.digest.data
+        starts = np.searchsorted(table.instance, np.arange(len(self._digests) + 1))
+        self._starts = starts.data
+        self._sample, self._round = table.sample.data, table.round.data
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file's complete lines, as far as they were read."""
+        if not len(self):
+            return 0
+        last = int(self.offset.max())
+        with reading(self.path), self.path.open("rb") as file:
+            file.seek(last)
+            return last + len(file.readline())
+
+    # One sample
+
+    def rows_of(self, instance: str, sample: int | None = None) -> range:
+        """The rows of an instance, or of one of its samples."""
+        digest = name_digest(instance)
+        place = bisect_left(self._digests, digest)
+        if place == len(self._digests) or self._digests[place] != digest:
+            return range(0)
+        start, stop = self._starts[place], self._starts[place + 1]
+        if sample is None:
+            return range(start, stop)
+        return range(
+            bisect_left(self._sample, sample, start, stop),
+            bisect_right(self._sample, sample, start, stop),
+        )
+
+    def _row(self, instance: str, sample: int, round_: int) -> int | None:
+        rows = self.rows_of(instance, sample)
+        return next((row for row in rows if self._round[row] == round_), None)
+
+    def next_round(
+        self,
+        instance: str,
+        sample: int,
+        *,
+        rounds: int,
+        stop_on_pass: bool,
+        retried: Collection[Outcome] = frozenset({"error"}),
+    ) -> int | None:
+        """Find the round that a sample has to do next.
+
+        Args:
+            instance: the instance's name.
+            sample: from 0.
+            rounds: the number of rounds of a sample, at most.
+            stop_on_pass: whether a sample ends with the first round that passes.
+            retried: outcomes whose attempts are made again.
+
+        Returns:
+            A round from 1, or None if the sample is finished.
+        """
+        for number in range(1, rounds + 1):
+            row = self._row(instance, sample, number)
+            if row is None or OUTCOMES[self.attempts.outcome[row]] in retried:
+                return number
+            if stop_on_pass and self.attempts.passed[row] == 1:
+                return None
+        return None
+
+    def answers(self, instance: str, sample: int, round_: int) -> int:
+        """How often a round of a sample was answered: all answers but the last are superseded."""
+        row = self._row(instance, sample, round_)
+        return 0 if row is None else int(self._answers[row])
+
+    def passed(self, instance: str, sample: int, round_: int) -> bool:
+        """Whether a round of a sample has passed."""
+        row = self._row(instance, sample, round_)
+        return row is not None and bool(self.attempts.passed[row] == 1)
+
+    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+        """Read the attempts of a sample's rounds before a round.
+
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: The file cannot be read.
+        """
+        rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
+        return list(self.read(Attempt, rows))
+
+    # Many
+
+    def in_order(self) -> NDArray[np.intp]:
+        """(n,) rows instance by instance, in the order in which the file begins them."""
+        first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.attempts.instance, self.offset)
+        return np.argsort(first[self.attempts.instance], kind="stable")
+
+    def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
+        """The rows that are a sample's last round, in the order of `in_order`.
+
+        Args:
+            round_: take the last round up to this one; None for the last in the file.
+        """
+        table = self.attempts
+        reached = np.ones(len(table), np.bool_) if round_ is None else table.round <= round_
+        # The row after a sample's last one is another sample's, or beyond the round.
+        ends = np.append(table.sample_starts()[1:] | ~reached[1:], True)[: len(table)]
+        order = self.in_order()
+        kept: NDArray[np.intp] = order[(reached & ends)[order]]
+        return kept
+
+    def read(
+        self,
+        shape: type[S],
+        rows: NDArray[np.intp] | Sequence[int] | None = None,
+        *,
+        judged: bool = True,
+    ) -> Iterator[S]:
+        """Read the lines of attempts.
+
+        Args:
+            shape: a struct with some of an attempt's fields. If it has ``scores``, those of the
+                judges are added; ``passed`` is the verdict of rules and judges.
+            rows: which attempts, in the order wanted; all, `in_order`, by default.
+            judged: false for the scores and the verdict of the rules alone.
+
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: A file cannot be read.
+        """
+        chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
+        if not len(chosen):
+            return
+        decode = msgspec.json.Decoder(shape).decode
+        found = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
+        fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
+        if self.judgements is None or not judged or "scores" not in fields:
+            yield from found
+            return
+        said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
+        scores_of: Callable[[msgspec.Raw], Mapping[str, Any]]
+        scores_of = msgspec.json.Decoder(fields["scores"]).decode
+        for row, line, judgements in zip(chosen.tolist(), found, said, strict=True):
+            scores = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
+            for one in judgements:
+                if one is not None:
+                    scores |= scores_of(one.scores)
+            changes: dict[str, Any] = {"scores": scores}
+            if "passed" in fields:
+                passed = int(self.attempts.passed[row])
+                changes["passed"] = None if passed == NOT_JUDGED else bool(passed)
+            yield msgspec.structs.replace(line, **changes)
+
+    # Judges
+
+    def said(
+        self,
+        rows: NDArray[np.intp],
+        decode: Callable[[bytes], S],
+        judges: Sequence[str] | None = None,
+    ) -> Iterator[list[S | None]]:
+        """Read what judges said last of attempts.
+
+        Args:
+            rows: which attempts, in the order wanted.
+            decode: of a judgement's line.
+            judges: their names; all of the run's by default.
+
+        Yields:
+            For each attempt a judgement of each judge, or None.
+
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: The file cannot be read.
+        """
+        if self.judgements is None:
+            for _ in rows:
+                yield [None for _ in judges or ()]
+            return
+        names = list(self.judgements.register.judges) if judges is None else judges
+        matches = [self.judgements.match(name, self._keys[rows]) for name in names]
+        none = np.empty((len(rows), 0), np.intp)
+        yield from self.judgements.read(np.stack(matches, axis=1) if matches else none, decode)
+
+    def owed_judgements(
+        self, judges: Sequence[str], retried: Collection[JudgementOutcome]
+    ) -> dict[int, Mapping[str, int]]:
+        """Find what some judges have yet to judge.
+
+        Args:
+            judges: their names.
+            retried: outcomes of judgements that are made again.
+
+        Returns:
+            For the row of each such attempt, the judges and how often each has answered before.
+        """
+        if self.judgements is None:
+            return {}
+        return self.judgements.owed(self.attempts, self._keys, judges, retried)
+
+
+class _Said(msgspec.Struct, gc=False):
+    scores: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def read_attempts(path: Path) -> AttemptTable:
+    """Read the attempts of a file as columns, with the scores of the run's judges.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: A file cannot be read.
+    """
+    return AttemptIndex(path).attempts
+
+
+def read_names(path: Path) -> dict[int, str]:
+    """Read the names of a run's instances, by their digests (`name_digest`).
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: The file cannot be read.
+    """
+    names: dict[int, str] = {}
+    before = ""
+    for _, _, line in decoded(path, LineName, ATTEMPT):
+        if line.instance != before:
+            before = line.instance
+            names[name_digest(before)] = before
+    return names
+
+
+def read_instance(path: Path, instance: str) -> list[Attempt]:
+    """Read the attempts of one instance, by sample and round, without an index of all.
+
+    Those that were judged are `harness.store.judgements.JudgedAttempt`.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: A file cannot be read.
+    """
+    found = [
+        (line.sample, line.round, number, offset)
+        for number, offset, line in decoded(path, LineName, ATTEMPT)
+        if line.instance == instance
+    ]
+    if not found:
+        return []
+    found.sort()
+    sample, round_, number, offset = (np.array(column) for column in zip(*found, strict=True))
+    key = (np.zeros_like(sample), sample, round_)
+    counting, _ = _resolve(key, number, np.ones(len(found), np.bool_))
+    decode = msgspec.json.Decoder(Attempt).decode
+    attempts = list(decoded_at(path, offset[counting].tolist(), decode, ATTEMPT))
+    if path.with_name(JUDGES).exists():
+        judgements = JudgementIndex(path.parent)
+        return [_with_judgements(attempt, judgements) for attempt in attempts]
+    return attempts
+
+
+def _with_judgements(attempt: Attempt, judgements: JudgementIndex) -> Attempt:
+    register = judgements.register
+    if not register.judges or attempt.outcome not in register.judged:
+        return attempt
+    said = judgements.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
+    scores = {name: score for one in said.values() for name, score in one.scores.items()}
+    deciding = [said.get(name) for name in register.deciding]
+    changes: dict[str, Any] = {
+        "passed": verdict_over(attempt.passed, attempt.scores, deciding),
+        "scores": {**attempt.scores, **scores},
+        "judgements": tuple(said.values()),
+    }
+    return JudgedAttempt(**{**msgspec.structs.asdict(attempt), **changes})
+
+
+def _resolve(
+    key: tuple[Ints, Ints, Ints], number: Ints, answered: Bools
+) -> tuple[Bools, NDArray[np.int32]]:
+    """Decide which lines of a file count.
+
+    Args:
+        key: the (n,) instance, sample and round of each line. The lines are sorted by these and,
+            for one key, as in the file.
+        number: (n,) of each line in the file.
+        answered: (n,) whether each line holds an answer.
+
+    Returns:
+        A mask of the lines that count, and for each of these how often its round was answered
+        since an earlier round of its sample was written again.
+    """
+    instance, sample, round_ = key
+    counting, answers = np.ones(len(number), np.bool_), answered.astype(np.int32)
+    same_sample = (np.diff(instance) == 0) & (np.diff(sample) == 0)
+    again = same_sample & (np.diff(round_) == 0)
+    if again.any():
+        # Few samples have a round that was written again: what follows is about these alone.
+        of = np.cumsum(np.append(True, ~same_sample), dtype=np.int32)
+        touched = np.zeros(of[-1] + 1, np.bool_)
+        touched[of[1:][again]] = True
+        rows = np.flatnonzero(touched[of])
+        counting[rows], answers[rows] = _resolve_again(
+            of[rows], round_[rows], number[rows].astype(np.int64), answered[rows]
+        )
+    return counting, answers[counting]
+
+
+def _resolve_again(
+    of: Ints, round_: Ints, number: NDArray[np.int64], answered: Bools
+) -> tuple[Bools, Ints]:
+    """Like `_resolve`, with the number of each line's sample; answers are those of each line."""
+    again = (np.diff(of) == 0) & (np.diff(round_) == 0)
+    last, first = np.append(~again, True), np.append(True, ~again)
+    # Each sample's lines are lifted above those of the samples before it, so that one running
+    # maximum gives the latest rewriting so far in every sample.
+    floor = of * (number.max() + 1)
+    lifted = floor + number
+    rewritten = np.append(False, again)[last]
+    latest = np.maximum.accumulate(np.where(rewritten, lifted[last], floor[last]))
+    counting = last.copy()
+    counting[last] = lifted[last] >= latest
+    round_of = np.cumsum(first) - 1  # of each line, among the rounds of all samples
+    earlier = np.append(np.int64(-1), latest[:-1])[round_of]
+    fresh = (answered & (lifted >= earlier)).astype(np.int32)
+    return counting, np.add.reduceat(fresh, np.flatnonzero(first))[round_of]

@@ -1,0 +1,297 @@
+"""An index over `judgements.jsonl`, by judge, attempt and judged text.
+
+What a judge said last of a text counts. Memory holds some 30 bytes for each judgement, and the
+values of its scores: texts and reasons are read when they are asked for.
+
+>>> index = JudgementIndex(Path("runs/none"))
+>>> index.of("a", 0, 1, "The answer.")
+{}
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, TypeVar, get_args
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.records import OUTCOMES
+from harness.store.columns import (
+    LARGEST,
+    NOT_JUDGED,
+    AttemptTable,
+    Bools,
+    LineName,
+    Rows,
+    ScoreColumns,
+    Values,
+)
+from harness.store.json_lines import decoded, decoded_at
+from harness.store.judgements import (
+    FAILED,
+    JUDGEMENT,
+    Judgement,
+    JudgementOutcome,
+    Register,
+    read_register,
+    text_hash,
+)
+from harness.store.run_folder import JUDGEMENTS
+
+S = TypeVar("S")
+
+_OUTCOMES: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
+
+NO_VERDICT = 2
+"""Verdict of a judgement whose scores were made, and give none."""
+
+NONE = -1
+"""Instead of a row: there is no judgement."""
+
+
+def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
+    """64 bits that stand for an attempt and its text.
+
+    Among a million, the odds that any two have the same are 1 in 10^7.
+    """
+    return _key(instance, sample, round_, text_hash(text or ""))
+
+
+def _key(instance: str, sample: int, round_: int, attempt: str) -> int:
+    name = f"{instance}\0{sample}\0{round_}\0{attempt}"
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+class _Score(msgspec.Struct, gc=False):
+    value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+    passed: bool | None = None
+
+
+class _Line(LineName, gc=False):
+    judge: str
+    attempt: str
+    outcome: JudgementOutcome
+    scores: dict[str, _Score] = msgspec.field(default_factory=dict)
+
+    def verdict(self) -> int:
+        """1, 0, `NOT_JUDGED` if no verdict could be made, or `NO_VERDICT`."""
+        if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
+            return NOT_JUDGED
+        given = [score.passed for score in self.scores.values() if score.passed is not None]
+        return all(given) if given else NO_VERDICT
+
+
+class JudgementIndex:
+    """The judgements of a run's registered judges, as rows sorted by attempt and text.
+
+    Args:
+        folder: of the run.
+
+    Attributes:
+        register: the run's judges.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: A file cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.register: Register = read_register(folder)
+        self._path = folder / JUDGEMENTS
+        codes = {name: code for code, name in enumerate(self.register.judges)}
+        self._gathered = {name: ScoreColumns() for name in codes}
+        rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", scoring="h")
+        for number, offset, line in decoded(self._path, _Line, JUDGEMENT):
+            if line.judge not in codes:  # of a register that was removed
+                continue
+            try:
+                scoring = self._gathered[line.judge].add(
+                    {name: score.value for name, score in line.scores.items()}
+                )
+                rows.append(
+                    _key(line.instance, line.sample, line.round, line.attempt),
+                    offset,
+                    codes[line.judge],
+                    line.verdict(),
+                    _OUTCOMES.index(line.outcome),
+                    scoring,
+                )
+            except (OverflowError, struct.error) as error:
+                raise JUDGEMENT.invalid(self._path, number, error) from None
+        key = rows.column("key")
+        self._line = np.argsort(key, kind="stable")  # of one key, the last line stays last
+        self._key: NDArray[np.int64] = key[self._line]
+        self._offset: NDArray[np.int64] = rows.column("offset")[self._line]
+        self._scoring = rows.column("scoring")[self._line]
+        self._verdict: NDArray[np.int8] = rows.column("verdict")[self._line]
+        self._outcome: NDArray[np.int8] = rows.column("outcome")[self._line]
+        judge = rows.column("judge")[self._line]
+        self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
+
+    def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Find what a judge said last of some attempts.
+
+        Args:
+            judge: its name.
+            keys: (n,) `judged_key` of the attempts.
+
+        Returns:
+            (n,) a row for each, or `NONE`.
+        """
+        own = self._of.get(judge, np.empty(0, np.intp))
+        if not len(own):
+            return np.full(len(keys), NONE, np.intp)
+        at = np.searchsorted(self._key[own], keys, side="right") - 1
+        found = own[np.maximum(at, 0)]
+        return np.where((at >= 0) & (self._key[found] == keys), found, NONE)
+
+    def read(
+        self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
+    ) -> Iterator[list[S | None]]:
+        """Read judgements.
+
+        Args:
+            rows: (n, k) from `match`.
+            decode: of a line.
+
+        Yields:
+            For each of the n, its k judgements; None for `NONE`.
+
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: The file cannot be read.
+        """
+        offsets = self._offset[rows[rows != NONE]].tolist()
+        found = decoded_at(self._path, offsets, decode, JUDGEMENT)
+        for row in rows:
+            yield [None if one == NONE else next(found) for one in row.tolist()]
+
+    def of(self, instance: str, sample: int, round_: int, text: str | None) -> dict[str, Judgement]:
+        """Read what each judge said last of an attempt's text, by the judge's name.
+
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: The file cannot be read.
+        """
+        keys = np.array([judged_key(instance, sample, round_, text)])
+        names = list(self.register.judges)
+        if not names:
+            return {}
+        rows = np.stack([self.match(name, keys) for name in names], axis=1)
+        (found,) = self.read(rows, msgspec.json.Decoder(Judgement).decode)
+        return {name: one for name, one in zip(names, found, strict=True) if one is not None}
+
+    def with_scores(
+        self, table: AttemptTable, keys: NDArray[np.int64], neutral: Bools
+    ) -> AttemptTable:
+        """Add the judges' scores to attempts, and decide what passed by rules and judges.
+
+        Args:
+            table: of n attempts with the rules' scores and verdicts.
+            keys: (n,) `judged_key` of the attempts.
+            neutral: (n,) whether the rules give no verdict although each could be applied.
+        """
+        judged = self._judged(table)
+        scores: dict[str, Values] = dict(table.scores)
+        says_true, says_any, unknown = (np.zeros(len(table), np.bool_) for _ in range(3))
+        says_true |= table.passed == 1
+        says_any |= (table.passed != NOT_JUDGED) | ~judged
+        unknown |= (table.passed == NOT_JUDGED) & ~(neutral & judged)
+        for name, judge in self.register.judges.items():
+            rows = np.where(judged, self.match(name, keys), NONE)
+            scores |= self._scores(name, rows)
+            if not judge.decides:
+                continue
+            if not len(self._key):
+                unknown |= judged
+                continue
+            verdict = np.where(rows != NONE, self._verdict[rows], NOT_JUDGED)
+            unknown |= judged & (verdict == NOT_JUDGED)
+            given = judged & (verdict != NOT_JUDGED) & (verdict != NO_VERDICT)
+            says_true = np.where(given, (verdict == 1) & (says_true | ~says_any), says_true)
+            says_any |= given
+        passed = np.where(says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
+        return replace(table, passed=passed, scores=scores)
+
+    def owed(
+        self,
+        table: AttemptTable,
+        keys: NDArray[np.int64],
+        judges: Sequence[str],
+        retried: Collection[JudgementOutcome],
+    ) -> dict[int, Mapping[str, int]]:
+        """Find what some judges have yet to judge.
+
+        Args:
+            table: of n attempts.
+            keys: (n,) `judged_key` of the attempts.
+            judges: their names.
+            retried: outcomes of judgements that are made again.
+
+        Returns:
+            For the row of each such attempt, the judges and how often each has answered before.
+        """
+        judged = self._judged(table)
+        missing = np.zeros((len(table), len(judges)), np.bool_)
+        answers = np.zeros(missing.shape, np.int32)
+        for place, name in enumerate(judges):
+            rows = self.match(name, keys)
+            done = (rows != NONE) & ~self._ended(rows, retried)
+            members = self.register.judges[name].members if name in self.register.judges else ()
+            for member in members:  # a panel speaks again once one of its judges has
+                later = self.match(member, keys)
+                done &= (later <= rows) | self._ended(later, FAILED)
+            missing[:, place] = judged & ~done
+            answers[:, place] = self._answers(name, keys)
+        shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # few differ, of a million
+        owed: dict[int, Mapping[str, int]] = {}
+        for row in np.flatnonzero(missing.any(axis=1)).tolist():
+            told = tuple(np.where(missing[row], answers[row], NONE).tolist())
+            if told not in shared:
+                of = zip(judges, told, strict=True)
+                shared[told] = {name: count for name, count in of if count != NONE}
+            owed[row] = shared[told]
+        return owed
+
+    def _judged(self, table: AttemptTable) -> Bools:
+        """(n,) whether each attempt is judged, by its outcome."""
+        codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
+        judged: Bools = np.isin(table.outcome, codes)
+        return judged
+
+    def _ended(self, rows: NDArray[np.intp], outcomes: Collection[JudgementOutcome]) -> Bools:
+        """(n,) whether each row is a judgement with one of these outcomes."""
+        if not len(self._key):
+            return np.zeros(len(rows), np.bool_)
+        codes = [_OUTCOMES.index(outcome) for outcome in outcomes]
+        ended: Bools = (rows != NONE) & np.isin(self._outcome[rows], codes)
+        return ended
+
+    def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
+        """(n,) how often a judge has answered: a failed call is no answer."""
+        own = self._of.get(judge, np.empty(0, np.intp))
+        answered = self._key[own[~self._ended(own, FAILED)]]
+        first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
+        return last - first
+
+    def _scores(self, judge: str, rows: NDArray[np.intp]) -> dict[str, Values]:
+        """(n,) values of each of a judge's scores in some of its rows, without one for `NONE`."""
+        own = self._of[judge]
+        in_file = np.argsort(self._line[own])
+        place = np.empty(len(own), np.int32)  # of each row among the judge's lines
+        place[in_file] = np.arange(len(own), dtype=np.int32)
+        found = np.flatnonzero(rows != NONE)
+        lines = place[np.searchsorted(own, rows[found])]
+        scores: dict[str, Values] = {}
+        columns = self._gathered[judge].columns(self._scoring[own[in_file]], lines)
+        for name, values in columns.items():
+            nothing = NOT_JUDGED if values.dtype == np.int8 else np.nan
+            scores[name] = np.full(len(rows), nothing, values.dtype)
+            scores[name][found] = values
+        return scores

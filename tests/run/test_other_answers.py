@@ -1,0 +1,50 @@
+"""The answers of a run that another run is compared with."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import StoreFailed
+from harness.records import Instance
+from harness.run.judges import RunAnswers
+from tests.conftest import Sums
+from tests.store.test_reader import attempt, write
+
+
+def test_the_last_round_of_the_first_sample_where_it_is_an_answer(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "attempts.jsonl",
+        attempt("a", 0, 1, text="first try"),
+        attempt("a", 0, 2, text="second try"),
+        attempt("a", 1, 1, text="another sample"),
+        attempt("b", 0, 1, text="superseded"),
+        attempt("b", 0, 1, text="says this"),
+        attempt("c", 0, 1, text="", outcome="refused"),
+        attempt("e", 0, 1, text=None, outcome="error"),
+        attempt("f", 0, 1, text=None, outcome="error"),
+        attempt("f", 0, 1, text="made again"),
+    )
+    answers = RunAnswers(path, Sums())
+    found = {name: answers.text(Instance(name, None)) for name in "abcd"}
+    assert {name for name in "abcdef" if answers.has(Instance(name, None))} == set("abf")
+    assert answers.failed == 1
+    assert found == {"a": "second try", "b": "says this", "c": None, "d": None}
+
+
+def test_the_digest_is_of_the_texts_and_not_of_their_order(tmp_path: Path) -> None:
+    def digest(name: str, *attempts: object) -> str:
+        return RunAnswers(write(tmp_path / name, *attempts), Sums()).fingerprint()["against_sha256"]
+
+    a, b = attempt("a", text="x"), attempt("b", text="y")
+    assert digest("one", a, b) == digest("two", b, a)
+    assert digest("three", a) != digest("one", a, b)
+    assert digest("four", a, attempt("b", text="z")) != digest("one", a, b)
+
+
+def test_no_file_has_no_answers_and_one_that_was_lost_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "attempts.jsonl"
+    assert RunAnswers(path, Sums()).text(Instance("a", None)) is None
+    answers = RunAnswers(write(path, attempt("a")), Sums())
+    path.unlink()
+    with pytest.raises(StoreFailed, match=r"Cannot read .*attempts\.jsonl"):
+        answers.text(Instance("a", None))
