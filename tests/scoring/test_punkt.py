@@ -1,11 +1,15 @@
+"""NLTK without what it can spare, which everybody else still gets."""
+
 import logging
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from tests.scoring.constraints.nltk_reference import english_parameters, stock_sentences
 
 PIECES = (
@@ -74,3 +78,28 @@ def test_damaged_parameters_are_a_message(
     monkeypatch.setattr("nltk.data.path", [str(root)])
     with pytest.raises(DataInvalid, match="cannot be read"):
         punkt.english()
+
+
+ABSENT = "import sys; {}; print([m for m in ('scipy.stats', 'scipy.sparse') if m in sys.modules])"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import harness.scoring.punkt",
+        "from harness.scoring.overlap import rouge_l; rouge_l('a cat', ['cats'])",
+    ],
+)
+def test_what_is_spared_is_not_imported(use: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT.format(use)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_it_can_be_imported_afterwards() -> None:
+    use = "import harness.scoring.punkt, scipy.sparse, scipy.stats"
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT.format(use)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['scipy.stats', 'scipy.sparse']\n"

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.constraints.form import MAX_DEPTH, MAX_PARTS, read, write
-from harness.scoring.constraints.grammar import Base, Combination, Count, Specification
+from harness.scoring.constraints.grammar import (
+    MAX_DEPTH,
+    MAX_PARTS,
+    Base,
+    Combination,
+    Count,
+    Specification,
+    read,
+    write,
+)
 from tests.scoring.constraints.specifications import specifications
 
 WORDS = {"target_level": "word", "transformation": {"op": "count"}, "relation": "=="}
@@ -139,7 +147,7 @@ def test_absurd_depth_is_refused() -> None:
 
 
 def test_half_a_surrogate_pair_is_no_character() -> None:
-    with pytest.raises(DataInvalid, match=r"'x\\ud800' has half a surrogate pair"):
+    with pytest.raises(DataInvalid, match=r"'x\\ud800' has half of a surrogate pair"):
         read(spec(LAST, "x\ud800"))
 
 
