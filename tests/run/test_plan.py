@@ -1,10 +1,12 @@
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.records import Instance
-from harness.run.selection import limited
+from harness.run.plan import HeldInstances, LimitedInstances
+from tests.conftest import Sums
 
 INSTANCES = [
     Instance(f"{group}/{n}", None, {"group": group})
@@ -13,12 +15,8 @@ INSTANCES = [
 ]
 
 
-def pick(limit: int | None, seed: int | None = 0) -> list[str]:
-    return [instance.id for instance in limited(lambda: iter(INSTANCES), limit, seed)]
-
-
-def test_without_a_limit_the_order_is_the_files() -> None:
-    assert pick(None) == [instance.id for instance in INSTANCES]
+def pick(limit: int, seed: int | None = 0) -> list[str]:
+    return [instance.id for instance in LimitedInstances(INSTANCES, limit, seed)]
 
 
 def test_the_groups_take_turns() -> None:
@@ -38,7 +36,20 @@ def test_the_seed_chooses() -> None:
 
 
 def test_instances_without_groups_are_one_group() -> None:
-    def bare() -> Iterator[Instance[None]]:
-        return (Instance(str(n), None) for n in range(10))
+    bare = [Instance(str(n), None) for n in range(10)]
+    assert len({instance.id for instance in LimitedInstances(bare, 4, 0)}) == 4
 
-    assert len({instance.id for instance in limited(bare, 4, 0)}) == 4
+
+@pytest.mark.parametrize(("most", "reads"), [(6, 1), (5, 3)])
+def test_a_data_set_that_can_be_held_is_read_once(most: int, reads: int) -> None:
+    read = 0
+
+    class Counted(Sums):
+        def instances(self) -> Iterator[Instance[int]]:
+            nonlocal read
+            read += 1
+            yield from super().instances()
+
+    held = HeldInstances(Counted(6), most)
+    assert len({tuple(instance.id for instance in held) for _ in range(3)}) == 1
+    assert read == reads

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -6,18 +7,16 @@ import msgspec
 import pytest
 
 from harness.calls.calls import Calls, FreeCalls, PaidCalls, ReplyUnsaved
-from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.rate_limits import RateLimits
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
-from harness.records import Attempt, Call, Reply, Request
-from harness.run.plan import Plan
-from harness.run.runner import Runner
-from harness.run.tally import Tally
-from harness.store.index import AttemptIndex
+from harness.records import Attempt, Call, Instance, Reply, Request
+from harness.run.plan import HeldInstances, OwedSample
+from harness.run.pool import Tally, work_off
+from harness.run.samples import Samples
 from harness.store.json_lines import JsonLinesWriter, lines
-from tests.conftest import Scripted, Sums, run_file, sum_asked
+from tests.conftest import Scripted, Sums, sum_asked
+from tests.run.toys import bound, plan
 
 
 class Setting:
@@ -25,26 +24,28 @@ class Setting:
 
     def __init__(self, folder: Path, task: Sums | None = None, **run: Any) -> None:
         self.path = folder / "attempts.jsonl"
-        self.plan = Plan(task or Sums(), run_file(**run))
+        self.task = task or Sums()
+        self.options = run
+        self.instances: Iterable[Instance[int]] = list(self.task.instances())
         self.stop = Stop()
-        self.tally = Tally(0)
+        self.tally = Tally()
 
     async def run(self, backend: Scripted, workers: int = 4, calls: Calls | None = None) -> None:
-        slots = ConcurrencyLimiter(
-            backend, self.stop, most=workers, timeout_s=10, limits=RateLimits({})
-        )
-        ledger = AttemptIndex(self.path)
-        self.tally = Tally(self.plan.count(ledger)[1])
+        owed = plan(self.path, self.task, instances=self.instances, **self.options)
+        self.tally = Tally(owed.count()[1])
+        model = bound(backend, self.stop, calls=calls, slots=workers)
         with JsonLinesWriter(self.path) as writer:
-            await Runner(
-                self.plan,
-                calls or FreeCalls(slots, backend="scripted", endpoint="", by_instance=False),
-                ledger=ledger,
-                writer=writer,
-                tally=self.tally,
-                stop=self.stop,
-                cost=lambda _: 0.0,
-            ).run(workers)
+
+            def record(attempt: Attempt) -> None:
+                writer.append(attempt)
+                self.tally.record(attempt)
+
+            samples = Samples(owed, model, record, self.stop)
+
+            async def work(sample: OwedSample) -> None:
+                self.tally.finish_sample(await samples.work(sample))
+
+            await work_off(owed.owed(), work, workers=workers, stop=self.stop)
 
     def attempts(self) -> dict[tuple[str, int, int], Attempt]:
         found = [msgspec.json.decode(line, type=Attempt) for _, line in lines(self.path)]
@@ -192,9 +193,10 @@ async def test_memory_does_not_grow_with_the_number_of_instances(tmp_path: Path)
                 yield instance
 
     setting, backend = Setting(tmp_path, Many(1000)), Scripted(delay=0.01)
+    setting.instances, made = HeldInstances(setting.task, most=10), 0
     running = asyncio.create_task(setting.run(backend, workers=5))
     await asyncio.sleep(0.005)
-    counted = 2 * 1000  # the two passes that count the samples
+    counted = 1000  # the one pass that counts the samples
     assert made - counted <= 5
     setting.stop.request()
     await running

@@ -1,4 +1,4 @@
-"""Refusing what a backend does not take, before anything is asked."""
+"""Checks of a run file against its backend and task, before any call."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid
 from harness.ports import CONSTRAINTS, Backend, Constraining, Task
 from harness.records import DecodingConstraint
+from harness.run.models import FREE, Model
 
 
-def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse what the backend does not take: nothing is dropped in silence.
+def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse what the backend does not take: nothing is dropped silently.
 
     The run's seed is no decoding parameter: it also orders and simulates, and
     is sent where a provider takes one.
 
-    Raises: ConfigError naming the key.
+    Raises:
+        ConfigError: Names the key.
     """
     name = run.model.backend
     if backend.cacheable and not run.model.name:
@@ -28,8 +30,8 @@ def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
             f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
             "Remove it from the run file; docs/providers.md says what each one takes.",
         )
-    _refuse_constraint(run, backend, task)
-    _refuse_old_names(run, backend)
+    _check_constraint(run, backend, task)
+    _check_old_names(run, backend)
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
@@ -40,7 +42,7 @@ def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     by_text = shots.form == "message" and "by_instance" not in backend.features
     if shots.n and "recorded" in backend.features and not by_text:
         raise ConfigError(
-            f"The backend {name!r} would give recorded answers under the name of few-shot ones.",
+            f"The backend {name!r} would present recorded answers as few-shot ones.",
             "Remove task.shots; or record few-shot answers, and replay them with "
             "task.shots.form: message and model.match: prompt.",
         )
@@ -51,44 +53,56 @@ def refuse_unsupported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         )
 
 
-def _refuse_old_names(run: RunFile, backend: Backend) -> None:
-    """vLLM ignores the names that it had for constraints before 0.12 in silence."""
+def check_bounded(run: RunFile, model: Model) -> None:
+    """Refuse a budget that cannot be kept because an answer may have any length.
+
+    Raises:
+        ConfigError: ``decoding.max_tokens`` is missing.
+    """
+    if model.price != FREE and run.decoding.max_tokens is None:
+        raise ConfigError(
+            "budget.usd is set, but the length of an answer is not limited.",
+            "Set decoding.max_tokens.",
+        )
+
+
+def _check_old_names(run: RunFile, backend: Backend) -> None:
+    """vLLM silently ignores the names that it had for constraints before 0.12."""
     old = sorted(name for name in run.decoding.extra if name.startswith("guided_"))
     if old and "regex" in backend.features:
         raise ConfigError(
-            f"decoding.extra.{old[0]} is no name of vLLM's any more: it would hold no answer to "
-            "anything.",
+            f"vLLM does not know decoding.extra.{old[0]} any more, and would ignore it.",
             "Set decoding.constraint (docs/providers.md).",
         )
 
 
-def _refuse_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse what the backend would not hold an answer to: it would be free in silence."""
+def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse a constraint that the backend would silently ignore."""
     constraint = run.decoding.constraint
     if constraint is None:
         return
     wanted: str | None = None
     if isinstance(constraint, DecodingConstraint):
         wanted = constraint.kind
-        _refuse_broken(constraint)
+        _check_valid(constraint)
     if constraint == "task":
         wanted = task.constraint_kind if isinstance(task, Constraining) else None
         if wanted is None:
             raise ConfigError(
-                f"The task {run.task.name!r} says nothing of the form of its answers.",
-                "Write the constraint itself: decoding.constraint: {regex: …}, for one.",
+                f"The task {run.task.name!r} defines no constraint for its answers.",
+                "Write the constraint itself, such as decoding.constraint: {regex: …}.",
             )
     if wanted not in backend.features:
         taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
         raise ConfigError(
-            f"The backend {run.model.backend!r} cannot hold an answer to a {wanted} "
+            f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
             f"(here: {backend.endpoint or 'offline'}; it takes {taken}).",
-            "Name the server with model.preset where it can: docs/providers.md says which do.",
+            "If its server can, name it with model.preset: docs/providers.md says which do.",
         )
 
 
-def _refuse_broken(constraint: DecodingConstraint) -> None:
-    """Refuse what no server could take: a schema or an expression that is none."""
+def _check_valid(constraint: DecodingConstraint) -> None:
+    """Refuse an invalid schema or regular expression."""
     if constraint.json_schema is not None:
         from harness.scoring.validators import validator
 
@@ -105,5 +119,5 @@ def _refuse_broken(constraint: DecodingConstraint) -> None:
             regex.compile(constraint.regex)
         except regex.error as error:
             raise ConfigError(
-                f"decoding.constraint.regex is no regular expression: {error}.", "Mend it."
+                f"decoding.constraint.regex is not a regular expression: {error}.", "Fix it."
             ) from None

@@ -2,12 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.journal import Asked, read_asked, read_costs
+from harness.builders.wildifeval.asking import Answer
 from harness.builders.wildifeval.questions import Question
 from harness.calls.signals import Stop, Stopping
 from harness.errors import (
     ConfigError,
-    DataInvalid,
     FatalCallError,
     HarnessError,
     PromptRefused,
@@ -20,7 +19,7 @@ QUESTIONS = [Question(str(n), f"What is {n}?") for n in range(20)]
 DECODING = Decoding(temperature=1.0, max_tokens=5)
 
 
-def said(line: Asked) -> str:
+def said(line: Answer) -> str:
     return f"{line.outcome} {line.text}"
 
 
@@ -30,10 +29,6 @@ async def test_answers_come_in_the_order_of_the_questions(tmp_path: Path) -> Non
     assert found == [[f"ok WHAT IS {n}?"] * 2 for n in range(20)]
     assert len({request.seed for request in model.requests}) == 40
     assert all(request.decoding == DECODING for request in model.requests)
-    lines = list(read_asked(tmp_path / "filter.calls.jsonl"))
-    assert sorted((line.about, line.sample) for line in lines) == sorted(
-        (str(n), sample) for n in range(20) for sample in range(2)
-    )
 
 
 async def test_what_has_an_answer_is_not_asked_again(tmp_path: Path) -> None:
@@ -45,12 +40,12 @@ async def test_what_has_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     assert len(second.requests) == 5
 
 
-@pytest.mark.parametrize("change", ["decoding", "seed", "model", "stage"])
+@pytest.mark.parametrize("change", ["decoding", "seed", "model"])
 async def test_another_question_is_asked(change: str, tmp_path: Path) -> None:
     await asking(tmp_path, Model(str.upper)).ask("filter", QUESTIONS, DECODING, said)
     other = Model(str.lower, name="n" if change == "model" else "m")
     await asking(tmp_path, other, seed=int(change == "seed")).ask(
-        "domains" if change == "stage" else "filter",
+        "filter",
         QUESTIONS,
         Decoding(temperature=0.0) if change == "decoding" else DECODING,
         said,
@@ -63,22 +58,6 @@ async def test_the_same_question_about_two_things_is_asked_once(tmp_path: Path) 
     same = [Question("a", "Hi"), Question("b", "Hi")]
     assert await asking(tmp_path, model).ask("filter", same, DECODING, said) == [["ok HI"]] * 2
     assert len(model.requests) == 1
-
-
-async def test_a_torn_line_is_owed_again(tmp_path: Path) -> None:
-    await asking(tmp_path, Model(str.upper)).ask("filter", QUESTIONS, DECODING, said)
-    path = tmp_path / "filter.calls.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
-    again = Model(str.upper)
-    found = await asking(tmp_path, again).ask("filter", QUESTIONS, DECODING, said)
-    assert found == [[f"ok WHAT IS {n}?"] for n in range(20)]
-    assert len(again.requests) == 1
-
-
-async def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / "filter.calls.jsonl").write_text('{"v": 1}\n')
-    with pytest.raises(DataInvalid, match=r"filter\.calls\.jsonl, line 1"):
-        await asking(tmp_path, Model(str.upper)).ask("filter", QUESTIONS, DECODING, said)
 
 
 async def test_failed_calls_end_the_stage_once_it_is_through_and_are_made_again(
@@ -94,9 +73,7 @@ async def test_failed_calls_end_the_stage_once_it_is_through_and_are_made_again(
     assert len(well.requests) == 2
 
 
-async def test_what_is_refused_empty_or_cut_off_is_said_and_not_asked_again(
-    tmp_path: Path,
-) -> None:
+async def test_what_is_refused_empty_or_cut_off_is_an_answer(tmp_path: Path) -> None:
     def answer(text: str) -> Reply | Exception:
         number = int(text.split()[-1].strip("?"))
         replies = [Reply("", "stop"), Reply("Wh", "length"), Reply("No, I", "refusal")]
@@ -104,9 +81,7 @@ async def test_what_is_refused_empty_or_cut_off_is_said_and_not_asked_again(
 
     model = Model(answer)
     found = await asking(tmp_path, model).ask("filter", QUESTIONS[:4], DECODING, said)
-    assert found == [["empty "], ["truncated Wh"], ["refused No, I"], ["refused "]]
-    await asking(tmp_path, model).ask("filter", QUESTIONS[:4], DECODING, said)
-    assert len(model.requests) == 4
+    assert found == [["empty "], ["truncated Wh"], ["refused No, I"], ["refused too bad"]]
 
 
 async def test_what_fails_for_all_ends_at_once(tmp_path: Path) -> None:
@@ -127,8 +102,8 @@ async def test_a_stop_keeps_what_there_is(tmp_path: Path) -> None:
 
     with pytest.raises(Stopping):
         await asking(tmp_path, Model(answer), stop).ask("filter", QUESTIONS, DECODING, said)
-    kept = len(list(read_asked(tmp_path / "filter.calls.jsonl")))
-    assert 7 <= kept == len(asked) < 20
+    kept = len(asked)
+    assert 7 <= kept < 20
     rest = Model(lambda _: "fine")
     await asking(tmp_path, rest).ask("filter", QUESTIONS, DECODING, said)
     assert len(rest.requests) == 20 - kept
@@ -143,9 +118,13 @@ async def test_what_the_backend_does_not_take(tmp_path: Path) -> None:
         await asking(tmp_path, plain).ask("filter", QUESTIONS, Decoding(logprobs=5), said)
 
 
-async def test_costs_are_those_of_all_stages(tmp_path: Path) -> None:
-    for stage in ("filter", "domains"):
-        await asking(tmp_path, Model(str.upper)).ask(stage, QUESTIONS[:3], DECODING, said)
-    assert sum(read_costs(tmp_path).values()) == pytest.approx(0.5 * 3)  # the calls are the same
-    await asking(tmp_path, Model(str.upper)).ask("domains", QUESTIONS[:5], DECODING, said)
-    assert sum(read_costs(tmp_path).values()) == pytest.approx(0.5 * 5)
+async def test_the_manifest_counts_each_call_of_a_stage_once(tmp_path: Path) -> None:
+    build = asking(tmp_path, Model(str.upper))
+    for questions in (QUESTIONS[:3], QUESTIONS[:5]):
+        await build.ask("domains", questions, DECODING, said)
+    facts = build.facts()["calls"]["domains"]
+    assert (facts["answers"], facts["cached"], facts["input_tokens"]) == (5, 0, 50)
+    assert facts["cost_usd"] == pytest.approx(0.5 * 5)
+    again = asking(tmp_path, Model(str.upper))
+    await again.ask("domains", QUESTIONS[:5], DECODING, said)
+    assert again.facts()["calls"]["domains"]["cached"] == 5

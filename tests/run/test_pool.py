@@ -1,8 +1,11 @@
+import asyncio
+
 import pytest
 from msgspec import structs
 
+from harness.calls.signals import Stop, Stopping
 from harness.records import Attempt, Outcome, Usage
-from harness.run.tally import Tally
+from harness.run.pool import Tally, work_off
 
 
 def attempt(
@@ -56,3 +59,46 @@ def test_one_unknown_cost_makes_the_cost_unknown() -> None:
     tally = Tally(owed=1)
     tally.record(attempt(cost=None))
     assert not tally.cost_known
+
+
+async def test_every_item_is_done_once_by_a_few_workers() -> None:
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+        done.append(number)
+
+    await work_off(iter(range(9)), work, workers=2, stop=Stop())
+    assert sorted(done) == list(range(9))
+
+
+async def test_the_first_error_is_raised_once_what_is_in_flight_is_done() -> None:
+    failed, all_begun, done = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def work(number: int) -> None:
+        if number == 0:
+            await all_begun.wait()
+            failed.set()
+            raise KeyError
+        if number == 2:
+            all_begun.set()
+        await failed.wait()
+        done.append(number)
+        if number == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(KeyError):
+        await work_off(iter(range(9)), work, workers=3, stop=Stop())
+    assert done == [1, 2]
+
+
+async def test_stopping_leaves_the_item_undone_and_is_no_error() -> None:
+    stop, taken = Stop(), []
+
+    async def work(number: int) -> None:
+        taken.append(number)
+        stop.request()
+        raise Stopping
+
+    await work_off(iter(range(9)), work, workers=1, stop=stop)
+    assert taken == [0]

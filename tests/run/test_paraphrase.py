@@ -10,23 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.calls.calls import FreeCalls
-from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.errors import FatalCallError, RequestRejected
-from harness.records import Attempt, Decoding, Instance, Reply, Request
-from harness.run.plan import Plan
-from harness.run.polish import Polisher, keeps
-from harness.run.runner import Runner
-from harness.run.tally import Tally
+from harness.records import Attempt, Instance, Reply, Request
+from harness.run.paraphrase import Paraphraser, keeps
+from harness.run.plan import OwedSample
+from harness.run.pool import work_off
+from harness.run.samples import Samples
 from harness.store.calls import read_columns
-from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, lines
-from tests.conftest import Scripted, Sums, run_file
+from tests.conftest import Scripted, Sums
+from tests.run.toys import QUARTER, bound, plan
 
 
-class PolishableSums(Sums):
+class ParaphrasableSums(Sums):
     def must_keep(self, instance: Instance[int]) -> Sequence[str]:
         return (str(instance.data),)
 
@@ -38,31 +35,18 @@ def asked_text(request: Request) -> str:
 async def run(
     folder: Path, second: Scripted, *, rounds: int = 1, stop: Stop | None = None
 ) -> tuple[Scripted, list[Attempt]]:
-    """A run of three sums, answered wrongly, polished by a second model."""
+    """A run of three sums, answered wrongly, paraphrased by a second model."""
     stop = stop or Stop()
-    first = Scripted(lambda request: "-1")
-    plan = Plan(PolishableSums(3), run_file(rounds={"max": rounds}))
-    path = folder / "attempts.jsonl"
-    stacks = [
-        FreeCalls(
-            ConcurrencyLimiter(backend, stop, most=4, timeout_s=10, limits=RateLimits({})),
-            backend=name,
-            endpoint="",
-            by_instance=False,
-        )
-        for name, backend in {"first": first, "second": second}.items()
-    ]
+    first, task, path = Scripted(lambda request: "-1"), ParaphrasableSums(3), folder / "a.jsonl"
+    owed = plan(path, task, rounds={"max": rounds})
+    paraphrase = Paraphraser(task, bound(second, stop, name="second", price=QUARTER))
     with JsonLinesWriter(path) as writer:
-        await Runner(
-            plan,
-            stacks[0],
-            ledger=AttemptIndex(path),
-            writer=writer,
-            tally=Tally(3),
-            stop=stop,
-            cost=lambda _: 0.0,
-            polish=Polisher(stacks[1], "second", Decoding(), lambda _: 0.25),
-        ).run(4)
+        samples = Samples(owed, bound(first, stop), writer.append, stop, paraphrase=paraphrase)
+
+        async def work(sample: OwedSample) -> None:
+            await samples.work(sample)
+
+        await work_off(owed.owed(), work, workers=4, stop=stop)
     return first, [msgspec.json.decode(line, type=Attempt) for _, line in lines(path)]
 
 
@@ -82,7 +66,7 @@ async def test_one_that_loses_a_value_is_not_and_both_are_recorded(tmp_path: Pat
     first, attempts = await run(tmp_path, second)
     assert all(request.messages[0].content.startswith("What is") for request in first.requests)
     assert [a.polish[0].used for a in attempts] == [False] * 3
-    _, calls = read_columns(tmp_path / "attempts.jsonl")
+    _, calls = read_columns(tmp_path / "a.jsonl")
     assert (calls.n, calls.known_cost_usd) == (6, 0.75)
 
 
