@@ -18,7 +18,7 @@ from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.figure import Figure
 from harness.report.reported_run import ReportedRun, common_start
 from harness.report.text import printable
-from harness.run.reporting import report_on
+from harness.run import report_on
 from harness.store.files import check_output, replacing
 from harness.store.variants import find_runs
 

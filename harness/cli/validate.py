@@ -21,8 +21,7 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
 from harness.report.render import as_json
 from harness.report.terminal import terminal
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex

@@ -37,6 +37,7 @@ class Manifest:
     simulated: no model was asked.
     measure: the score that the task is measured by, None for the pass rate.
     variant: of its file, whose name goes before it in the run's; empty without.
+    run_id: names a new run; by default a random one.
 
     Its ``id`` names the run in the book of payments, whatever its folder is called.
     """
@@ -50,13 +51,14 @@ class Manifest:
         simulated: bool,
         measure: str | None = None,
         variant: str = "",
+        run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
         self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
-        self.id: str = self._content.setdefault("id", uuid4().hex)
+        self.id: str = self._content.setdefault("id", run_id or uuid4().hex)
         config = run.model_dump_json(exclude={"limits", "budget", "variants", "matrix"})
         self._content |= {
             "schema_version": SCHEMA_VERSION,
