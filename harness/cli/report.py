@@ -20,7 +20,7 @@ from harness.report.reported_run import ReportedRun, common_start
 from harness.report.text import printable
 from harness.run.reporting import report_on
 from harness.store.files import check_output, replacing
-from harness.store.variants import find_runs
+from harness.store.run_folder import find_runs
 
 IMAGES = ("svg", "png", "pdf")
 

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from harness.analysis.comparable import Variant, differing, refuse_incomparable
+from harness.analysis.inputs import Label, read_labels
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
@@ -26,9 +27,7 @@ from harness.run.variants import variant_of
 from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
-from harness.store.judge_labels import Label, read_labels
-from harness.store.run_folder import RunFolder
-from harness.store.variants import find_runs
+from harness.store.run_folder import RunFolder, find_runs
 
 FORMATS = ("table", "json")
 PICTURES = (".svg", ".png", ".pdf")
