@@ -1,42 +1,41 @@
-"""Mends a damaged file of replies: what can be read is saved, the damaged file is kept.
+"""Recovers from a damaged file of replies: it is moved aside, and a new one takes its place.
 
-The new file is made complete beside the damaged one, which then moves aside,
-its log after it: whenever the process dies, the next one finds the damaged file
-still in its place and begins again, or finds the new one complete. The caller
-holds the lock under which the file is opened, and is alone with it
-(`harness.calls.claims`).
+The new file holds the replies that are recorded elsewhere (a run's attempts), and the payments
+that SQLite can still read in the damaged file. A damaged page may look like a reply and be wrong,
+so no reply is read from it.
+
+The new file is completed beside the damaged one, which then moves aside, its log after it:
+whenever the process dies, the next one finds the damaged file still in its place and begins
+again, or finds the new one complete. The caller holds the lock under which the file is opened,
+and nobody else is using it (`harness.calls.claims`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from harness.calls import database
 from harness.calls.database import PaymentRow, ReplyRow
-from harness.calls.salvage import salvage
 
 PARTS = ("", "-wal", "-shm", "-journal")
-"""What the files of one database are called, after its own name."""
+"""Suffixes of the files of one database."""
 
 SMALLEST = 512
 """Bytes of the smallest database."""
 
-BATCH = 1000
-
-_INSERT_REPLY = (
-    "INSERT OR IGNORE INTO replies (key, reply, backend, model, created) VALUES (?, ?, ?, ?, ?)"
-)
-_INSERT_PAYMENT = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
+Restore = Callable[[], Iterable[ReplyRow]]
+"""Gives the replies that are recorded elsewhere."""
 
 
 def marker(path: Path) -> Path:
-    """The file that says: damage was met, the next one to open this repairs it."""
+    """The file that says: damage was found, and the next one to open the database recovers."""
     return path.with_name(f"{path.name}.damaged")
 
 
@@ -46,33 +45,39 @@ def mark(path: Path) -> None:
         marker(path).touch()
 
 
-def needs_repair(path: Path) -> bool:
+def needs_recovery(path: Path) -> bool:
     """Whether damage is known before the file is opened."""
     if marker(path).exists() or _rebuilt(path).exists():
         return True
-    # SQLite would throw the log of an emptied file away, with all that is in it.
+    # SQLite would discard the log of an emptied file, with all that is in it.
     log = _part(path, "-wal")
     empty = path.exists() and path.stat().st_size < SMALLEST
     return empty and log.exists() and log.stat().st_size > 0
 
 
-def repair(path: Path, now: float | None = None) -> str:
-    """Put a sound file in the damaged one's place; says what was saved, and where that is kept.
+def recover(path: Path, restore: Restore, now: float | None = None) -> str:
+    """Put a sound file in the place of the damaged one.
 
-    Raises: OSError; sqlite3.Error.
+    Returns:
+        What was restored and where the damaged file is kept, for the user; empty if somebody has
+        moved the damaged file away already.
+
+    Raises:
+        OSError: A file cannot be moved or written.
+        sqlite3.Error: The new file cannot be written.
     """
     rebuilt = _rebuilt(path)
-    if path.exists():  # nothing has moved yet
+    if path.exists():  # nothing has been moved yet
         _remove(rebuilt)
         started = path.with_name(f"{path.name}.rebuilding")
         _remove(started)
         try:
-            _rebuild(path, started)
+            _rebuild(path, started, restore)
         except BaseException:
-            _remove(started)  # it may be for the room that it takes
+            _remove(started)  # the failure may be a lack of room
             raise
         started.replace(rebuilt)
-    elif not rebuilt.exists():  # someone has moved it away
+    elif not rebuilt.exists():
         marker(path).unlink(missing_ok=True)
         return ""
     kept = _aside(path, time.time() if now is None else now)
@@ -83,26 +88,44 @@ def repair(path: Path, now: float | None = None) -> str:
     rebuilt.replace(path)
     marker(path).unlink(missing_ok=True)
     return (
-        f"The cache {path} was damaged: {replies:,} replies and {paid:,} payments could be read "
-        f"and were saved; the damaged file is kept as {kept.name}."
+        f"The cache {path} was damaged and has been moved to {kept.name}. {replies:,} replies were "
+        f"restored from the attempts of runs, and {paid:,} payments from the damaged file. Other "
+        f"replies will be paid for again; to see what SQLite can save: sqlite3 {kept} .recover"
     )
 
 
-def _rebuild(damaged: Path, new: Path) -> None:
+def _rebuild(damaged: Path, new: Path, restore: Restore) -> None:
+    known: dict[bytes, int] = {}
+    contradicted: list[tuple[bytes]] = []
+
+    def rows() -> Iterator[ReplyRow]:
+        for row in restore():
+            key, reply = row[:2]
+            if known.setdefault(key, hash(reply)) != hash(reply):
+                contradicted.append((key,))  # paid for twice: which one the cache had is unknown
+            yield row
+
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         database.make_tables(file)
         file.execute("BEGIN")
-        for rows in _batched(salvage(damaged)):
-            file.executemany(_INSERT_REPLY, [row for row in rows if len(row) == 5])
-            file.executemany(_INSERT_PAYMENT, [row for row in rows if len(row) == 4])
+        file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", rows())
+        file.executemany("DELETE FROM replies WHERE key = ?", contradicted)
+        payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
+        file.executemany(payments, _readable_payments(damaged))
         file.execute("COMMIT")
 
 
-def _batched(
-    rows: Iterator[ReplyRow | PaymentRow],
-) -> Iterator[list[ReplyRow | PaymentRow]]:
-    while batch := list(itertools.islice(rows, BATCH)):
-        yield batch
+def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
+    """The payments up to the first page that SQLite cannot read."""
+    url = f"{damaged.resolve().as_uri()}?mode=ro"
+    with (
+        contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
+        contextlib.closing(sqlite3.connect(url, uri=True)) as file,
+    ):
+        for row in file.execute("SELECT run, key, usd, created FROM payments"):
+            match row:
+                case (str(), bytes(), float(usd), float()) if 0 <= usd < math.inf:
+                    yield row
 
 
 def _count(path: Path) -> tuple[int, int]:
@@ -113,7 +136,7 @@ def _count(path: Path) -> tuple[int, int]:
 
 
 def _aside(path: Path, now: float) -> Path:
-    """A name that is not taken, with the time."""
+    """A name with the time that is not taken."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     name = f"{path.name}.damaged-{stamp}"
     for number in itertools.count(2):

@@ -26,6 +26,7 @@ import msgspec
 
 from harness.calls import database
 from harness.calls.database import PaymentRow, ReplyRow
+from harness.calls.recovery import Restore
 from harness.calls.shared_database import NOTICE_S, SharedDatabase, StoreBusy
 from harness.errors import StoreFailed
 from harness.records import Reply, encodable
@@ -69,6 +70,7 @@ class ReplyCache:
         shared_memory: bool | None = None,
         locked_most_s: float = LOCKED_MOST_S,
         notice: Callable[[str], None] | None = None,
+        restore: Restore = tuple,
     ) -> None:
         self.path = path
         if shared_memory is None:
@@ -79,10 +81,10 @@ class ReplyCache:
             wal=shared_memory,
             locked_most_s=locked_most_s,
             notice=notice or (lambda said: None),
+            restore=restore,
         )
         self._claimed: set[str] = set()
         self._decoder = msgspec.msgpack.Decoder(Reply)
-        self._encoder = msgspec.msgpack.Encoder()
         self._batches: Batches[tuple[ReplyRow | None, PaymentRow | None]] = Batches(
             self._commit, "replies"
         )
@@ -172,7 +174,7 @@ class ReplyCache:
         Raises, when awaited: StoreFailed where they cannot be written.
         """
         name, now = bytes.fromhex(key), time.time()
-        row = name, self._encoder.encode(reply), encodable(backend), encodable(model), now
+        row = name, encoded(reply), encodable(backend), encodable(model), now
         return self._batches.add((row, _row(name, payment, now) if payment else None), then)
 
     def charge(
@@ -230,6 +232,14 @@ class ReplyCache:
         for key in list(self._claimed):
             self.release(key)
         self._database.close()
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encoded(reply: Reply) -> bytes:
+    """A reply as the cache holds it."""
+    return _encoder.encode(reply)
 
 
 def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:

@@ -34,7 +34,7 @@ from harness.calls.database import (
     open_database,
     roll_back,
 )
-from harness.calls.recovery import mark, needs_repair, repair
+from harness.calls.recovery import Restore, mark, needs_recovery, recover
 from harness.errors import StoreFailed
 
 NOTICE_S = 2.0
@@ -66,10 +66,17 @@ class SharedDatabase:
     """
 
     def __init__(
-        self, path: Path, *, wal: bool, locked_most_s: float, notice: Callable[[str], None]
+        self,
+        path: Path,
+        *,
+        wal: bool,
+        locked_most_s: float,
+        notice: Callable[[str], None],
+        restore: Restore = tuple,
     ) -> None:
         self.path = path
         self.notice = notice
+        self._restore = restore
         self.locked_most_s = locked_most_s
         self._name = str(path)
         self._wal = wal
@@ -212,14 +219,14 @@ class SharedDatabase:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Two processes that both turn a new file to WAL would not wait for each other.
             with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
-                if needs_repair(self.path):
-                    self._repair()
+                if needs_recovery(self.path):
+                    self._recover()
                 try:
                     return self._connect(busy_s)
                 except sqlite3.Error as error:
                     if not is_damage(error):
                         raise
-                self._repair()
+                self._recover()
                 return self._connect(busy_s)
         except (OSError, NotImplementedError, sqlite3.Error) as error:
             raise self.failed("open", error) from None
@@ -227,9 +234,9 @@ class SharedDatabase:
     def _connect(self, busy_s: float) -> Opened:
         return open_database(self.path, wal=self._wal, busy_s=busy_s, notice=self.notice)
 
-    def _repair(self) -> None:
+    def _recover(self) -> None:
         with self.claims.alone(LOCKED_S):
-            said = repair(self.path)
+            said = recover(self.path, self._restore)
         if said:
             self.notice(said)
 
@@ -261,7 +268,7 @@ class SharedDatabase:
         mark(self.path)
         return StoreFailed(
             f"Cannot {verb} the cache {self.path}: {said}. It is damaged.",
-            "Run again: it will be repaired, what can be read is saved, and the damaged file kept.",
+            "Run again: it will be moved aside, and a new one filled from the attempts of runs.",
         )
 
     def _held(self, verb: str) -> StoreBusy:

@@ -20,8 +20,7 @@ from harness.report.ablation import ablation_document
 from harness.report.render import FORMATS
 from harness.report.terminal import terminal
 from harness.report.text import inert
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.index import read_attempts
 from harness.store.run_folder import RunFolder, find_variants, run_name
 

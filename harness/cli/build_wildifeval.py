@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.builders.wildifeval.outlook import StageOutlook
-    from harness.run.curating import CurationEnd, CurationJob
+    from harness.builders.wildifeval.dry_run import StageEstimate
+    from harness.run.curation import CurationEnd, CurationJob
 
 BUDGET_SPENT = 3
 INTERRUPTED = 130
@@ -49,16 +49,17 @@ def wildifeval(
     from harness.config.curation import load_curation
     from harness.config.settings import Settings
     from harness.report.text import inert_text
-    from harness.run.curating import foresee_curation, prepare_curation
+    from harness.run import Resources
+    from harness.run.curation import estimate_curation, prepare_curation
 
     curation = load_curation(config, overrides or [])
-    job = prepare_curation(curation, chats, out, Settings())
+    job = prepare_curation(curation, chats, out, Resources(Settings()))
 
     def told(said: str) -> None:
         messages.print(inert_text(said), soft_wrap=True)
 
     if dry_run:
-        _show(foresee_curation(job, told))
+        _show(job, estimate_curation(job, told))
         return
     raise typer.Exit(_build(job, report, told))
 
@@ -75,8 +76,8 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
     from harness.cli.console import messages
     from harness.cli.interrupt import interruptible
     from harness.cli.live import Display
-    from harness.run.curating import curate, stage_names
-    from harness.run.tally import Tally
+    from harness.run.curation import curate, stage_names
+    from harness.run.pool import Tally
 
     asked: list[str] = []
 
@@ -130,7 +131,7 @@ def _unfinished(end: CurationEnd, told: Callable[[str], None]) -> int:
     return INTERRUPTED
 
 
-def _show(stages: Sequence[StageOutlook]) -> None:
+def _show(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     """Print what each stage would ask."""
     from rich.table import Table
     from rich.text import Text
@@ -141,12 +142,15 @@ def _show(stages: Sequence[StageOutlook]) -> None:
     table = Table("stage", "model")
     for head in ("calls at most", "tokens in, about", "tokens out, about", "US dollars, about"):
         table.add_column(head, justify="right")
+    costs = []
     for one in stages:
-        usd = "unknown" if one.usd is None else f"{one.usd:,.4f}"
-        numbers = (f"{n:,}" for n in (one.calls, one.input_tokens, one.output_tokens))
-        table.add_row(one.stage, inert(one.model or "-"), *numbers, usd)
+        model, usage = job.models[one.stage], one.usage
+        usd = model.price.cost(usage) if model.price else None
+        costs.append(usd)
+        numbers = (f"{n:,}" for n in (one.calls, usage.input_tokens, usage.output_tokens))
+        cost = "unknown" if usd is None else f"{usd:,.4f}"
+        table.add_row(one.stage, inert(model.section.name or "-"), *numbers, cost)
     output.print(table)
-    costs = [one.usd for one in stages]
     known = [cost for cost in costs if cost is not None]
     whole = f"${sum(known):,.4f}" if len(known) == len(costs) else "unknown"
     calls = sum(one.calls for one in stages)

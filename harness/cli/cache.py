@@ -242,7 +242,10 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         remedy = "Mend its permissions, or run again when nobody else uses it."
         if is_damage(error):
             mark(path)
-            remedy = "It is damaged. The next 'harness run' repairs it and saves what can be read."
+            remedy = (
+                "It is damaged. The next 'harness run' moves it aside and fills a new one from the "
+                "attempts of runs."
+            )
         raise StoreFailed(
             f"Cannot {'read' if read_only else 'change'} the cache {path}: {error}.", remedy
         ) from None

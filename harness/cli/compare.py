@@ -30,8 +30,7 @@ from harness.report.render import FORMATS
 from harness.report.runs import cost_table
 from harness.report.terminal import terminal
 from harness.report.text import inert
-from harness.run import measure, measured
-from harness.run.variants import variant_of
+from harness.run import measure, measured, variant_of
 from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.constraints import Findings, read_findings

@@ -23,23 +23,19 @@ from harness.config.loading import read
 from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
-from harness.records import Instance
 from harness.report.run_tables import run_document
 from harness.report.terminal import terminal
 from harness.report.text import inert_text
-from harness.run.judges import foretold
 from harness.run.later_judge import (
-    Judged,
-    LaterJudge,
+    JudgingEnd,
     judge_later,
     prepare_judge,
     prepare_panel,
-    registered,
+    registered_section,
     section_of,
 )
-from harness.run.tally import Tally
+from harness.run.pool import Tally
 from harness.store.judgements import JudgementOutcome
-from harness.store.references import read_units
 from harness.store.run_folder import RunFolder, find_run
 
 BUDGET_SPENT = 3
@@ -132,20 +128,22 @@ def judge_run(
     folder = find_run(settings.runs_dir, name)
     section = _section(folder, judge)
     job = (
-        prepare_panel(folder, section, settings, golds=golds)
+        prepare_panel(folder, section, settings, references=golds)
         if isinstance(section, PanelSection)
-        else prepare_judge(folder, section, settings, usd=budget, golds=golds)
+        else prepare_judge(folder, section, settings, usd=budget, references=golds)
     )
-    _foretell(job)
+    for judge_name, text in job.warnings():
+        _say(f"{folder.name}: judge {judge_name}: {text}")
     words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
     words += [] if budget is None else ["--budget", str(budget)]
     again = shlex.join(words)
     anew = shlex.join([*words, "--retry", ",".join(retried)]) if retried else again
-    tallies: list[Tally] = []
+    begun = False
 
     @contextlib.contextmanager
     def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        tallies.append(tally)
+        nonlocal begun
+        begun = True
         shown = display.watch(folder.name, tally, stop, notices)
         with interruptible(stop.request), shown:
             yield
@@ -157,23 +155,12 @@ def judge_run(
             _say(f"Stopped. To continue: {anew}")
             return INTERRUPTED
         except HarnessError:
-            if tallies:  # work had begun
+            if begun:
                 _say(f"To continue: {anew}")
             raise
     output.print(terminal(run_document(judged.metrics)))
     what = "gold answers" if golds else "answers"
-    return _told(judged, f"{job.name}: {judged.judged:,} {what}", tallies[0], again, anew)
-
-
-def _foretell(job: LaterJudge) -> None:
-    """Say what the judge tells beforehand of the run's instances, before anything is paid for."""
-
-    def there() -> Iterator[Instance[Any]]:
-        known = read_units(job.folder.attempts)
-        return (one for one in job.task.instances() if one.id in known)
-
-    for name, text in foretold(job.task, [job.judge] if job.judge else [], there):
-        _say(f"{job.folder.name}: judge {name}: {text}")
+    return _told(judged, f"{job.name}: {judged.tally.finished:,} {what}", again, anew)
 
 
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -193,7 +180,7 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
     """The section that a user names. Raises: ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
-        known = registered(folder, judge)
+        known = registered_section(folder, judge)
         if known is None:
             raise ConfigError(
                 f"The run {folder.name!r} has had no judge {judge!r}.", "Name its file (….yaml)."
@@ -205,7 +192,7 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
         raise ConfigError(f"{path}: {error}.", FORM) from None
 
 
-def _told(judged: Judged, what: str, tally: Tally, again: str, anew: str) -> int:
+def _told(judged: JudgingEnd, what: str, again: str, anew: str) -> int:
     """Say how it ended; the exit code.
 
     again, anew: the command that has failed calls made, and the one that goes on with what was
@@ -220,7 +207,7 @@ def _told(judged: Judged, what: str, tally: Tally, again: str, anew: str) -> int
             "before these first: harness judge RUN --judge NAME."
         )
     if judged.ended == "budget":
-        budget = tally.budget
+        budget = judged.tally.budget
         assert budget is not None
         _say(
             f"The budget of ${budget.usd:,.4f} cannot pay for the next call, which may cost "
@@ -231,9 +218,9 @@ def _told(judged: Judged, what: str, tally: Tally, again: str, anew: str) -> int
     if judged.ended == "interrupted":
         _say(f"Interrupted. To continue: {anew}")
         return INTERRUPTED
-    if judged.failed:
-        _say(f"{judged.failed:,} judgements failed, the last one thus: {tally.last_error}.")
-        _say(f"To have them made: {again}")
+    if failed := judged.tally.failed_judgements:
+        _say(f"{failed:,} judgements failed; the last error: {judged.tally.last_error}.")
+        _say(f"To repeat them: {again}")
         return 1
     return int(judged.waiting > 0)
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from harness.calls.signals import Notices, Stop
 from harness.report.text import inert, inert_text
-from harness.run.tally import Tally
+from harness.run.pool import Tally
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""

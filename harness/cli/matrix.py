@@ -21,8 +21,7 @@ from harness.errors import ConfigError, nearest
 from harness.report.matrix import matrix_document
 from harness.report.render import FORMATS
 from harness.report.terminal import terminal
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.constraints import judges_with_verdicts, read_judged
 from harness.store.index import AttemptIndex

@@ -9,38 +9,36 @@ from rich.text import Text
 
 from harness.cli.console import output
 from harness.report.text import inert_text
-from harness.run import Job, foresee_job
-from harness.run.job import plan_of
-from harness.run.outlook import Outlook, Spread
+from harness.run import Bounds, DryRun, Job, dry_run
 
 
-def show_outlooks(jobs: Sequence[Job], missing: Sequence[str]) -> None:
+def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     """Print what each of the jobs would do after those before it; of several, what all would.
 
-    missing: as for `show_outlook`.
+    missing: as for `show_dry_run`.
     """
-    outlooks: list[Outlook] = []
+    found: list[DryRun] = []
     made: set[str] = set()
     for job in jobs:
-        outlook = foresee_job(job, made)
-        made |= outlook.calls
-        outlooks.append(outlook)
-        show_outlook(job, outlook, missing)
+        one = dry_run(job, made)
+        made |= one.calls
+        found.append(one)
+        show_dry_run(job, one, missing)
     if len(jobs) == 1:
         return
-    costs = [outlook.usd for outlook in outlooks]
+    costs = [one.usd for one in found]
     known = [cost for cost in costs if cost is not None]
     table = Table.grid(padding=(0, 2))
     for name, value in {
         "all": f"{len(jobs):,} runs, one after the other; a call that they share is paid once",
-        "calls to pay": _spread(Spread.sum(outlook.to_pay for outlook in outlooks)),
-        "cost": _cost(Spread.sum(known) if len(known) == len(costs) else None),
+        "calls to pay": _spread(Bounds.sum(one.to_pay for one in found)),
+        "cost": _cost(Bounds.sum(known) if len(known) == len(costs) else None),
     }.items():
         table.add_row(Text(name, style="dim"), Text(value, style="bold"))
     output.print("", table)
 
 
-def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
+def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
     """Print what a job would do.
 
     missing: secrets that a real run would need and that are not set.
@@ -51,13 +49,13 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
         "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.name,
         "model": f"{run.model.name} by {run.model.backend} {job.model.backend.endpoint}".strip(),
-        "instances": f"{outlook.instances:,}",
-        "samples": f"{outlook.samples:,}, {outlook.owed_samples:,} of them owed",
-        "calls of round 1": f"{len(outlook.calls):,} distinct, {outlook.cached:,} of them cached",
-        "calls to pay": _spread(outlook.to_pay),
-        "input tokens": f"about {_spread(outlook.input_tokens)}",
-        "output tokens": _spread(outlook.output_tokens),
-        "cost": _cost(outlook.usd),
+        "instances": f"{found.instances:,}",
+        "samples": f"{found.samples:,}, {found.owed_samples:,} of them owed",
+        "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
+        "calls to pay": _spread(found.to_pay),
+        "input tokens": f"about {_spread(found.input_tokens)}",
+        "output tokens": _spread(found.output_tokens),
+        "cost": _cost(found.usd),
     }
     if job.shots is not None:
         lacking = job.shots.lacking
@@ -76,15 +74,15 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
             for one in job.judges
         )
         rows["judged by"] = (
-            f"{judges}: {outlook.judge_calls:,} judgements at the most, a call for each with most "
+            f"{judges}: {found.judgements:,} judgements at the most, a call for each with most "
             "judges, not counted above"
         )
-        from harness.run.judges import foretold  # a run without judges spares the import
+        from harness.run.judges import judge_warnings  # a run without judges spares the import
 
-        for name, text in foretold(job.task, job.judges, plan_of(job).instances):
+        for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = text
-    failed = outlook.golds_failed
-    rows["gold answers"] = f"{outlook.golds - len(failed):,} of {outlook.golds:,} pass" + (
+    failed = found.failed_references
+    rows["gold answers"] = f"{found.references - len(failed):,} of {found.references:,} pass" + (
         f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""
     )
     if missing:
@@ -92,12 +90,12 @@ def show_outlook(job: Job, outlook: Outlook, missing: Sequence[str]) -> None:
     for name, value in rows.items():
         table.add_row(Text(name, style="dim"), Text(value))
     output.print(table)
-    for message in outlook.first or ():
+    for message in found.first or ():
         output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
         output.print(inert_text(message.content[:2000]), soft_wrap=True)
 
 
-def _spread(figure: Spread) -> str:
+def _spread(figure: Bounds) -> str:
     if figure.high is None:
         return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
     if round(figure.low) == round(figure.high):
@@ -105,7 +103,7 @@ def _spread(figure: Spread) -> str:
     return f"{figure.low:,.0f} to {figure.high:,.0f}"
 
 
-def _cost(usd: Spread | None) -> str:
+def _cost(usd: Bounds | None) -> str:
     if usd is None:
         return "not known: the model has no price (harness prices says how to state one)"
     if usd.high is None:

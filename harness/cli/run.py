@@ -18,7 +18,7 @@ from harness.cli.completion import run_files
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
-from harness.cli.outlook import show_outlooks
+from harness.cli.outlook import show_dry_runs
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
@@ -29,8 +29,7 @@ from harness.report.run_tables import run_document
 from harness.report.runs import runs_table
 from harness.report.terminal import terminal
 from harness.report.text import inert_text
-from harness.run import Job, OwnedServers, Rates, Result, execute, owned_servers, prepare
-from harness.run.tally import Tally
+from harness.run import FileVariant, Job, Resources, Result, Tally, execute, prepare
 from harness.store.run_folder import fresh_base, run_name
 
 BUDGET_SPENT = 3
@@ -106,30 +105,21 @@ def run_file(
     base = name or file.stem
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
-    with owned_servers(settings) as servers:
-        again = _again(file, overrides, limit, base, retry)
-        return _run_all(
-            runs, base, settings, servers, _outcomes(retry), dry_run=dry_run, again=again
-        )
-
-
-def _run_all(
-    runs: Mapping[str, RunFile],
-    base: str,
-    settings: Settings,
-    servers: OwnedServers,
-    retried: frozenset[Outcome],
-    *,
-    dry_run: bool,
-    again: str,
-) -> int:
-    """Run the variants of a file one after the other; the exit code.
-
-    servers: those that its models start, ended by the caller. again: the command to continue.
-    """
     missing: list[str] = []
+    with Resources(settings, _without(missing) if dry_run else secret) as resources:
+        jobs = _prepared(runs, base, resources, _outcomes(retry))
+        _warn_of_prompts(jobs)
+        if dry_run:
+            show_dry_runs(jobs, missing)
+            return 0
+        return _run_all(jobs, base, _again(file, overrides, limit, base, retry))
+
+
+def _prepared(
+    runs: Mapping[str, RunFile], base: str, resources: Resources, retried: frozenset[Outcome]
+) -> list[Job]:
+    """The variants of a file, checked."""
     names = [run_name(base, variant) for variant in runs]
-    rates = Rates()
     jobs = []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         with _of(variant):
@@ -137,24 +127,27 @@ def _run_all(
                 prepare(
                     run,
                     name,
-                    settings,
-                    secret=_without(missing) if dry_run else secret,
-                    rates=rates,
-                    servers=servers,
+                    resources.settings,
+                    resources=resources,
                     retried=retried,
-                    sharing=names,
-                    variant=variant,
+                    variant=FileVariant(variant, names),
                 )
             )
-    _warn_of_prompts(jobs)
-    if dry_run:
-        show_outlooks(jobs, missing)
-        return 0
+    return jobs
+
+
+def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
+    """Run the variants of a file one after the other; the exit code.
+
+    again: the command to continue.
+    """
+    names = [job.folder.name for job in jobs]
+    variants = [job.variant.name for job in jobs]
     results: dict[str, Metrics] = {}
     code = 0
     try:
-        with Display(dict(zip(names, runs, strict=True)), messages) as display:
-            for variant, job in zip(runs, jobs, strict=True):
+        with Display(dict(zip(names, variants, strict=True)), messages) as display:
+            for variant, job in zip(variants, jobs, strict=True):
                 ended = _run(job, again, display)
                 if ended.result is not None:
                     results[variant] = ended.result.metrics
@@ -169,7 +162,7 @@ def _run_all(
         messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
         code = INTERRUPTED
     finally:  # below the display, and not in it
-        _show(results, jobs, settings, base)
+        _show(results, jobs, base)
     if len(results) == len(jobs) > 1 and code != INTERRUPTED:
         _compare(names, base)
     return code
@@ -188,9 +181,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
         messages.print(said, soft_wrap=True)
 
 
-def _show(
-    results: Mapping[str, Metrics], jobs: Sequence[Job], settings: Settings, base: str
-) -> None:
+def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> None:
     """The tables of a run; of several, a row for each."""
     if not results:
         return
@@ -200,7 +191,7 @@ def _show(
         return
     output.print(terminal(runs_table(results)))
     first = jobs[0].folder.name
-    line = f"Results in {settings.runs_dir}; all of one: harness show {first}"
+    line = f"Results in {jobs[0].settings.runs_dir}; all of one: harness show {first}"
     messages.print(Text(line), soft_wrap=True)
 
 
@@ -276,50 +267,56 @@ class _Ended(NamedTuple):
     stopped: bool = False
 
 
-def _run(job: Job, again: str, display: Display) -> _Ended:
-    tallies: list[Tally] = []
-    ends: list[bool] = []
+class _Progress:
+    """Shows a run's progress, and knows whether work has begun and whether the user ended it."""
+
+    def __init__(self, display: Display, name: str) -> None:
+        self._display, self._name = display, name
+        self.begun = self.ended = False
 
     @contextlib.contextmanager
-    def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        tallies.append(tally)
-        shown = display.watch(job.folder.name, tally, stop, notices)
+    def __call__(self, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
+        self.begun = True
 
         def end() -> None:
-            ends.append(True)
+            self.ended = True
             stop.request()
 
-        with interruptible(end), shown:
+        with interruptible(end), self._display.watch(self._name, tally, stop, notices):
             yield
+
+
+def _run(job: Job, again: str, display: Display) -> _Ended:
+    progress = _Progress(display, job.folder.name)
 
     def say(text: str) -> None:
         messages.print(Text(text), soft_wrap=True)
 
     try:
-        result: Result = _event_loop(execute(job, watch))
+        result: Result = _event_loop(execute(job, progress))
     except (asyncio.CancelledError, KeyboardInterrupt):
         say(f"Stopped. To continue: {again}")
         return _Ended(INTERRUPTED)
     except HarnessError:
-        if tallies:  # work had begun
+        if progress.begun:
             say(f"To continue: {again}")
         raise
     if result.ended == "interrupted":
         say(f"Interrupted. To continue: {again}")
         return _Ended(INTERRUPTED, result)
     if result.ended == "budget":
-        say(f"{_spent(tallies[0])} Then, to continue: {again}")
+        say(f"{_spent(result.tally)} Then, to continue: {again}")
         return _Ended(BUDGET_SPENT, result)
     failed = result.metrics.outcomes["error"]
     if failed:
         say(f"{job.folder.name}: {failed:,} attempts failed:")
-        for error, count in tallies[0].errors.most_common(5):
+        for error, count in result.tally.errors.most_common(5):
             say(f"  {count:,} x {inert_text(error).plain}")
         say(f"To try them again: {again}")
-        return _Ended(1, result, bool(ends))
-    if result.failed_judgements:  # the run's notice has said so
+        return _Ended(1, result, progress.ended)
+    if result.tally.failed_judgements:  # the run's notice has said so
         say(f"To have the failed judgements made: {again}")
-    return _Ended(int(bool(result.failed_judgements)), result, bool(ends))
+    return _Ended(int(bool(result.tally.failed_judgements)), result, progress.ended)
 
 
 def _spent(tally: Tally) -> str:

@@ -3,7 +3,7 @@
 Writes ``scores.jsonl`` beside the attempts, whole or not at all. Its first line
 holds ``header`` (what scored, when, and how many bytes of attempts it saw: a
 run that has grown since shows), each further one an attempt as
-`harness.run.rescore.Rescored` has it.
+`harness.analysis.rescoring.Rescored` has it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer
 from rich.progress import track
 from rich.text import Text
 
+from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
 from harness.cli.completion import run_names
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
@@ -24,8 +25,7 @@ from harness.records import SCHEMA_VERSION
 from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.report.transcript import change_line, changes_document
-from harness.run import build_task
-from harness.run.rescore import Change, Changes, line, rescored
+from harness.run import build_task, rescored
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
@@ -81,7 +81,7 @@ def score_run(name: str, *, show_all: bool) -> int:
         "attempts": len(recorded),
         "attempts_bytes": recorded.size,
     }
-    changes = Changes()
+    changes = VerdictChanges()
     path = folder.path / "scores.jsonl"
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
@@ -93,7 +93,7 @@ def score_run(name: str, *, show_all: bool) -> int:
             transient=True,
             disable=show_all or not messages.is_terminal,
         )
-        first: list[Change] = []
+        first: list[VerdictChange] = []
         for attempt, scored in pairs:
             file.write(line(scored) + b"\n")
             change = changes.record(attempt, scored)

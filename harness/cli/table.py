@@ -20,8 +20,7 @@ from harness.ports import PaperTable, Tabled
 from harness.report.cross_table import cross_table_document
 from harness.report.render import FORMATS
 from harness.report.terminal import terminal
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.run_folder import RunFolder, find_runs
 

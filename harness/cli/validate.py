@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -22,8 +22,7 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
 from harness.report.render import as_json
 from harness.report.terminal import terminal
-from harness.run import measured
-from harness.run.variants import variant_of
+from harness.run import measured, variant_of
 from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
@@ -116,8 +115,8 @@ def show_validation(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write the calibration curve. Raises: DataMissing, StoreFailed."""
-    from harness.report.figures.calibration import calibration_figure
-    from harness.report.figures.images import as_pdf, as_png, as_svg
+    from harness.report.figures.curves import calibration_figure
+    from harness.report.figures.figure import DRAW, ImageOptions
 
     curve = calibration_figure(found)
     if curve is None:
@@ -125,11 +124,10 @@ def _draw(found: JudgeValidation, path: Path) -> None:
             f"--figure: the probabilities of {found.judge!r} are not known.",
             "A judge tells them by log-probabilities or votes (docs/judges.md).",
         )
-    draws: dict[str, Callable[..., str | bytes]] = {".svg": as_svg, ".png": as_png, ".pdf": as_pdf}
-    draw = draws[path.suffix]
-    picture = draw(curve, subtitle=", ".join(found.runs[:MOST_NAMED]))
+    subtitle = ", ".join(found.runs[:MOST_NAMED])
+    image = DRAW[path.suffix.removeprefix(".")](curve, ImageOptions(subtitle=subtitle))
     with replacing(path, "Make room or mend the permissions, or name another file.") as temporary:
-        temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)
+        temporary.write_bytes(image)
 
 
 def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeValidation:

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.errors import Unparseable
+import numpy as np
+
+from harness.analysis.rescoring import GONE, Rescored
+from harness.calls.calls import ReplyUnsaved
+from harness.errors import DataMissing, Unparseable
 from harness.ports import ScoresNoAnswer, Task
-from harness.records import REFUSALS, Instance, Outcome, Reply, Score, verdict
+from harness.records import (
+    REFUSALS,
+    SCHEMA_VERSION,
+    Attempt,
+    Instance,
+    Outcome,
+    Reply,
+    Score,
+    verdict,
+)
+from harness.store.index import AttemptIndex
+
+if TYPE_CHECKING:
+    from harness.store.judgements import Judgement  # a run without judges spares the import
 
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
     "refused": "You did not answer. Please answer the task.",
     "empty": "Your answer was empty. Please answer the task.",
 }
-"""What the user's turn says where there is no answer that the task could speak about."""
-
+"""What the user's turn says where there is no answer that the task could comment on."""
 
 UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """What is made of one reply.
-
-    problem: why an answer is unparseable.
-    """
+    """What the task's rules say of a reply; ``problem`` is why an answer is unparseable."""
 
     outcome: Outcome
     passed: bool | None
@@ -36,8 +49,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     """Score a reply.
 
     Refused, empty and unparseable answers fail; so do truncated ones, unless
-    the task grades them. Nothing of these is graded in silence: such an answer
-    has scores only where the task says what no answer scores.
+    the task grades them. Such an answer has scores only if the task defines
+    the score of no answer.
     """
     outcome: Outcome = "ok"
     if reply.finish_reason in REFUSALS:
@@ -63,9 +76,108 @@ def _unanswered(
     return Assessment(outcome, False, scores, problem)
 
 
-def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
-    """What the user's next turn says of a reply."""
-    graded = assessment.outcome == "truncated" and task.on_truncated == "grade"
-    if assessment.outcome == "ok" or graded:
-        return task.feedback(instance, reply.text, assessment.scores)
-    return assessment.problem or FEEDBACK.get(assessment.outcome, UNREADABLE)
+def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
+    """What the user's next turn says of a reply, by the task's rules."""
+    graded = found.outcome == "truncated" and task.on_truncated == "grade"
+    if found.outcome == "ok" or graded:
+        return task.feedback(instance, reply.text, found.scores)
+    return found.problem or FEEDBACK.get(found.outcome, UNREADABLE)
+
+
+class AnswerVerdict(NamedTuple):
+    """What rules and judges together say of an attempt.
+
+    Attributes:
+        passed: None where a judge that decides has no verdict.
+        judgements: Of the judges and panels.
+        pending: A judge that decides has still to judge it, because its call failed.
+        unsaved: A judge's reply that could not be put into the cache.
+    """
+
+    passed: bool | None
+    judgements: Sequence[Judgement] = ()
+    pending: bool = False
+    unsaved: ReplyUnsaved | None = None
+
+
+class NoJudges:
+    """The judging of a run that has no judges: the rules alone decide."""
+
+    async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
+        """The verdict of the rules."""
+        return AnswerVerdict(attempt.passed)
+
+    def recorded(self, attempt: Attempt) -> AnswerVerdict:
+        """The verdict on an attempt of an earlier session."""
+        return AnswerVerdict(attempt.passed)
+
+    def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
+        """What the user's next turn says."""
+        return by_rules
+
+    def record(self, verdict: AnswerVerdict) -> None:
+        """Nothing to write."""
+
+
+def rescore(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -> Rescored:
+    """Score a recorded attempt again; a failed call stays what it was.
+
+    Args:
+        task: As it is now.
+        instance: None where the data set does not have it any more. There is no verdict then,
+            which is not a failed one.
+        attempt: As it was recorded.
+    """
+    outcome, passed, scores, error = (
+        attempt.outcome, attempt.passed, attempt.scores, attempt.error
+    )  # fmt: skip
+    if attempt.outcome == "error":
+        pass
+    elif instance is None:
+        passed, scores, error = None, {}, GONE
+    else:
+        reply = Reply(attempt.text or "", attempt.finish_reason or "")
+        outcome, passed, scores, problem = assess(task, instance, reply)
+        error = problem or None
+    return Rescored(
+        SCHEMA_VERSION,
+        attempt.instance,
+        attempt.sample,
+        attempt.round,
+        outcome,
+        passed,
+        scores,
+        error,
+    )
+
+
+def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt, Rescored]]:
+    """Score all attempts of a run again under the task as it is now.
+
+    No model is called and nothing is written. The attempts are read in the order of the data set,
+    so that neither its instances nor their texts are ever held.
+
+    Args:
+        task: As it is now.
+        recorded: An index of the rules' scores alone.
+
+    Yields:
+        Each attempt with its new scores; at the end those whose instances do not exist any more.
+
+    Raises:
+        DataMissing: The data set has none of the run's instances.
+    """
+    left = np.ones(len(recorded), np.bool_)
+    for instance in task.instances():
+        rows = recorded.rows_of(instance.id)
+        left[rows.start : rows.stop] = False
+        for attempt in recorded.read(Attempt, rows):
+            yield attempt, rescore(task, instance, attempt)
+    order = recorded.in_order()
+    for attempt in recorded.read(Attempt, order[left[order]]):
+        if left.all():
+            raise DataMissing(
+                f"The data set has none of the run's instances, such as {attempt.instance!r}.",
+                "Restore the data set that the run was made with.",
+            )
+        yield attempt, rescore(task, None, attempt)

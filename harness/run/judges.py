@@ -1,12 +1,14 @@
-"""From ``judges:`` to judges at work: each one's plug-in, its model, and its place in the run."""
+"""From ``judges:`` and ``panels:`` in a run file to judges that can be bound to a session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harness.config.judges import JudgeSection
 from harness.config.panels import PanelSection
@@ -22,26 +24,16 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
-from harness.records import Instance
-from harness.run.call_stack import Session, call_stack
-from harness.run.judging import Judging, judged_outcomes
-from harness.run.other_answers import answers_of
-from harness.run.parts import Model
-from harness.run.seats import SeatedJudge, SeatedPanel
-from harness.run.tally import Tally
+from harness.records import Instance, Outcome, Request
+from harness.run.bound_judges import BoundJudge, BoundJudges, BoundPanel
+from harness.run.judging import judged_outcomes
+from harness.run.models import Model, ModelBuilder
+from harness.run.session import Session
 from harness.scoring.panel import Panel
-from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import (
-    JudgementOutcome,
-    Register,
-    RegisteredJudge,
-    read_register,
-    write_register,
-)
-from harness.store.run_folder import JUDGEMENTS, RunFolder
-
-BuildModel = Callable[[Any, str, Any], Model]
-"""A model of a section, the section's key, and what a simulated one replies."""
+from harness.store.columns import name_digest
+from harness.store.index import AttemptIndex
+from harness.store.judgements import Register, RegisteredJudge, read_register, write_register
+from harness.store.run_folder import RunFolder, find_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +46,17 @@ class JudgeModel:
 
     @property
     def name(self) -> str:
-        """In the run."""
+        """Its name in the run."""
         return self.section.as_
 
     @property
     def decides(self) -> bool:
-        """Whether its scores may have a say in what passed."""
+        """Whether its scores may decide what passed."""
         return not isinstance(self.judge, Advising) or self.judge.verdicts
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """What its judgements depend on beside its settings: its prompt's text, its weights."""
+        """What its judgements depend on besides its settings: its prompt's text, its weights."""
         parts = [self.judge, self.model.backend]
         return {
             key: value
@@ -73,59 +65,51 @@ class JudgeModel:
             for key, value in part.fingerprint().items()
         }
 
-    @property
-    def simulated(self) -> bool:
-        """Whether its answers are made up."""
-        return "simulated" in self.model.backend.features
-
 
 def build_judge(
-    section: JudgeSection, task_name: str, task: Task[Any], model: BuildModel, runs: Path
+    section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
     """A judge of a run file, with its model.
 
-    runs: the folder of all runs, for a judge that compares with another one's answers.
-
-    Raises: a `harness.errors.UserError`.
+    Raises:
+        UserError: An option, secret or file is invalid or missing.
     """
-    where = f"judges.{section.as_}"
-    seated: list[Any] = []  # a simulated model replies as its judge says, which is built after it
-    simulates = isinstance(kind("judges").load(section.name), Simulatable)
-    found = model(
-        section.model,
-        f"{where}.model",
-        (lambda request: seated[0].simulated(request)) if simulates else None,
-    )
-    simulated = "simulated" in found.backend.features
+    where, plugins = f"judges.{section.as_}", kind("judges")
+    runs = builder.resources.settings.runs_dir
+
+    def reply(request: Request) -> str:  # asked only once the judge below is built
+        assert isinstance(judge, Simulatable)
+        return judge.simulated(request)
+
+    simulates = isinstance(plugins.load(section.name), Simulatable)
+    model = builder.build(section.model, f"{where}.model", reply if simulates else None)
     try:
-        judge: Judge = kind("judges").build(
+        judge: Judge = plugins.build(
             section.name,
             section.options,
             task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
             model=section.model.name,
-            features=found.backend.features,
-            answers=lambda name: answers_of(runs, name, task, made_up=simulated),
+            features=model.backend.features,
+            answers=lambda name: answers_of(runs, name, task, simulated=model.simulated),
         )
     except ConfigError as error:
         about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
         raise ConfigError(f"{about}{error.message}", error.remedy) from None
-    seated.append(judge)
-    if found.backend.cacheable and not section.model.name:
+    if model.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
-    if simulated and not isinstance(judge, Simulatable):
+    if model.simulated and not isinstance(judge, Simulatable):
         raise ConfigError(
-            f"{where}: the judge {section.name!r} does not say what a simulated model replies.",
-            "Give it a model.",
+            f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
         )
-    return JudgeModel(section, judge, found)
+    return JudgeModel(section, judge, model)
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """A judge as it is written down."""
+    """A judge as ``judges.json`` records it."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,
-        judge.simulated,
+        judge.model.simulated,
         judge.fingerprint,
         judge.decides,
         decides_by_criteria(judge.judge),
@@ -133,9 +117,10 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """That the judges of panels have what these combine.
+    """Check that the judges of panels give what the panels combine.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: They do not.
     """
     for panel in panels:
         where = f"panels.{panel.as_}"
@@ -144,21 +129,21 @@ def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, Registered
         if panel.by == "majority" and without:
             raise ConfigError(
                 f"{where}: {', '.join(without)} gives no verdicts to count.",
-                "Set 'by: mean', or give these judges a mark to pass.",
+                "Set 'by: mean', or set what these judges pass.",
             )
         if len({judge.by_criteria for judge in members.values()}) > 1:
             raise ConfigError(
                 f"{where}: some of its judges decide on criteria, and others do not.",
-                "Make a panel of each kind.",
+                "Define one panel for each kind.",
             )
         marked = [
             name for name, judge in members.items() if judge.verdicts and not judge.by_criteria
         ]
         if panel.by == "mean" and panel.passes_from is None and marked:
             raise ConfigError(
-                f"{where}: {', '.join(marked)} decides on what passes, and a mean without a mark "
+                f"{where}: {', '.join(marked)} decides what passes, and a mean without passes_from "
                 "does not.",
-                "Set the panel's passes_from, or take the judges' marks away.",
+                "Set the panel's passes_from, or remove it from the judges.",
             )
 
 
@@ -170,12 +155,17 @@ def register_judges(
     *,
     later: bool = False,
 ) -> None:
-    """Write down which judges a run has, before any of them is asked.
+    """Record which judges a run has, before any of them is called.
 
-    panels: of judges of the run.
-    later: they are no judges of the run file, and have no say in what passed.
+    Args:
+        folder: Of the run.
+        task: Decides which attempts are judged.
+        judges: Judges to add, or to record again.
+        panels: Of judges of the run.
+        later: They are not those of the run file, and do not decide what passed.
 
-    Raises: StoreFailed.
+    Raises:
+        StoreFailed: The register cannot be written.
     """
     before = read_register(folder.path)
     known = dict(before.judges)
@@ -198,68 +188,162 @@ def register_judges(
         write_register(folder.path, register)
 
 
-def foretold(
-    task: Task[Any],
-    judges: Sequence[JudgeModel],
-    instances: Callable[[], Iterable[Instance[Any]]],
+def judge_warnings(
+    task: Task[Any], judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
-    """What judges tell beforehand of the instances that they are for: their names, and texts.
+    """What judges know before any call of instances that they will not be able to judge.
 
-    instances: those of the run, anew at each call.
+    Args:
+        task: Routes instances to judges.
+        judges: Of the run.
+        instances: Of the run; may be iterated several times.
+
+    Yields:
+        A judge's name and its warning.
     """
     for judge in judges:
-        if not isinstance(judge.judge, HasWarnings):
-            continue
-        text = judge.judge.warnings(filter(calling(task, judge.name), instances()))
-        if text:
-            yield judge.name, text
+        if isinstance(judge.judge, HasWarnings):
+            text = judge.judge.warnings(filter(routed_to(task, judge.name), instances))
+            if text:
+                yield judge.name, text
 
 
-def calling(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Which instances a judge of a run is for, by the task."""
+def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
+    """Which instances a judge of a run judges, by the task."""
     if not isinstance(task, JudgeRouting):
         return lambda _: True
     return lambda instance: task.judged_by(instance, judge)
 
 
-def judging(
-    folder: RunFolder,
+def bind_judges(
     task: Task[Any],
     judges: Sequence[JudgeModel],
+    panels: Sequence[PanelSection],
     session: Session,
-    tally: Tally,
-    stack: ExitStack,
-    panels: Sequence[PanelSection] = (),
-    retried: Collection[JudgementOutcome] = (),
-) -> Judging:
-    """Judges at work, each with a call stack of its own; their file is closed with the stack.
+) -> BoundJudges:
+    """The judges and panels, each judge with its model's call stack.
 
-    retried: outcomes of judgements that are made again, besides failed ones.
+    The members of a panel decide through it alone.
     """
     members = {name for panel in panels for name in panel.of}
-    seated = [
-        SeatedJudge(
-            judge.name,
-            judge.judge,
-            call_stack(judge.model, session),
-            judge.model.section.name,
-            judge.model.backend.features,
-            judge.model.cost,
-            judge.decides and judge.name not in members,
-            calling(task, judge.name),
-        )
-        for judge in judges
-    ]
-    return Judging(
-        seated,
-        judged_outcomes(task),
-        attempts=folder.attempts,
-        writer=stack.enter_context(JsonLinesWriter(folder.path / JUDGEMENTS)),
-        tally=tally,
-        stop=session.stop,
-        panels=[
-            SeatedPanel(one.as_, Panel(one.of, one.by, one.passes_from, one.quorum))
-            for one in panels
+    return BoundJudges(
+        [
+            BoundJudge(
+                judge.name,
+                judge.judge,
+                session.bind(judge.model),
+                judge.decides and judge.name not in members,
+                routed_to(task, judge.name),
+            )
+            for judge in judges
         ],
-        retried=retried,
+        judged_outcomes(task),
+        [BoundPanel(one.as_, Panel(one.of, one.by, one.passes_from, one.quorum)) for one in panels],
     )
+
+
+class _Answer(msgspec.Struct, gc=False):
+    instance: str
+    outcome: Outcome
+    text: str | None = None
+
+
+class RunAnswers:
+    """The last answer of the first sample to each instance of a run, read when it is asked for.
+
+    Args:
+        path: Of the run's attempts.
+        task: Says which outcomes are answers.
+
+    Attributes:
+        failed: Instances whose call failed: they still owe an answer.
+
+    Raises:
+        DataInvalid: A line is damaged, or has another schema version.
+        StoreFailed: The file cannot be read.
+    """
+
+    def __init__(self, path: Path, task: Task[Any]) -> None:
+        self._index = AttemptIndex(path, judges=False)
+        self._row: dict[int, int] = {}
+        self.failed = 0
+        rows = self._index.last_rounds()
+        rows = rows[self._index.attempts.sample[rows] == 0]
+        outcomes = judged_outcomes(task)
+        texts: list[bytes] = []
+        for row, line in zip(rows.tolist(), self._index.read(_Answer, rows), strict=True):
+            self.failed += line.outcome == "error"
+            if line.outcome in outcomes:
+                self._row[name_digest(line.instance)] = row
+                texts.append(sha256(msgspec.json.encode([line.instance, line.text])).digest())
+        self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
+
+    def has(self, instance: Instance[Any]) -> bool:
+        """Whether there is an answer to an instance."""
+        return name_digest(instance.id) in self._row
+
+    def text(self, instance: Instance[Any]) -> str | None:
+        """Read the answer to an instance; None if there is none.
+
+        Raises:
+            DataInvalid: The line is damaged.
+            StoreFailed: The file cannot be read.
+        """
+        row = self._row.get(name_digest(instance.id))
+        if row is None:
+            return None
+        (line,) = self._index.read(_Answer, [row])
+        return line.text or ""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """A hash over all of the answers."""
+        return {"against_sha256": self._sha256}
+
+
+def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
+    """The answers of another run, for a judge that compares with them.
+
+    Args:
+        runs: The folder of all runs.
+        name: The run, which must be finished and use the same data.
+        task: The task of this run.
+        simulated: Whether a simulated run is accepted.
+
+    Raises:
+        ConfigError: The run's answers cannot be compared with.
+        DataMissing: There is no such run.
+        DataInvalid: A line cannot be read.
+        StoreFailed: A file cannot be read.
+    """
+    folder = find_run(runs, name)
+    manifest = folder.read_manifest()
+    if not folder.begun() or manifest.get("owed"):
+        raise ConfigError(
+            f"against: the run {name!r} is not finished.",
+            "Run its file again first: answers made later would be missing here.",
+        )
+    if manifest.get("simulated") and not simulated:
+        raise ConfigError(
+            f"against: the answers of the run {name!r} are made up (SIMULATED).",
+            "Name a run of a real model.",
+        )
+    if difference := data_difference(folder, task):
+        raise ConfigError(
+            f"against: the run {name!r} has another {difference}.", "Name a run of the same data."
+        )
+    answers = RunAnswers(folder.attempts, task)
+    if answers.failed:  # once they are made the texts differ, and so does the judge
+        raise ConfigError(
+            f"against: {answers.failed:,} calls of the run {name!r} have failed.",
+            "Run its file again: it repeats failed calls.",
+        )
+    return answers
+
+
+def data_difference(folder: RunFolder, task: Task[Any]) -> str:
+    """How a run's data differs from a task's, by their fingerprints; empty if it does not."""
+    before = folder.read_manifest().get("fingerprint", {})
+    for key, now in task.fingerprint().items():
+        if key.startswith("dataset") and before.get(key, now) != now:
+            return f"{key} ({before[key]}, now {now})"
+    return ""

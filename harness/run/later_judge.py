@@ -1,108 +1,128 @@
-"""A judge for a run that is there already: from its section to its judgements.
+"""A judge for an existing run: from its section to its judgements.
 
-It judges every answer of the run that it has not judged yet, and its scores stand beside what
-the run was made with; what has passed stays what it was. Or it judges the gold answers to the
-run's instances, apart from them (`harness.store.references`).
+It judges every answer of the run that it has not judged yet. Its scores are added to the run's,
+and what has passed stays as it was. Or it judges the reference answers to the run's instances,
+apart from the run's own (`harness.store.references`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from harness.analysis.metrics import Metrics, to_json
-from harness.calls.reply_cache import ReplyCache
-from harness.calls.signals import Notices, Stop
 from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, judge_section
 from harness.config.panels import PanelSection, panel_section
-from harness.config.prices import load_prices
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, DataMissing, RunConflict
-from harness.ports import Task
-from harness.run.call_stack import Session
-from harness.run.golds import prepare_golds
-from harness.run.job import Watch, replies_path
+from harness.ports import Fallible, Task
 from harness.run.judges import (
     JudgeModel,
+    bind_judges,
     build_judge,
     check_panels,
-    judging,
+    data_difference,
+    judge_warnings,
     register_judges,
+    routed_to,
 )
-from harness.run.measuring import measure
-from harness.run.other_answers import other_data
-from harness.run.parts import (
-    Model,
-    Rates,
-    build_model,
+from harness.run.judging import Judging
+from harness.run.metrics import measure
+from harness.run.models import (
+    Answers,
+    ModelBuilder,
+    Resources,
     build_task,
-    owned_servers,
-    refuse_unpriced,
+    check_prices,
     resolved_judge,
-    state_limits,
+    worker_count,
 )
-from harness.run.spending import budget_of
-from harness.run.tally import Tally
+from harness.run.plan import HeldInstances
+from harness.run.pool import Ending, Listener, Tally
+from harness.run.session import open_session
 from harness.store.files import write_whole
-from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
-from harness.store.run_folder import RunFolder
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgements import (
+    JudgementOutcome,
+    RegisteredJudge,
+    read_register,
+)
+from harness.store.references import (
+    Reference,
+    Unit,
+    read_units,
+    record_references,
+    references_folder,
+)
+from harness.store.run_folder import JUDGEMENTS, RunFolder
 
-WORKERS_PER_SLOT = 4
+RENAME = "Give this one another name with 'as: NAME' in its section."
 
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
     """A judge and the run that it is to judge, checked as far as it can be before any work.
 
-    judge: with its model; None where it is a panel of judges that the run has.
-    usd: what the run may cost with it, None for no cap.
-    golds: the gold answers are judged, and not the run's.
+    Attributes:
+        data: The instances of the run's task.
+        judge: None where it is a panel of judges that the run has.
+        usd: What the run may cost with it; None for no cap.
+        references: The reference answers are judged, and not the run's.
     """
 
     folder: RunFolder
     task: Task[Any]
+    data: HeldInstances
     judge: JudgeModel | None
     settings: Settings
-    usd: float | None
+    usd: float | None = None
     panel: PanelSection | None = None
-    golds: bool = False
+    references: bool = False
 
     @property
     def name(self) -> str:
         """Of the judge or panel, in the run."""
         return self.judge.name if self.judge else self.panel.as_ if self.panel else ""
 
+    def warnings(self) -> Iterator[tuple[str, str]]:
+        """As `harness.run.judges.judge_warnings`, of the instances that the run has."""
+        if self.judge is not None:
+            units = read_units(self.folder.attempts)
+            known = [one for one in self.data if one.id in units]
+            yield from judge_warnings(self.task, [self.judge], known)
+
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """How a session of a judge has ended.
+class JudgingEnd:
+    """How a session of a judge ended.
 
-    judged: attempts it has judged in this session; failed: of them, those whose calls failed.
-    gone: attempts whose instances the data set has no more: nobody can judge them.
-    waiting: attempts that a panel's judges have still to judge.
+    Attributes:
+        tally: What it did; ``finished`` are the attempts that it judged.
+        gone: Attempts whose instances the data set does not have any more.
+        waiting: Attempts that members of the panel have still to judge.
     """
 
-    ended: Literal["finished", "interrupted", "budget"]
-    judged: int
-    failed: int
+    ended: Ending
+    tally: Tally
     gone: int
     waiting: int
     metrics: Metrics
 
 
-def registered(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
+def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
     """The section of a judge or panel that the run has had already."""
     found = read_register(folder.path).judges.get(name)
     return None if found is None else section_of(dict(found.section))
 
 
 def section_of(raw: object) -> JudgeSection | PanelSection:
-    """What a file holds: a panel has ``of``, a judge has not.
+    """What a file holds: a panel has ``of``, a judge does not.
 
-    Raises: ValueError naming the key; no value is quoted.
+    Raises:
+        ValueError: Names the invalid key; no value is quoted.
     """
     is_panel = isinstance(raw, dict) and "of" in raw and "model" not in raw
     return panel_section(raw) if is_panel else judge_section(raw)
@@ -114,66 +134,63 @@ def prepare_judge(
     settings: Settings,
     *,
     usd: float | None = None,
-    golds: bool = False,
+    references: bool = False,
     secret: Callable[[str], str] = secret,
 ) -> LaterJudge:
     """Check a judge against its plug-ins, the run, and what it was before in it.
 
-    usd: what the run may cost with it; None for the run's own budget.
-    golds: judge the gold answers in the place of the run's.
+    Args:
+        folder: Of the run.
+        section: The judge's.
+        settings: Folders and the like.
+        usd: What the run may cost with it; None for the run's own budget.
+        references: Judge the reference answers instead of the run's.
+        secret: Looks up a secret by the name of its environment variable.
 
-    Raises: a `harness.errors.UserError`.
+    Raises:
+        UserError: Something is invalid or missing.
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
-    run = folder.read_config()
+    run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings, secret)
     before = read_register(folder.path).judges.get(section.as_)
     if before is not None:
-        _refuse_other_judge(folder, section, before)
-    prices = load_prices(settings.prices)
-
-    def model(of: Any, where: str, reply: Any) -> Model:
-        return build_model(
-            *(of, run, task, settings),
-            prices=prices,
-            rates=Rates(),
-            secret=secret,
-            servers=owned_servers(settings),
-            logs=folder.servers,
-            where=where,
-            reply=reply,
-        )
-
-    judge = build_judge(section, run.task.name, task, model, settings.runs_dir)
+        _check_same_judge(folder, section, before)
+    builder = ModelBuilder(
+        resources,
+        run.limits,
+        folder.servers,
+        gold=Answers(data, task.reference),
+        wrong=Answers(data, task.wrong_answer if isinstance(task, Fallible) else lambda _: None),
+    )
+    judge = build_judge(section, run.task.name, task, builder)
     if before is not None and before.fingerprint and before.fingerprint != judge.fingerprint:
-        keys = before.fingerprint.keys() | judge.fingerprint.keys()
-        differing = [
-            key for key in sorted(keys) if before.fingerprint.get(key) != judge.fingerprint.get(key)
-        ]
+        keys = sorted(before.fingerprint.keys() | judge.fingerprint.keys())
+        old, new = before.fingerprint, judge.fingerprint
+        differing = ", ".join(key for key in keys if old.get(key) != new.get(key))
         raise RunConflict(
             f"The judge {judge.name!r} of the run {folder.name!r} was asked with another "
-            f"{', '.join(differing)}.",
-            "Give this one another name by 'as:'.",
+            f"{differing}.",
+            RENAME,
         )
-    if judge.simulated and not folder.read_manifest().get("simulated"):
+    if judge.model.simulated and not folder.read_manifest().get("simulated"):
         raise ConfigError(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
-            "Made-up scores have no place beside real answers: give the judge a model.",
+            "Made-up scores must not stand beside real answers: give the judge a model.",
         )
     usd = run.budget.usd if usd is None else usd
     if usd is not None:
-        refuse_unpriced([judge.model], prices)
-    return LaterJudge(folder, task, judge, settings, usd, golds=golds)
+        check_prices([judge.model], resources)
+    return LaterJudge(folder, task, data, judge, settings, usd, references=references)
 
 
 def prepare_panel(
-    folder: RunFolder, section: PanelSection, settings: Settings, *, golds: bool = False
+    folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
     """Check a panel against the judges that the run has, and what it was before in it.
 
-    golds: of the gold answers in the place of the run's.
-
-    Raises: a `harness.errors.UserError`.
+    Raises:
+        UserError: Something is invalid or missing.
     """
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
@@ -187,17 +204,9 @@ def prepare_panel(
     check_panels([section], judges)
     before = known.get(section.as_)
     if before is not None and dict(before.section) != section.model_dump(mode="json"):
-        raise RunConflict(
-            f"The run {folder.name!r} has another judge {section.as_!r}.",
-            "Give this one a name of its own, with 'as: NAME' in its section.",
-        )
-    return LaterJudge(folder, task, None, settings, None, section, golds)
-
-
-def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
-    """The panels of a run that a judge is in: what it says anew is theirs, too."""
-    known = read_register(folder.path).judges.values()
-    return [panel_section(dict(one.section)) for one in known if judge in one.members]
+        raise RunConflict(f"The run {folder.name!r} has another judge {section.as_!r}.", RENAME)
+    data = HeldInstances(task)
+    return LaterJudge(folder, task, data, None, settings, panel=section, references=references)
 
 
 def _task_of(
@@ -209,74 +218,113 @@ def _task_of(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
     task = build_task(folder.read_config(), settings, later=later)
-    if key := other_data(folder, task):
+    if difference := data_difference(folder, task):
         raise RunConflict(
-            f"The run {folder.name!r} was made with another {key}.",
-            "Bring back the data that it was made with.",
+            f"The run {folder.name!r} was made with another {difference}.",
+            "Restore the data that it was made with.",
         )
     return task
 
 
-def _refuse_other_judge(folder: RunFolder, section: JudgeSection, before: RegisteredJudge) -> None:
+def _check_same_judge(folder: RunFolder, section: JudgeSection, before: RegisteredJudge) -> None:
     if before.members:
-        raise RunConflict(
-            f"{section.as_!r} is a panel of the run {folder.name!r}.",
-            "Give this judge a name of its own, with 'as: NAME' in its section.",
-        )
+        raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
     differing = judge_conflicts(resolved_judge(judge_section(dict(before.section))), section)
     if differing:
         raise RunConflict(
             f"The run {folder.name!r} has a judge {section.as_!r} with other values of: "
             f"{', '.join(differing)}.",
-            "Give this one a name of its own, with 'as: NAME' in its section.",
+            RENAME,
         )
 
 
 async def judge_later(
-    job: LaterJudge, watch: Watch | None = None, retried: Collection[JudgementOutcome] = ()
-) -> Judged:
+    job: LaterJudge,
+    listener: Listener | None = None,
+    retried: Collection[JudgementOutcome] = (),
+) -> JudgingEnd:
     """Judge what the judge has not judged yet, then write the run's metrics.
 
-    retried: outcomes of judgements that are made again, besides failed ones.
+    Args:
+        job: The judge and the run.
+        listener: Shows the progress.
+        retried: Outcomes of judgements that are made again, besides failed ones.
 
-    Raises: a `harness.errors.HarnessError`; everything judged so far is kept.
+    Raises:
+        HarnessError: The session cannot go on; everything judged so far is saved.
     """
-    folder, stop, notices = job.folder, Stop(), Notices()
+    folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
-    panels = [job.panel] if job.panel else _panels_with(folder, job.name)
-    name = folder.run_id() or folder.name
-    paid = any(judge.model.backend.cacheable for judge in judges)
-    with folder.hold():
+    models = [judge.model for judge in judges]
+    async with open_session(
+        models, job.settings, folder.name, folder=folder, usd=job.usd
+    ) as session:
         try:
-            place, combining = folder, panels
-            if job.golds:
-                place, combining = prepare_golds(folder, job.task, job.judge, panels)
+            panels = combining = [job.panel] if job.panel else _panels_with(folder, job.name)
+            if job.references:
+                place, combining = _write_references(job, panels)
             register_judges(folder, job.task, judges, panels, later=True)
-            with (
-                ReplyCache(replies_path(job.settings), notice=notices.status("cache"))
-                if paid
-                else nullcontext() as replies,
-                ExitStack() as stack,
-            ):
-                budget = budget_of(job.usd, [(folder, name)], replies, stop)
-                state_limits([judge.model for judge in judges])
-                session = Session(name, stop, notices, replies, budget)
-                tally = Tally(0, budget=budget)
-                working = judging(
-                    *(place, job.task, judges, session, tally, stack, combining, retried)
-                )
-                tally.owed = working.late
-                with watch(tally, stop, notices) if watch else nullcontext():
-                    most = sum(judge.model.limits.concurrency for judge in judges)
-                    await working.catch_up(job.task, WORKERS_PER_SLOT * max(1, most))
+            bound = bind_judges(job.task, judges, combining, session)
+            tally = Tally(budget=session.budget)
+            with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
+                judging = Judging(bound, place.attempts, writer, tally, retried)
+                tally.owed = len(judging.late)
+                with listener(tally, session.stop, session.notices) if listener else nullcontext():
+                    waiting = await judging.catch_up(job.data, worker_count(models), session.stop)
         finally:
-            for judge in judges:
-                await judge.model.backend.aclose()
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))
-    left = tally.owed - tally.finished - working.pending
-    gone = left if not stop.requested else 0
-    ended: Literal["finished", "interrupted", "budget"] = "finished"
-    if left > gone:
-        ended = "budget" if budget is not None and budget.ended else "interrupted"
-    return Judged(ended, tally.finished, working.failed, gone, working.pending, metrics)
+    left = tally.left - waiting
+    gone = left if not session.stop.requested else 0
+    ended: Ending = "finished" if left == gone else session.ended
+    return JudgingEnd(ended, tally, gone, waiting, metrics)
+
+
+def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
+    """The panels of a run that a judge is in: its new judgements are theirs, too."""
+    known = read_register(folder.path).judges.values()
+    return [panel_section(dict(one.section)) for one in known if judge in one.members]
+
+
+def _write_references(
+    job: LaterJudge, panels: Sequence[PanelSection]
+) -> tuple[RunFolder, list[PanelSection]]:
+    """Write the reference answers that are to be judged.
+
+    Returns:
+        Their folder, and the panels all of whose judges have judged them.
+
+    Raises:
+        DataMissing: There are none for the judge, or none that a panel's judges have judged.
+    """
+    place, judge = references_folder(job.folder), job.judge
+    judges = [] if judge is None else [judge]
+    known = {*read_register(place.path).judges, *(one.name for one in judges)}
+    whole = [panel for panel in panels if known.issuperset(panel.of)]
+    if judge is not None:
+        references = list(_references(job, judge, read_units(job.folder.attempts)))
+        if not references:
+            raise DataMissing(
+                f"There is no reference answer to any instance of the run {job.folder.name!r} "
+                f"that the judge {judge.name!r} judges.",
+                "Omit --gold to judge the run's own answers.",
+            )
+        record_references(place, references)
+    elif not whole:
+        raise DataMissing(
+            "The judges of the panel have not all judged the reference answers.",
+            "Run each of these judges first: harness judge … --gold.",
+        )
+    register_judges(place, job.task, judges, whole, later=True)
+    return place, whole
+
+
+def _references(job: LaterJudge, judge: JudgeModel, units: dict[str, Unit]) -> Iterator[Reference]:
+    judges = routed_to(job.task, judge.name)
+    for instance in job.data:
+        unit = units.get(instance.id)
+        if unit is None or not judges(instance):
+            continue
+        text = job.task.reference(instance)
+        if text and text.strip() and judge.judge.questions(instance, text):
+            yield Reference(instance.id, unit, text)

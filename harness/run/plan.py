@@ -1,26 +1,123 @@
-"""What a run owes: a lazy stream of samples with their next round."""
+"""What a run owes: its instances, and of each sample the next round that is missing.
+
+*Owed* is every sample of the run that has no final attempt yet: it was never answered, its call
+failed, its last round asks for another, or the user wants its outcome retried.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+import hashlib
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from harness.calls.key import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
-from harness.ports import Constraining, Task
+from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
-from harness.run.selection import limited
 from harness.run.shots import Shots
 from harness.store.index import AttemptIndex
 
+MAX_HELD = 20_000
+"""Instances of a data set that are kept in memory once they were read."""
+
+
+class HeldInstances:
+    """A task's instances, read once where there are not too many to hold.
+
+    Args:
+        task: Its instances are read when they are first iterated.
+        most: How many are held; a larger data set is read again in each iteration.
+    """
+
+    def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
+        self._task = task
+        self._most = most
+        self._held: list[Instance[Any]] | None = None
+
+    def __iter__(self) -> Iterator[Instance[Any]]:
+        return self._read() if self._held is None else iter(self._held)
+
+    def _read(self) -> Iterator[Instance[Any]]:
+        held: list[Instance[Any]] = []
+        count = 0
+        for count, instance in enumerate(self._task.instances(), start=1):
+            if count <= self._most:
+                held.append(instance)
+            elif held:
+                held.clear()
+            yield instance
+        if count <= self._most:
+            self._held = held
+
+
+class LimitedInstances:
+    """The instances of a limited run: a seeded order, round-robin over the groups.
+
+    The first N of a file are often of one group. Here each group gives its first instance, then
+    each its second, and so on. A larger limit takes the same instances and more, so that a run
+    can grow.
+
+    Args:
+        instances: All instances; may be iterated several times.
+        limit: How many to take.
+        seed: Orders the instances of a group.
+    """
+
+    def __init__(
+        self, instances: Iterable[Instance[Any]], limit: int, seed: int | None = None
+    ) -> None:
+        self._instances, self._limit, self._seed = instances, limit, seed
+        self._chosen: list[Instance[Any]] | None = None
+
+    def __iter__(self) -> Iterator[Instance[Any]]:
+        if self._chosen is None:
+            self._chosen = self._choose()
+        return iter(self._chosen)
+
+    def _choose(self) -> list[Instance[Any]]:
+        # A heap for each group, largest rank on top, so that a better one replaces it.
+        groups: dict[str, list[tuple[int, str]]] = {}
+        for instance in self._instances:
+            heap = groups.setdefault(next(iter(instance.groups.values()), ""), [])
+            place = (-rank(self._seed, instance.id), instance.id)
+            if len(heap) < self._limit:
+                heapq.heappush(heap, place)
+            else:
+                heapq.heappushpop(heap, place)
+        in_order = [sorted(groups[name], reverse=True) for name in sorted(groups)]
+        turns = (place[1] for turn in zip_longest(*in_order) for place in turn if place)
+        order = {name: number for number, name in zip(range(self._limit), turns, strict=False)}
+        chosen = [instance for instance in self._instances if instance.id in order]
+        return sorted(chosen, key=lambda instance: order[instance.id])
+
+
+def rank(seed: int | None, instance_id: str) -> int:
+    """An instance's place in the seeded order of its group."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{instance_id}".encode(), digest_size=8).digest())
+
+
+def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
+    """The instances of a run in its order.
+
+    A run with a budget goes round-robin over the groups too, so that a run cut short by it
+    still covers every group.
+    """
+    limit = run.limit
+    if limit is None and run.budget.usd is not None:
+        limit = MOST
+    return instances if limit is None else LimitedInstances(instances, limit, run.seed)
+
 
 class OwedSample(NamedTuple):
-    """A sample of which at least one round is owed.
+    """A sample that owes at least one round.
 
-    round: the first owed one.
-    redraw: how often that one was answered before.
+    Attributes:
+        round: The first owed one.
+        redraw: How often that round was answered before.
     """
 
     instance: Instance[Any]
@@ -30,34 +127,34 @@ class OwedSample(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What round 1 sends, and the unit that statistics count the instance to.
-
-    cluster: see `harness.records.Attempt`.
-    """
+    """What round 1 sends, and the cluster that statistics count the instance to."""
 
     messages: tuple[Message, ...]
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The work of a run, as a function of its task and run file.
+class RunPlan:
+    """The work of a run.
 
-    sends_seed: the backend takes a provider seed.
-    retried: outcomes whose attempts are made again.
-    shots: of a few-shot run, None for a zero-shot one.
-    passed: whether a round has passed (instance, sample, round), where that is not for the
-        rules alone to say; None where it is.
-    own_draws: instances that share a prompt are sampled by seeds of their own.
+    Attributes:
+        instances: Of the run, in its order; iterated several times.
+        index: The attempts that exist, as the rules score them.
+        features: Of the model's backend.
+        retried: Outcomes whose attempts are made again.
+        shots: None for a zero-shot run.
+        passed: Whether a round has passed (instance, sample, round) where judges decide too; None
+            where the rules alone do.
     """
 
     task: Task[Any]
     run: RunFile
-    sends_seed: bool = True
+    instances: Iterable[Instance[Any]]
+    index: AttemptIndex
+    features: Collection[str] = frozenset({"seed"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
     passed: Callable[[str, int, int], bool] | None = None
-    own_draws: bool = False
 
     def __post_init__(self) -> None:
         if self.run.task.shots.n and self.shots is None:
@@ -67,45 +164,43 @@ class Plan:
         """An instance's first messages.
 
         The cluster is that of the prompt without shots, so that zero-shot and few-shot
-        runs pair, and instances that share a prompt stay one unit whatever they are shown.
+        runs pair, and instances that share a prompt stay one cluster whatever their shots.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)
         return Opening(self.shots.messages(instance) if self.shots else bare, cluster)
 
-    def instances(self) -> Iterator[Instance[Any]]:
-        """The run's instances in its order, anew at each call.
-
-        Under a budget it goes round the groups too: what the money is enough for
-        shall speak of all of them.
-        """
-        limit = self.run.limit
-        if limit is None and self.run.budget.usd is not None:
-            limit = MOST
-        return limited(self.task.instances, limit, self.run.seed)
-
-    def owed(self, ledger: AttemptIndex) -> Iterator[OwedSample]:
-        """The unfinished samples, instance by instance."""
-        for instance in self.instances():
+    def owed(self) -> Iterator[OwedSample]:
+        """The unfinished samples, instance by instance, lazily."""
+        for instance in self.instances:
             for sample in range(self.run.samples):
-                number = self._owed_round(ledger, instance.id, sample)
+                number = self._owed_round(instance.id, sample)
                 if number is not None:
-                    redraw = ledger.answers(instance.id, sample, number)
+                    redraw = self.index.answers(instance.id, sample, number)
                     yield OwedSample(instance, sample, number, redraw)
 
-    def _owed_round(self, ledger: AttemptIndex, instance: str, sample: int) -> int | None:
-        rounds, retried = self.run.rounds, self.retried
+    def count(self) -> tuple[int, int]:
+        """The number of samples of the whole run, and of those that are unfinished."""
+        total = owed = 0
+        for instance in self.instances:
+            for sample in range(self.run.samples):
+                total += 1
+                owed += self._owed_round(instance.id, sample) is not None
+        return total, owed
+
+    def _owed_round(self, instance: str, sample: int) -> int | None:
+        rounds, index = self.run.rounds, self.index
         if self.passed is None or not rounds.stop_on_pass:
-            return ledger.next_round(
+            return index.next_round(
                 instance,
                 sample,
                 rounds=rounds.max,
                 stop_on_pass=rounds.stop_on_pass,
-                retried=retried,
+                retried=self.retried,
             )
         for number in range(1, rounds.max + 1):
-            owed = ledger.next_round(
-                instance, sample, rounds=number, stop_on_pass=False, retried=retried
+            owed = index.next_round(
+                instance, sample, rounds=number, stop_on_pass=False, retried=self.retried
             )
             if owed is not None:
                 return owed
@@ -113,42 +208,35 @@ class Plan:
                 return None
         return None
 
-    def count(self, ledger: AttemptIndex) -> tuple[int, int]:
-        """Samples of the whole run, and those of them that are unfinished."""
-        instances = sum(1 for _ in self.instances())
-        return instances * self.run.samples, sum(1 for _ in self.owed(ledger))
-
     def request(
-        self,
-        instance: Instance[Any],
-        sample: int,
-        number: int,
-        messages: tuple[Message, ...],
-        prompt: str,
-        redraw: int = 0,
+        self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
         """The request of a round.
 
-        number: the round, from 1.
-        prompt: hash of the messages.
-        redraw: how often it was answered before.
+        Args:
+            owed: The sample.
+            number: The round, from 1.
+            messages: The conversation so far.
+            prompt: Hash of the messages.
         """
-        seed = self.run.seed if self.sends_seed else None
+        instance, sample = owed.instance, owed.sample
+        redraw = owed.redraw if number == owed.round else 0  # later rounds follow another answer
         decoding = self.run.decoding
         if decoding.constraint == "task":
-            task = self.task
-            assert isinstance(task, Constraining), "refused before any work"
-            decoding = replace(decoding, constraint=task.constraint(instance))
-        # Greedy answers to one prompt are the same, whatever the seed: they share a call.
-        own = self.own_draws and decoding.temperature != 0
+            assert isinstance(self.task, Constraining), "refused before any work"
+            decoding = replace(decoding, constraint=self.task.constraint(instance))
+        seed = None
+        if self.run.seed is not None and "seed" in self.features:
+            # Greedy answers to one prompt are the same, whatever the seed: they share a call.
+            own = OWN_DRAWS in self.features and decoding.temperature != 0
+            of = instance.id if own else None
+            seed = provider_seed(self.run.seed, prompt, sample, redraw, of)
         return Request(
             model=self.run.model.name,
             messages=messages,
             decoding=decoding,
             sample=sample,
             origin=Origin(instance.id, sample, number),
-            seed=None
-            if seed is None
-            else provider_seed(seed, prompt, sample, redraw, instance.id if own else None),
+            seed=seed,
             redraw=redraw,
         )

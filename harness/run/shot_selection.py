@@ -1,10 +1,10 @@
 """Which shots an instance gets: chosen as the run file says, and none that gives it away.
 
-A shot is never the instance itself, nor one with its prompt, nor one whose answer the task
-says would be right here too, nor one whose answer does not pass its own check. Such a one is
-passed over and the next is taken.
+A shot is never the instance itself, nor one with its prompt, nor one whose answer the task says
+would be right here too, nor one whose answer does not pass its own check. Such a candidate is
+skipped and the next is taken.
 
->>> selection = Selection(task, ShotsSection(n=2), Pool(task))  # doctest: +SKIP
+>>> selection = ShotSelection(task, ShotsSection(n=2), ShotPool(task))  # doctest: +SKIP
 >>> [shot.id for shot in selection.of(instance)]  # doctest: +SKIP
 ['word01/1', 'word01/4']
 """
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,40 +26,38 @@ import msgspec
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError, nearest
 from harness.ports import LeakAware, Task
-from harness.records import Instance, Reply, messages_hash
+from harness.records import Attempt, Instance, Reply, Score, messages_hash
 from harness.run.assessment import assess
-from harness.run.mistakes import Mistakes
+from harness.store.index import AttemptIndex
 
-Group = tuple[str | None, ...]
-"""What an instance has under the labels that it shares with its shots."""
+LabelValues = tuple[str | None, ...]
+"""An instance's groups under the labels that it shares with its shots."""
 
-MOST_NAMED = 10_000
+MAX_NAMED = 10_000
 """Ids among which the nearest is looked for."""
 
 
 class Candidate(NamedTuple):
-    """An instance that can be a shot, since its answer is known.
-
-    prompt: hash of its messages.
-    """
+    """An instance that can be a shot because its answer is known; ``prompt`` is a hash."""
 
     instance: Instance[Any]
-    gold: str
+    answer: str
     prompt: str
 
 
-class Pool:
-    """The instances that shots come from, all of them held.
+class ShotPool:
+    """The instances that shots come from, all of them in memory.
 
-    task: of the evaluated data set, or of another one (``source``).
+    Args:
+        task: Of the evaluated data set, or of another one (``source``).
     """
 
     def __init__(self, task: Task[Any]) -> None:
         self.task = task
         self.candidates = [
-            Candidate(instance, gold, messages_hash(task.messages(instance, ())))
+            Candidate(instance, answer, messages_hash(task.messages(instance, ())))
             for instance in task.instances()
-            if (gold := task.reference(instance)) is not None
+            if (answer := task.reference(instance)) is not None
         ]
         self._passes: dict[int, bool] = {}
 
@@ -67,29 +67,35 @@ class Pool:
         return {found.instance.id: number for number, found in enumerate(self.candidates)}
 
     def passes(self, number: int) -> bool:
-        """Whether a candidate's answer is not refused by its own check."""
+        """Whether a candidate's answer passes its own check, or has none."""
         if number not in self._passes:
             found = self.candidates[number]
-            verdict = assess(self.task, found.instance, Reply(found.gold, "stop")).passed
+            verdict = assess(self.task, found.instance, Reply(found.answer, "stop")).passed
             self._passes[number] = verdict is not False
         return self._passes[number]
 
 
-class Selection:
+class ShotSelection:
     """Chooses shots; the same ones whenever it is asked.
 
-    task: of the evaluated instances.
-    mistakes: of an earlier run, for ``select: errors``.
-    lacking: instances that were found to have too few, once `check` has looked.
+    Args:
+        task: Of the evaluated instances.
+        section: ``task.shots`` of the run file.
+        pool: The candidates.
+        mistakes: Of an earlier run, for ``select: errors``.
 
-    Raises: ConfigError for a label or id that the pool does not have.
+    Attributes:
+        lacking: Instances that have too few shots, known once `check` was called.
+
+    Raises:
+        ConfigError: The section names a label or id that the pool does not have.
     """
 
     def __init__(
         self,
         task: Task[Any],
         section: ShotsSection,
-        pool: Pool,
+        pool: ShotPool,
         mistakes: Mistakes | None = None,
     ) -> None:
         self.task = task
@@ -97,14 +103,14 @@ class Selection:
         self.pool = pool
         self.lacking = 0
         self._mistakes = mistakes
-        self._leaks = task.leaks if isinstance(task, LeakAware) else None
         self._chosen: dict[str, tuple[int, ...]] = {}
-        self._refuse_unknown()
+        self._check_section()
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
-        """The shots of an instance, fewer than wanted where no more are fit.
+        """The shots of an instance, fewer than asked for where no more are suitable.
 
-        Raises: ConfigError where the instance lacks a label that shots should share.
+        Raises:
+            ConfigError: The instance lacks a label that shots should share.
         """
         numbers = self._chosen.get(instance.id)
         if numbers is None:
@@ -112,68 +118,62 @@ class Selection:
         return [self.pool.candidates[number].instance for number in numbers]
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Choose for all instances of a run, before any call is made, and count the lacking.
+        """Choose for all instances of a run, before any call, and count the lacking.
 
-        Raises: ConfigError naming the first that has fewer shots than asked for, unless the
-            run file allows that.
+        Raises:
+            ConfigError: An instance has fewer shots than asked for, unless the run file
+                allows that.
         """
-        lacking = [(one, len(found)) for one in instances if len(found := self.of(one)) < self.n]
+        n = self.section.n
+        lacking = [(one, len(found)) for one in instances if len(found := self.of(one)) < n]
         self.lacking = len(lacking)
         if not lacking or self.section.allow_fewer:
             return
         first, count = lacking[0]
         also = f" ({len(lacking):,} instances have too few)" if len(lacking) > 1 else ""
         raise ConfigError(
-            f"task.shots: {count} of the {self.n} shots asked for are fit for the instance "
-            f"{first.id!r}{also}{self._short_of(first)}. The others would give its answer away, "
-            "or have none that passes.",
+            f"task.shots: only {count} of {n} shots are suitable for the instance "
+            f"{first.id!r}{also}{self._short_group(first)}. The others would give its answer away, "
+            "or have no answer that passes.",
             self._remedy(),
         )
 
-    @property
-    def n(self) -> int:
-        """Shots asked for."""
-        return self.section.n
-
     def fingerprint(self) -> str:
-        """A hash of everything that the choice depends on, but for the run file."""
+        """A hash of everything that the choice depends on, except the run file."""
         digest, names = hashlib.sha256(), [found.instance.id for found in self.pool.candidates]
-        for instance, gold, prompt in self.pool.candidates:
-            told: list[Any] = [instance.id, gold, prompt, self._group(instance)]
+        for instance, answer, prompt in self.pool.candidates:
+            parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
             if self.section.across is not None:
-                told.append(self._across(instance))
-            digest.update(msgspec.json.encode(told))
+                parts.append(self._across(instance))
+            digest.update(msgspec.json.encode(parts))
         if self._mistakes is not None:
             for order in self._orders.values():
                 digest.update(msgspec.json.encode([names[number] for number in order]))
         return digest.hexdigest()
 
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
-        prompt = messages_hash(self.task.messages(instance, ()))
+        prompt, n = messages_hash(self.task.messages(instance, ())), self.section.n
         turns = [
-            self._fit(instance, prompt, self._offered(instance, group, order))
-            for group, order in islice(self._parts_for(instance).items(), self.n)
+            self._suitable(instance, prompt, self._offered(instance, group, order))
+            for group, order in islice(self._parts_for(instance).items(), n)
         ]
-        # No other takes the turn of a group that has no more: they would not be even.
-        chosen = [shot for turn in islice(cycle(turns), self.n) for shot in islice(turn, 1)]
+        # No other group takes the turn of one that has no more: they would not be even.
+        chosen = [shot for turn in islice(cycle(turns), n) for shot in islice(turn, 1)]
         if self.section.order == "reversed":
             chosen.reverse()
         elif self.section.order == "random":
-            self._chance(instance, "order").shuffle(chosen)
+            self._random(instance, "order").shuffle(chosen)
         return tuple(chosen)
 
-    def _fit(
+    def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """Those of some candidates that pass and do not give the instance away.
-
-        prompt: hash of the instance's own.
-        """
+        """The candidates that pass and do not give the instance, whose prompt is hashed, away."""
         for number in candidates:
             found = self.pool.candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
                 continue
-            if self._leaks is not None and self._leaks(instance, found.instance):
+            if isinstance(self.task, LeakAware) and self.task.leaks(instance, found.instance):
                 continue
             if self.pool.passes(number):
                 yield number
@@ -185,18 +185,18 @@ class Selection:
         if self.section.select != "random":
             return order
         draw = "select" if group is None else f"select/{group}"
-        return _drawn(order, self._chance(instance, draw))
+        return _shuffled(order, self._random(instance, draw))
 
     def _parts_for(self, instance: Instance[Any]) -> Mapping[str | None, Sequence[int]]:
         """The candidates that share the wanted labels with an instance, as `_parts`."""
         for label in self.section.within:
             if label not in instance.groups:
                 raise _no_label("within", label, instance.groups)
-        return self._parts.get(self._group(instance), {})
+        return self._parts.get(self._shared_by(instance), {})
 
-    def _short_of(self, instance: Instance[Any]) -> str:
-        """Which group of ``across`` has too few for an instance, where that is asked for."""
-        wanted = Counter(islice(cycle(self._parts_for(instance)), self.n))
+    def _short_group(self, instance: Instance[Any]) -> str:
+        """Which group of ``across`` has too few shots for an instance, if that is asked for."""
+        wanted = Counter(islice(cycle(self._parts_for(instance)), self.section.n))
         found = Counter(self._across(shot) for shot in self.of(instance))
         for group in wanted:
             if group is not None and found[group] < wanted[group]:
@@ -204,9 +204,9 @@ class Selection:
         return ""
 
     @cached_property
-    def _parts(self) -> Mapping[Group, Mapping[str | None, Sequence[int]]]:
+    def _parts(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
         """`_orders`, each by its groups of ``across``, sorted; whole under None without it."""
-        found: dict[Group, dict[str | None, list[int]]] = {}
+        found: dict[LabelValues, dict[str | None, list[int]]] = {}
         for shared, order in self._orders.items():
             parts: dict[str | None, list[int]] = {}
             for number in order:
@@ -217,35 +217,35 @@ class Selection:
         return found
 
     @cached_property
-    def _orders(self) -> dict[Group, list[int]]:
-        """The candidates of each group in the order of the selection."""
+    def _orders(self) -> dict[LabelValues, list[int]]:
+        """The candidates by the labels they share, in the order of the selection."""
         candidates, numbers = self.pool.candidates, self.pool.numbers
-        orders: dict[Group, list[int]] = {}
+        orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
-            orders.setdefault(self._group(candidates[number].instance), []).append(number)
+            orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
         if self._mistakes is not None:
-            for group, order in orders.items():
+            for shared, order in orders.items():
                 names = self._mistakes.order([candidates[number].instance.id for number in order])
-                orders[group] = [numbers[name] for name in names]
+                orders[shared] = [numbers[name] for name in names]
         return orders
 
     def _across(self, instance: Instance[Any]) -> str | None:
-        """The group of an instance that shots go round, None where it has none."""
+        """The group of ``across`` that an instance is in, None where it has none."""
         return None if self.section.across is None else instance.groups.get(self.section.across)
 
-    def _group(self, instance: Instance[Any]) -> Group:
+    def _shared_by(self, instance: Instance[Any]) -> LabelValues:
         return tuple(instance.groups.get(label) for label in self.section.within)
 
-    def _chance(self, instance: Instance[Any], what: str) -> random.Random:
+    def _random(self, instance: Instance[Any], what: str) -> random.Random:
         return random.Random(f"{self.section.seed}/{what}/{instance.id}")
 
-    def _refuse_unknown(self) -> None:
+    def _check_section(self) -> None:
         numbers, candidates = self.pool.numbers, self.pool.candidates
         for name in self.section.ids:
             if name not in numbers:
                 raise ConfigError(
-                    f"task.shots.ids: no instance {name!r} has an answer to be shown.",
-                    nearest(name, numbers) if len(numbers) <= MOST_NAMED else "Check the id.",
+                    f"task.shots.ids: no instance {name!r} has a reference answer to show.",
+                    nearest(name, numbers) if len(numbers) <= MAX_NAMED else "Check the id.",
                 )
         known = {label for found in candidates for label in found.instance.groups}
         across = () if self.section.across is None else (self.section.across,)
@@ -256,7 +256,7 @@ class Selection:
 
     def _remedy(self) -> str:
         section = self.section
-        ways = ["a smaller n"] if self.n > 1 else []
+        ways = ["a smaller n"] if section.n > 1 else []
         ways += ["more ids"] if section.ids else []
         ways += ["fewer labels in within"] if section.within else []
         ways += ["no across"] if section.across is not None else []
@@ -271,10 +271,101 @@ def _no_label(key: str, label: str, known: Iterable[str]) -> ConfigError:
     )
 
 
-def _drawn(order: Sequence[int], chance: random.Random) -> Iterator[int]:
+def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
     """All of them in a random order, drawn one by one: mostly the first few are enough."""
     moved: dict[int, int] = {}
     for place in range(len(order)):
-        drawn = chance.randrange(place, len(order))
+        drawn = rng.randrange(place, len(order))
         yield order[moved.get(drawn, drawn)]
         moved[drawn] = moved.get(place, place)
+
+
+class Mistake(NamedTuple):
+    """A kind of mistake.
+
+    Attributes:
+        score: Name of the failed score, or the outcome of an answer that has no scores.
+        reason: The score's reason without numbers and quoted texts, or, for a schema's score, a
+            keyword that was violated (its ``details.keywords``).
+    """
+
+    score: str
+    reason: str
+
+
+_QUOTED = re.compile(
+    r"""(?<!\w)'.*?(?:'(?!\w)|\Z)|".*?(?:"|\Z)|“.*?(?:”|\Z)""", re.DOTALL
+)  # an apostrophe within a word neither opens nor closes; a cut reason leaves one open
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_LIST = re.compile(r"('…'|#)(?:, \1)+")
+
+
+def masked(reason: str) -> str:
+    """A reason with quoted texts as '…' and numbers as #; a list of them counts as one.
+
+    >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
+    "# of # words; lacks '…'"
+    """
+    return _LIST.sub(r"\1", _NUMBER.sub("#", _QUOTED.sub("'…'", reason)))
+
+
+def mistakes_of(attempt: Attempt) -> list[Mistake]:
+    """The mistakes that an attempt shows; none where it passed or was not judged."""
+    if attempt.passed is not False:
+        return []
+    failed = [
+        Mistake(name, what)
+        for name, score in attempt.scores.items()
+        if score.passed is False
+        for what in _keywords(score) or [masked(score.reason)]
+    ]
+    return failed or [Mistake(attempt.outcome, masked(attempt.error or ""))]
+
+
+def _keywords(score: Score) -> list[str]:
+    """The schema keywords that were violated; none where the score does not list them."""
+    counts = score.details.get("keywords")
+    if not isinstance(counts, Mapping):
+        return []
+    return [word for word, count in counts.items() if isinstance(count, int) and count > 0]
+
+
+class Mistakes:
+    """The mistakes of a run's first answers, for shots that show how to do it right.
+
+    Args:
+        path: The run's attempts; the last line of an attempt counts.
+
+    Raises:
+        DataInvalid: A line cannot be read.
+        StoreFailed: The file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._of: dict[str, Counter[Mistake]] = {}
+        for attempt in AttemptIndex(path, judges=False).read(Attempt):
+            if attempt.round == 1 and (found := mistakes_of(attempt)):
+                self._of.setdefault(attempt.instance, Counter()).update(found)
+
+    def order(self, ids: Sequence[str]) -> list[str]:
+        """The instances, those first that show what went wrong most often among them.
+
+        The kinds of mistake, most frequent first, give an instance each in turn: the one that
+        showed the kind most often, then by id. Instances without a mistake follow as they are.
+        """
+        shown: dict[Mistake, list[tuple[int, str]]] = {}
+        for name in ids:
+            for kind, count in self._of.get(name, {}).items():
+                shown.setdefault(kind, []).append((-count, name))
+        frequent = sorted(shown, key=lambda kind: (sum(count for count, _ in shown[kind]), kind))
+        waiting = [iter(sorted(shown[kind])) for kind in frequent]
+        chosen: dict[str, None] = {}
+        while waiting:
+            remaining = []
+            for of_kind in waiting:
+                new = next((name for _, name in of_kind if name not in chosen), None)
+                if new is not None:
+                    chosen[new] = None
+                    remaining.append(of_kind)
+            waiting = remaining
+        return [*chosen, *(name for name in ids if name not in chosen)]

@@ -1,6 +1,6 @@
 """Few-shot prompts: an instance's round-1 messages with its shots before it.
 
-Whatever has chosen them, a shot that shows the instance's answer is refused here once more.
+However they were chosen, a shot that shows the instance's answer is refused here once more.
 
 >>> Shots(selection).messages(instance)  # doctest: +SKIP
 (Message('user', '1 + 1?'), Message('assistant', '2'), Message('user', '2 + 2?'))
@@ -8,68 +8,76 @@ Whatever has chosen them, a shot that shows the instance's answer is refused her
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.errors import ConfigError, ShotLeaks
-from harness.ports import LeakAware
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.errors import ConfigError, DataMissing, ShotLeaks
+from harness.ports import LeakAware, Task
 from harness.records import Instance, Message
-from harness.run.shot_selection import Selection
+from harness.run.models import build_task
+from harness.run.shot_selection import Mistakes, ShotPool, ShotSelection
+from harness.store.run_folder import RunFolder, find_run
 
 Messages = tuple[Message, ...]
 
 
 class Shots:
-    """The shots of a run, written into its prompts as ``selection.section`` says."""
+    """The shots of a run, written into its prompts in the form that the run file names."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: ShotSelection) -> None:
         self._task = selection.task
         self._selection = selection
 
     def messages(self, instance: Instance[Any]) -> Messages:
         """The round-1 messages of an instance.
 
-        Raises: ShotLeaks for a shot that shows its answer; ConfigError where the form
-            cannot hold the task's prompts.
+        Raises:
+            ShotLeaks: A shot shows the instance's answer.
+            ConfigError: The form cannot hold the task's prompts.
         """
         shots = self._selection.of(instance)
         asked = self._task.messages(instance, ())
-        parts = [(self._guarded(instance, asked, shot), self._gold(shot)) for shot in shots]
+        parts = [(self._prompt_of(instance, asked, shot), self._answer_of(shot)) for shot in shots]
         form = self._selection.section.form
         if form == "task":
             return self._task.messages(instance, shots)
-        system, asked = _parted(asked)
+        system, asked = _split_system(asked)
         turns = [_without_system(prompt, system) for prompt, _ in parts]
-        golds = [gold for _, gold in parts]
+        answers = [answer for _, answer in parts]
         if form == "message":
-            return (*system, Message("user", _one_text([*turns, asked], golds)))
+            return (*system, Message("user", _one_text([*turns, asked], answers)))
         answered = [
-            (*turn, Message("assistant", gold)) for turn, gold in zip(turns, golds, strict=True)
+            (*turn, Message("assistant", answer))
+            for turn, answer in zip(turns, answers, strict=True)
         ]
         return (*system, *(message for turn in answered for message in turn), *asked)
 
-    def check(self, instances: Callable[[], Iterator[Instance[Any]]]) -> None:
-        """Choose and form everything once, before any call is made.
+    def check(self, instances: Iterable[Instance[Any]]) -> None:
+        """Choose and form everything once, before any call.
 
-        instances: gives a new pass over the run's instances.
+        Args:
+            instances: Of the run; may be iterated several times.
 
-        Raises: ConfigError, for an instance with too few shots too.
+        Raises:
+            ConfigError: An instance has too few shots, or the form cannot hold a prompt.
         """
-        self._selection.check(instances())
-        for instance in instances():
+        self._selection.check(instances)
+        for instance in instances:
             self.messages(instance)
 
     @property
     def lacking(self) -> int:
-        """Instances that get fewer shots than asked for, once `check` has looked."""
+        """Instances that get fewer shots than asked for, known once `check` was called."""
         return self._selection.lacking
 
     def fingerprint(self) -> Mapping[str, str]:
         """What the shots depend on, for the manifest."""
         return {"shots_sha256": self._selection.fingerprint()}
 
-    def _guarded(self, instance: Instance[Any], asked: Messages, shot: Instance[Any]) -> Messages:
-        """A shot's prompt, once it is sure that the shot shows nothing of the instance."""
+    def _prompt_of(self, instance: Instance[Any], asked: Messages, shot: Instance[Any]) -> Messages:
+        """A shot's prompt, unless the shot gives the instance's answer away."""
         prompt = self._selection.pool.task.messages(shot, ())
         aware = self._task if isinstance(self._task, LeakAware) else None
         for leaks, why in (
@@ -80,41 +88,116 @@ class Shots:
             if leaks:
                 raise ShotLeaks(
                     f"The shot {shot.id!r} gives the answer to {instance.id!r} away: {why}.",
-                    "This is a fault of the harness's selection: please report it.",
+                    "This is a bug in the selection of shots: please report it.",
                 )
         return prompt
 
-    def _gold(self, shot: Instance[Any]) -> str:
-        gold = self._selection.pool.task.reference(shot)
-        if gold is None:
+    def _answer_of(self, shot: Instance[Any]) -> str:
+        answer = self._selection.pool.task.reference(shot)
+        if answer is None:
             raise ShotLeaks(f"The shot {shot.id!r} has no answer to show.")
-        return gold
+        return answer
 
 
-def _parted(messages: Messages) -> tuple[Messages, Messages]:
-    """The system messages at the beginning, and the rest."""
+def _split_system(messages: Messages) -> tuple[Messages, Messages]:
+    """The system messages at the beginning, and the others."""
     first = next((n for n, found in enumerate(messages) if found.role != "system"), len(messages))
     return messages[:first], messages[first:]
 
 
 def _without_system(prompt: Messages, system: Messages) -> Messages:
-    own, turns = _parted(prompt)
+    own, turns = _split_system(prompt)
     if own and own != system:
         raise ConfigError(
-            "task.shots: a shot's system message is not that of the instance, which goes before "
-            "all of them.",
+            "task.shots: a shot's system message differs from the instance's, which is the one "
+            "that is sent.",
             "Choose shots that share it by a label in within.",
         )
     return turns
 
 
-def _one_text(prompts: Sequence[Messages], golds: Sequence[str]) -> str:
-    """Each prompt with its answer in the next line, blank lines between, the last one open."""
+def _one_text(prompts: Sequence[Messages], answers: Sequence[str]) -> str:
+    """Each prompt with its answer on the next line, then a blank line; the last one is open."""
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         raise ConfigError(
             "task.shots: form 'message' cannot hold the task's prompts, which have several turns.",
             "Set task.shots.form to turns.",
         )
     *shown, asked = (prompt[0].content for prompt in prompts)
-    pairs = [f"{prompt}\n{gold}\n\n" for prompt, gold in zip(shown, golds, strict=True)]
+    pairs = [f"{prompt}\n{answer}\n\n" for prompt, answer in zip(shown, answers, strict=True)]
     return "".join((*pairs, asked))
+
+
+def build_shots(
+    run: RunFile,
+    task: Task[Any],
+    settings: Settings,
+    folder: RunFolder,
+    siblings: Collection[str] = (),
+) -> Shots | None:
+    """The shots of a run; None for a zero-shot run.
+
+    Args:
+        run: The run file.
+        task: Of the run.
+        settings: Folders and the like.
+        folder: The run's own, whose mistakes it cannot learn from.
+        siblings: Names of the runs of the same file, which may grow before this one begins.
+
+    Raises:
+        ConfigError: Shots cannot be chosen as the run file asks for.
+        DataMissing: Their source does not exist.
+    """
+    section = run.task.shots
+    if not section.n:
+        return None
+    if run.polish is not None and section.form != "turns":
+        raise ConfigError(
+            f"polish would rewrite the shots too if task.shots.form is {section.form!r}.",
+            "Set task.shots.form to turns, or remove polish from the run file.",
+        )
+    source = task
+    if section.source:
+        source = build_task(run, settings, section.source, judged=False)
+    mistakes = None
+    if section.run is not None:
+        if section.run in siblings and section.run != folder.name:
+            raise ConfigError(
+                f"task.shots.run: {section.run!r} is a variant of the same file, whose errors may "
+                "change before this one begins.",
+                "Run it from a separate file first, and name that run.",
+            )
+        mistakes = Mistakes(_earlier(section.run, run, task, settings, folder).attempts)
+    return Shots(ShotSelection(task, section, ShotPool(source), mistakes))
+
+
+def _earlier(
+    name: str, run: RunFile, task: Task[Any], settings: Settings, folder: RunFolder
+) -> RunFolder:
+    """The folder of the run whose mistakes choose the shots."""
+    try:
+        earlier = find_run(settings.runs_dir, name)
+    except DataMissing as error:
+        raise ConfigError(f"task.shots.run: {error.message}", error.remedy) from None
+    if earlier.path.resolve() == folder.path.resolve():
+        raise ConfigError(
+            f"task.shots.run: {name!r} is this run itself.", "Name one that was made before."
+        )
+    if not earlier.begun():
+        raise ConfigError(f"task.shots.run: the run {name!r} has no attempts yet.", "Run it first.")
+    manifest = earlier.read_manifest()
+    if manifest.get("simulated") and run.model.backend != "simulated":
+        raise ConfigError(
+            f"task.shots.run: the answers of the run {name!r} are made up (SIMULATED), and so are "
+            "its errors.",
+            "Name a run of a real model.",
+        )
+    before: dict[str, str] = {"task": manifest["task"], **manifest["fingerprint"]}
+    now = {"task": run.task.name, **task.fingerprint()}
+    for key in ("task", *sorted(key for key in now if key.startswith("dataset"))):
+        if before.get(key) != now[key]:
+            raise ConfigError(
+                f"task.shots.run: the run {name!r} has another {key} than this one.",
+                "Name a run of the same task and data set.",
+            )
+    return earlier

@@ -43,6 +43,7 @@ class Manifest:
         measure: the task's primary score; None for the pass rate.
         variant: the name of the variant in its run file; empty if there are none.
         clock: seconds since the epoch.
+        run_id: identifies a new run; random by default.
     """
 
     def __init__(
@@ -54,13 +55,14 @@ class Manifest:
         simulated: bool,
         measure: str | None = None,
         variant: str = "",
+        run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
         self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
-        self.id: str = self._content.setdefault("id", uuid4().hex)
+        self.id: str = self._content.setdefault("id", run_id or uuid4().hex)
         config = run.model_dump_json(exclude={"limits", "budget", "variants", "matrix"})
         self._content |= {
             "schema_version": SCHEMA_VERSION,

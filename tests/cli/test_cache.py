@@ -160,7 +160,7 @@ def test_a_damaged_file_is_mended_by_the_next_run(path: Path) -> None:
     for verb in (["stats"], ["prune", "--all", "--yes"]):
         said = mistake(harness("cache", *verb))
         assert "Cannot read the cache" in said
-        assert "The next 'harness run' repairs it" in said
+        assert "The next 'harness run' moves it aside" in said
     with ReplyCache(path):
         assert len(list(path.parent.glob("*.damaged-*"))) == 1
     assert harness("cache", "stats").returncode == 0

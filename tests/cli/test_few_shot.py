@@ -169,7 +169,7 @@ def test_shots_of_the_most_frequent_errors_of_an_earlier_run(runs: Path) -> None
 @pytest.mark.parametrize(
     ("shots", "others", "said"),
     [
-        ("{n: 1, within: [structure]}", (), "fit for the instance"),
+        ("{n: 1, within: [structure]}", (), "suitable for the instance"),
         ("{n: 1, within: [strucure]}", (), "Did you mean 'structure'?"),
         ("{n: 1, source: {datset: v1}}", (), "Did you mean 'dataset'?"),
         ("{n: 1, select: errors, run: earleir}", (), "Did you mean 'earlier'?"),
@@ -227,7 +227,7 @@ def test_recorded_answers_are_not_replayed_as_few_shot_ones(runs: Path, tmp_path
     replay = f"model={{backend: replay, path: {recording}}}"
     for shots in ("task.shots=1", "task.shots={n: 1, form: message}"):
         ended = harness(*QUICK, "-o", replay, "-o", "model.match=instance", "-o", shots)
-        assert "under the name of few-shot ones" in mistake(ended)
+        assert "as few-shot ones" in mistake(ended)
 
 
 def test_the_errors_of_a_variant_of_the_same_file_are_refused(runs: Path, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_without_a_gold_there_is_nothing_to_judge(tmp_path: Path) -> None:
     judge = tmp_path / "judge.yaml"
     judge.write_text("{name: score, as: whole, model: {backend: simulated}}")
     told = mistake(harness("judge", "wild", "--judge", judge, "--gold", env=environment))
-    assert "There is no gold answer to any instance of the run 'wild'" in told
+    assert "There is no reference answer to any instance of the run 'wild'" in told
     assert not (tmp_path / "wild" / "judges.json").exists()
 
 
@@ -197,7 +197,7 @@ def test_panels_follow_once_all_of_their_judges_have_scored_the_golds(tmp_path: 
         return harness("judge", "many", "--judge", judge, "--gold", env=environment)
 
     assert golds("a").returncode == 0
-    assert "have not all scored the gold answers" in mistake(golds("jury"))
+    assert "have not all judged the reference answers" in mistake(golds("jury"))
     assert golds("b").returncode == 0
     found = msgspec.json.decode((tmp_path / "many" / "metrics.json").read_bytes())
     assert found["golds"].keys() == {"a.fine", "b.fine", "jury.fine"}
@@ -212,4 +212,4 @@ def test_panels_follow_once_all_of_their_judges_have_scored_the_golds(tmp_path: 
 
     same = tmp_path / "same.yaml"
     same.write_text("{name: pairwise, against: gold, model: {backend: simulated}}")
-    assert "There is no gold answer" in mistake(golds(same)), "beside itself it is no better"
+    assert "There is no reference answer" in mistake(golds(same)), "beside itself it is no better"

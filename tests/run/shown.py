@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from harness.config.shots import ShotsSection
 from harness.records import Instance, Message, Score
-from harness.run.mistakes import Mistakes
-from harness.run.shot_selection import Pool, Selection
+from harness.run.shot_selection import Mistakes, ShotPool, ShotSelection
 
 
 class Fact(NamedTuple):
@@ -64,13 +63,13 @@ class Facts:
 
 def selection(
     task: Any, *, pool: Any = None, mistakes: Mistakes | None = None, **section: Any
-) -> Selection:
+) -> ShotSelection:
     """A selection of one shot, with further keys of its section."""
     keys = ShotsSection.model_validate({"n": 1} | section)
-    return Selection(task, keys, Pool(pool or task), mistakes)
+    return ShotSelection(task, keys, ShotPool(pool or task), mistakes)
 
 
-def chosen(selected: Selection, number: int = 0) -> list[str]:
+def chosen(selected: ShotSelection, number: int = 0) -> list[str]:
     """The ids of the shots of an instance."""
     instance = list(selected.task.instances())[number]
     return [shot.id for shot in selected.of(instance)]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from harness.calls.calls import FreeCalls
-from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.records import (
@@ -26,18 +24,25 @@ from harness.records import (
     Request,
     Score,
 )
+from harness.run.bound_judges import BoundJudge, BoundJudges, BoundPanel
 from harness.run.judging import Judging, judged_outcomes
-from harness.run.plan import Plan
-from harness.run.runner import Runner
-from harness.run.seats import SeatedJudge, SeatedPanel
-from harness.run.tally import Tally
+from harness.run.plan import OwedSample
+from harness.run.pool import Tally, work_off
+from harness.run.samples import Samples
 from harness.scoring.panel import Panel
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter, lines
-from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
-from tests.conftest import Scripted, Sums, run_file, sum_asked
+from harness.store.judgements import (
+    Judgement,
+    Register,
+    RegisteredJudge,
+    text_hash,
+    write_register,
+)
+from tests.conftest import Scripted, Sums, sum_asked
+from tests.run.toys import QUARTER, bound, plan
 
 ASKED = Decoding(temperature=0.0, max_tokens=9)
 
@@ -63,11 +68,6 @@ class YesOrNo:
         return {"good": Score(good, good, "" if good else "The judge says no.")}
 
 
-def calls(backend: Scripted, stop: Stop) -> FreeCalls:
-    lane = ConcurrencyLimiter(backend, stop, most=4, timeout_s=10, limits=RateLimits({}))
-    return FreeCalls(lane, backend="scripted", endpoint="", by_instance=False)
-
-
 class Setting:
     """A run of sums in a folder, with judges by name."""
 
@@ -75,7 +75,7 @@ class Setting:
         self.path = folder / "attempts.jsonl"
         self.folder = folder
         self.task = task or Sums(4)
-        self.run_file = run_file(**run)
+        self.options = run
 
     async def run(
         self,
@@ -84,18 +84,15 @@ class Setting:
         decides: bool = True,
         questions: int = 1,
         stop: Stop | None = None,
-        panels: Sequence[SeatedPanel] = (),
+        panels: Sequence[BoundPanel] = (),
         **judges: Scripted,
     ) -> Tally:
         stop = stop or Stop()
-        seats = [
-            SeatedJudge(
+        bound_judges = [
+            BoundJudge(
                 name,
                 YesOrNo(questions),
-                calls(model, stop),
-                f"model of {name}",
-                model.features,
-                lambda _: 0.25,
+                bound(model, stop, name=f"model of {name}", price=QUARTER),
                 decides,
             )
             for name, model in judges.items()
@@ -104,36 +101,27 @@ class Setting:
         register = {name: RegisteredJudge({}, decides) for name in judges}
         register |= {panel.name: RegisteredJudge({}, panel.decides) for panel in panels}
         write_register(self.folder, Register(judged=outcomes, judges=register))
-        tally = Tally(0)
-        ledger = AttemptIndex(self.path, judges=False)
+        tally = Tally()
+        owed = plan(self.path, self.task, **self.options)
         with (
             JsonLinesWriter(self.path) as writer,
             JsonLinesWriter(self.folder / "judgements.jsonl") as said,
         ):
-            judging = Judging(
-                seats,
-                outcomes,
-                attempts=self.path,
-                writer=said,
-                tally=tally,
-                stop=stop,
-                panels=panels,
-            )
-            await judging.catch_up(self.task, 4)
-            decided = decides or bool(panels)
-            plan = Plan(
-                self.task, self.run_file, passed=AttemptIndex(self.path).passed if decided else None
-            )
-            await Runner(
-                plan,
-                calls(backend or Scripted(), stop),
-                ledger=ledger,
-                writer=writer,
-                tally=tally,
-                stop=stop,
-                cost=lambda _: 1.0,
-                judging=judging,
-            ).run(4)
+            judging = Judging(BoundJudges(bound_judges, outcomes, panels), self.path, said, tally)
+            await judging.catch_up(owed.instances, 4, stop)
+            if judging.decides:
+                owed = replace(owed, passed=AttemptIndex(self.path).passed)
+
+            def record(attempt: Attempt) -> None:
+                writer.append(attempt)
+                tally.record(attempt)
+
+            samples = Samples(owed, bound(backend or Scripted(), stop), record, stop, judging)
+
+            async def work(sample: OwedSample) -> None:
+                tally.finish_sample(await samples.work(sample))
+
+            await work_off(owed.owed(), work, workers=4, stop=stop)
         return tally
 
     def judgements(self) -> list[Judgement]:
@@ -200,14 +188,16 @@ def test_what_its_backend_does_not_take_is_refused_and_not_dropped(
 ) -> None:
     judge = YesOrNo(decoding=decoding)
 
-    def seat(*features: str) -> SeatedJudge:
-        return SeatedJudge("j", judge, calls(yes(), Stop()), "m", features, lambda _: None)
+    def taking(*features: str) -> BoundJudge:
+        backend = yes()
+        backend.features = frozenset(features)
+        return BoundJudge("j", judge, bound(backend, Stop()))
 
     instance = Instance("sum/0", 0)
     attempt = Attempt(1, "sum/0", 0, 1, {}, "c", {}, "ok", 0.0, 1.0, text="0")
     with pytest.raises(ConfigError, match=f"asks for {named},"):
-        seat().requests(instance, attempt)
-    assert seat(named).requests(instance, attempt)
+        taking().requests(instance, attempt)
+    assert taking(named).requests(instance, attempt)
 
 
 class _Hashable(msgspec.Struct, frozen=True):
@@ -271,7 +261,7 @@ async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -
         name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
         for name, own in says.items()
     }
-    jury = SeatedPanel("jury", Panel(list(judges)))
+    jury = BoundPanel("jury", Panel(list(judges)))
     await setting.run(panels=[jury], decides=False, **judges)
     found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
     assert found["jury", 1].scores["jury.good"].passed is False
@@ -445,7 +435,7 @@ async def test_a_run_that_gets_more_rounds_sends_back_what_a_judge_found(tmp_pat
     setting = Setting(tmp_path, Sums(2))
     judge = Scripted(lambda request: "yes" if request.origin.instance == "sum/1" else "no")
     await setting.run(one=judge)
-    setting.run_file = run_file(rounds={"max": 2})
+    setting.options = {"rounds": {"max": 2}}
     model = Scripted()
     await setting.run(model, one=judge)
     assert [r.origin.instance for r in model.requests] == ["sum/0"]
@@ -464,14 +454,12 @@ class Reading(YesOrNo):
 @pytest.mark.parametrize("judge", [Reading(), YesOrNo()])
 async def test_the_text_is_given_to_a_parse_that_takes_it(judge: YesOrNo, tmp_path: Path) -> None:
     """Judges of third parties that do not are called as ever."""
-    setting, backend, stop = Setting(tmp_path), yes(), Stop()
-    seat = SeatedJudge("one", judge, calls(backend, stop), "m", backend.features, lambda _: 0.0)
+    setting = Setting(tmp_path)
+    bound_judge = BoundJudge("one", judge, bound(yes(), Stop()))
     with JsonLinesWriter(tmp_path / "judgements.jsonl") as said:
-        judging = Judging(
-            [seat], ("ok",), attempts=setting.path, writer=said, tally=Tally(0), stop=stop
-        )
+        judging = Judging(BoundJudges([bound_judge], ("ok",)), setting.path, said, Tally())
         await setting.run()
         attempt = list(setting.attempts().values())[-1]
-        (found,) = await judging.judge(Instance(attempt.instance, 1), attempt)
+        (found,) = (await judging.judge(Instance(attempt.instance, 1), attempt)).judgements
     expected = float(attempt.text or "") if isinstance(judge, Reading) else True
     assert found.scores["one.good"].value == expected

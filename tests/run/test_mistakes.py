@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import DataInvalid
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score
-from harness.run.mistakes import Kind, Mistakes, kinds, masked
+from harness.run.shot_selection import Mistake, Mistakes, masked, mistakes_of
 from harness.scoring.validators import score_document
 from tests.run.shown import Facts, chosen, fact, selection
 
@@ -49,20 +49,23 @@ def attempt(
 
 
 def test_every_failed_score_is_a_mistake() -> None:
-    assert kinds(attempt("a", "3 of 4", "no")) == [Kind("s0", "# of #"), Kind("s1", "no")]
-    assert kinds(attempt("a", "3 of 4", passed=True)) == []
-    assert kinds(attempt("a", outcome="error", passed=None)) == []
+    assert mistakes_of(attempt("a", "3 of 4", "no")) == [
+        Mistake("s0", "# of #"),
+        Mistake("s1", "no"),
+    ]
+    assert mistakes_of(attempt("a", "3 of 4", passed=True)) == []
+    assert mistakes_of(attempt("a", outcome="error", passed=None)) == []
     unread = attempt("a", outcome="unparseable", error="'x7' is no number")
-    assert kinds(unread) == [Kind("unparseable", "'…' is no number")]
+    assert mistakes_of(unread) == [Mistake("unparseable", "'…' is no number")]
 
 
 def test_of_a_schemas_score_every_violated_keyword_is_a_mistake() -> None:
     found = score_document('{"a": 5, "b": "x"}', {"additionalProperties": {"maximum": 3}})
     schema = {"required": ["c"], "properties": {"a": {"maximum": 3}, "b": {"maxLength": 0}}}
     many = score_document('{"a": 5, "b": "x"}', schema)
-    assert kinds(scored(found)) == [Kind("valid", "maximum")]
-    assert sorted(kinds(scored(many))) == [
-        Kind("valid", keyword) for keyword in ("maxLength", "maximum", "required")
+    assert mistakes_of(scored(found)) == [Mistake("valid", "maximum")]
+    assert sorted(mistakes_of(scored(many))) == [
+        Mistake("valid", keyword) for keyword in ("maxLength", "maximum", "required")
     ]
 
 
@@ -71,7 +74,7 @@ def test_of_a_schemas_score_every_violated_keyword_is_a_mistake() -> None:
 )
 def test_what_counts_no_keywords_is_told_by_its_reason(keywords: Any) -> None:
     told = {"valid": Score(False, False, "5 is more", {"keywords": keywords})}
-    assert kinds(scored(told)) == [Kind("valid", "# is more")]
+    assert mistakes_of(scored(told)) == [Mistake("valid", "# is more")]
 
 
 def scored(scores: Mapping[str, Score]) -> Attempt:

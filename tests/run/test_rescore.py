@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
-from harness.run.rescore import GONE, Changes, Rescored, line, rescored
+from harness.run.assessment import rescored
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.conftest import Sums
@@ -57,8 +58,8 @@ def written(path: Path, *attempts: Attempt) -> Path:
     return path / "attempts.jsonl"
 
 
-def scored(task: Sums, path: Path) -> tuple[list[Rescored], Changes, list[Any]]:
-    changes, lines, changed = Changes(), [], []
+def scored(task: Sums, path: Path) -> tuple[list[Rescored], VerdictChanges, list[Any]]:
+    changes, lines, changed = VerdictChanges(), [], []
     for before, after in rescored(task, AttemptIndex(path, judges=False)):
         lines.append(after)
         if change := changes.record(before, after):
@@ -170,7 +171,7 @@ def test_texts_are_never_held(tmp_path: Path) -> None:
     )
     tracemalloc.start()
     try:
-        changes = Changes()
+        changes = VerdictChanges()
         for before, after in rescored(Sums(), AttemptIndex(path, judges=False)):
             changes.record(before, after)
         peak = tracemalloc.get_traced_memory()[1]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError
 from harness.records import Instance
-from harness.run.shot_selection import Pool, Selection
+from harness.run.shot_selection import ShotPool, ShotSelection
 from tests.run.shown import Fact, Facts, chosen, fact, selection
 
 LETTERS = Facts(*(fact(name) for name in "abcdef"))
@@ -67,7 +67,7 @@ def test_random_shots_are_drawn_evenly() -> None:
     assert min(drawn.values()) > 30  # of 67 expected: 4.5 standard deviations below
 
 
-def chosen_ids(found: Selection, instance: Instance[Fact]) -> list[str]:
+def chosen_ids(found: ShotSelection, instance: Instance[Fact]) -> list[str]:
     return [shot.id for shot in found.of(instance)]
 
 
@@ -111,9 +111,9 @@ def test_no_other_group_takes_the_turn_of_one_that_has_no_more() -> None:
     with pytest.raises(ConfigError) as refused:
         selection(GROUPED, **keys).check(GROUPED.instances())
     assert refused.value.message == (
-        "task.shots: 3 of the 4 shots asked for are fit for the instance 'a' (5 instances have "
+        "task.shots: only 3 of 4 shots are suitable for the instance 'a' (5 instances have "
         "too few), too few of them with kind 'x'. The others would give its answer away, or have "
-        "none that passes."
+        "no answer that passes."
     )
     assert refused.value.remedy == (
         "Use a smaller n, fewer labels in within, no across, another source or allow_fewer: true."
@@ -171,7 +171,7 @@ def test_an_instance_without_the_label_is_refused() -> None:
 def test_an_unfit_one_is_passed_over(unfit: Instance[Fact]) -> None:
     task = Facts(fact("a"), unfit, fact("c"))
     assert chosen(selection(task)) == ["c"]
-    with pytest.raises(ConfigError, match=r"0 of the 1 shots.*are fit for the instance 'a'"):
+    with pytest.raises(ConfigError, match=r"only 0 of 1 shots are suitable for the instance 'a'"):
         selection(Facts(fact("a"), unfit)).check(iter([fact("a")]))
 
 
@@ -184,8 +184,8 @@ def test_too_few_are_refused_with_the_instance_and_what_to_do() -> None:
     with pytest.raises(ConfigError) as refused:
         selection(GROUPED, n=2, within=["kind"]).check(GROUPED.instances())
     assert refused.value.message == (
-        "task.shots: 1 of the 2 shots asked for are fit for the instance 'b' (2 instances have "
-        "too few). The others would give its answer away, or have none that passes."
+        "task.shots: only 1 of 2 shots are suitable for the instance 'b' (2 instances have "
+        "too few). The others would give its answer away, or have no answer that passes."
     )
     assert refused.value.remedy == (
         "Use a smaller n, fewer labels in within, another source or allow_fewer: true."
@@ -270,7 +270,7 @@ def test_no_shot_leaks_and_none_that_is_fit_is_left_out(
 ) -> None:
     task = made(rows)
     for pool in (task, made(others)):
-        found = Selection(task, section, Pool(pool))
+        found = ShotSelection(task, section, ShotPool(pool))
         for instance in task.all:
             fit = {
                 shot.id

@@ -7,9 +7,9 @@ import pytest
 from harness.config.shots import ShotsSection
 from harness.errors import ConfigError, ShotLeaks
 from harness.records import Instance, Message, messages_hash
-from harness.run.outlook import foresee
-from harness.run.plan import Plan
-from harness.run.shot_selection import Pool, Selection
+from harness.run.dry_run import count_work
+from harness.run.plan import RunPlan
+from harness.run.shot_selection import ShotPool, ShotSelection
 from harness.run.shots import Shots
 from harness.store.index import AttemptIndex
 from tests.conftest import Sums, run_file
@@ -47,18 +47,18 @@ def test_a_system_message_is_there_once(form: str) -> None:
 
 def test_another_system_message_than_the_instances_is_refused() -> None:
     task, source = Facts(A, B), Facts(B, C, system="Be long.")
-    with pytest.raises(ConfigError, match="system message is not that of the instance"):
-        Shots(selection(task, pool=source)).check(task.instances)
+    with pytest.raises(ConfigError, match="system message differs from the instance's"):
+        Shots(selection(task, pool=source)).check(list(task.instances()))
 
 
 def test_prompts_of_several_turns_are_turns_and_no_message() -> None:
     task = Facts(A, B, turns=2)
     assert [role for role, _ in shown(task)] == ["user", "user", "assistant", "user", "user"]
     with pytest.raises(ConfigError, match=r"several turns.*Set task\.shots\.form to turns"):
-        Shots(selection(task, form="message")).check(task.instances)
+        Shots(selection(task, form="message")).check(list(task.instances()))
 
 
-class Broken(Selection):
+class Broken(ShotSelection):
     """Chooses what it is told to."""
 
     shot: Instance[Fact]
@@ -81,7 +81,7 @@ def test_a_leak_is_stopped_whatever_chose_the_shot(
     shot: Instance[Fact], why: str, form: Any
 ) -> None:
     task = Facts(A, B)
-    broken = Broken(task, ShotsSection(n=1, form=form), Pool(task))
+    broken = Broken(task, ShotsSection(n=1, form=form), ShotPool(task))
     broken.shot = shot
     with pytest.raises(ShotLeaks, match=why):
         Shots(broken).messages(A)
@@ -91,21 +91,22 @@ def test_a_leak_is_stopped_whatever_chose_the_shot(
 
 def test_too_few_are_refused_before_any_call() -> None:
     task = Facts(A, B)
-    with pytest.raises(ConfigError, match="1 of the 2 shots"):
-        Shots(selection(task, n=2)).check(task.instances)
+    with pytest.raises(ConfigError, match="only 1 of 2 shots"):
+        Shots(selection(task, n=2)).check(list(task.instances()))
     allowed = Shots(selection(task, n=2, allow_fewer=True))
-    allowed.check(task.instances)
+    allowed.check(list(task.instances()))
     assert allowed.lacking == 2
 
 
-def plan(task: Any, **section: Any) -> Plan:
+def plan(task: Any, **section: Any) -> RunPlan:
     run = run_file(task={"name": "sums", "shots": section or 0})
-    return Plan(task, run, shots=Shots(selection(task, **section)) if section else None)
+    shots = Shots(selection(task, **section)) if section else None
+    return RunPlan(task, run, list(task.instances()), AttemptIndex(Path("none")), shots=shots)
 
 
 def test_a_plan_without_the_shots_that_its_run_file_asks_for_is_refused() -> None:
     with pytest.raises(ValueError, match="asks for shots"):
-        Plan(Sums(), run_file(task={"name": "sums", "shots": 1}))
+        RunPlan(Sums(), run_file(task={"name": "sums", "shots": 1}), [], AttemptIndex(Path("none")))
 
 
 def test_zero_shot_and_few_shot_runs_pair_by_cluster() -> None:
@@ -123,10 +124,10 @@ def test_a_coarser_cluster_stays() -> None:
     assert plan(Sums(4), n=2).opening(instance).cluster == "all"
 
 
-def test_the_outlook_prices_the_shots(tmp_path: Path) -> None:
-    task, ledger = Sums(6), AttemptIndex(tmp_path / "attempts.jsonl")
+def test_the_dry_run_prices_the_shots() -> None:
+    task = Sums(6)
     found = [
-        foresee(one, ledger, lambda request: repr(request.messages), lambda _: False)
+        count_work(one, lambda request: repr(request.messages), lambda _: False)
         for one in (plan(task), plan(task, n=1), plan(task, n=3))
     ]
     for fewer, more in pairwise(found):

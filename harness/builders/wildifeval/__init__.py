@@ -3,16 +3,15 @@
 The paper's steps: first user messages are read (`chats`) and screened without a model
 (`screening`); a model says which of them are constrained generation tasks (`selection`), and takes
 these apart (`decomposition`); constraints that repeat are thinned out (`repetition`), and
-constraints and tasks named (`labels`). Every answer is kept (`asking`), and the folder is written
-with a card and a report.
+constraints and tasks named (`labels`). The folder is written with a card and a report.
 
-Models are given, with their call stacks: `harness.run.curating` puts them together.
+`harness.run.curation` asks the models.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,10 @@ from harness.builders import folder
 from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import read_chats
-from harness.builders.wildifeval.journal import ENDING, read_asked
 from harness.builders.wildifeval.pipeline import Curated, Pipeline
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.report import card, report
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, screen
-from harness.builders.wildifeval.stage_model import StageModel
 from harness.config.curation import Curation
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing
@@ -88,7 +85,6 @@ async def build(
     sources: Sequence[Path],
     out: Path,
     asking: Asking,
-    models: Mapping[str, StageModel],
     stages: Stages,
     told: Callable[[str], None] = lambda _: None,
 ) -> Built:
@@ -108,11 +104,9 @@ async def build(
         "version": VERSION,
         "paper": "arXiv 2503.06573",
         "curation": curation.model_dump(mode="json"),
-        "simulated": any("simulated" in model.features for model in models.values()),
         "sources": _source_facts(sources),
-        "models": {name: _model_facts(model) for name, model in models.items()},
         "prompts": prompts.hashes,
-        "calls": _calls(stages.folder, asking.used),
+        **asking.facts(),
         **_counts(curated),
     }
     said = report(curated)
@@ -154,31 +148,3 @@ def _counts(curated: Curated) -> dict[str, Any]:
         | dict(Counter(row.domain for row in curated.rows)),
         "proposed_domains": curated.proposed,
     }
-
-
-def _model_facts(model: StageModel) -> dict[str, Any]:
-    return {"backend": model.backend, "endpoint": model.endpoint, "name": model.name}
-
-
-def _calls(stages: Path, used: Mapping[str, Collection[str]]) -> dict[str, dict[str, Any]]:
-    """What the stages have asked, in all sessions: answers, tokens and what they cost.
-
-    used: keys of the calls that the data set is made of, by stage.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name, keys in used.items():
-        answers = [
-            line
-            for line in read_asked(stages / f"{name}{ENDING}")
-            if line.call_id is not None and line.key in keys
-        ]
-        costs = [line.cost_usd for line in answers]
-        usages = [line.usage for line in answers if line.usage is not None]
-        found[name] = {
-            "answers": len(answers),
-            "cached": sum(line.cached for line in answers),
-            "input_tokens": sum(one.input_tokens for one in usages),
-            "output_tokens": sum(one.output_tokens for one in usages),
-            "cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
-        }
-    return found

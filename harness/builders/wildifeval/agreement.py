@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from harness.builders.wildifeval.asking import Asking
-from harness.builders.wildifeval.journal import Asked
+from harness.builders.wildifeval.asking import Answer, Asking
 from harness.builders.wildifeval.questions import Question
 from harness.config.curation import FilterSection
 from harness.errors import ConfigError
@@ -46,7 +45,7 @@ async def yes_probabilities(
     Raises: as `Asking.ask`; ConfigError where none of the first replies can be read, before the
         others are asked for.
     """
-    samples, decoding = times(by, asking.tells_logprobs(stage))
+    samples, decoding = times(by, asking.gives_logprobs(stage))
     if decoding.logprobs is not None:
         look = partial(_refuse_unreadable, stage, _by_tokens)
         told = await asking.ask(stage, questions, decoding, _by_tokens, samples, look)
@@ -56,11 +55,11 @@ async def yes_probabilities(
     return [share_of_yes(each) for each in votes]
 
 
-def _vote(line: Asked) -> bool | None:
+def _vote(line: Answer) -> bool | None:
     return vote(line.text) if line.outcome in ("ok", "truncated") else None
 
 
-def _by_tokens(line: Asked) -> float | None:
+def _by_tokens(line: Answer) -> float | None:
     if line.outcome == "refused":  # "No, I will not" is no no
         return None
     found = yes_probability(line.logprobs or ())
@@ -68,7 +67,7 @@ def _by_tokens(line: Asked) -> float | None:
 
 
 def _refuse_unreadable(
-    stage: str, read: Callable[[Asked], float | None], first: Sequence[Asked]
+    stage: str, read: Callable[[Answer], float | None], first: Sequence[Answer]
 ) -> None:
     """Stop a stage none of whose first replies can be read; a refusal tells nothing of that.
 
@@ -95,6 +94,6 @@ def _refuse_unreadable(
         remedy = f"Let it vote: filter.votes={VOTES}."
     raise ConfigError(
         f"The stage {stage!r} was stopped, for its first {len(replies)} replies are of no use: "
-        f"{'; '.join(seen)}. They are kept.",
+        f"{'; '.join(seen)}.",
         remedy,
     )

@@ -10,9 +10,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from harness.builders.wildifeval.asking import Asking
+from harness.builders.wildifeval.asking import Answer, Asking
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.journal import Asked
 from harness.builders.wildifeval.labels import (
     categories,
     domains,
@@ -145,7 +144,7 @@ class Pipeline:
         )
 
 
-def _apart(line: Asked) -> Decomposition | str:
+def _apart(line: Answer) -> Decomposition | str:
     """What a reply says, or why it says nothing."""
     if line.outcome != "ok":
         return line.outcome

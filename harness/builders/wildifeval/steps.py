@@ -1,4 +1,4 @@
-"""What a step of the curation has left out, and why: counts, and some to look at.
+"""What a step of the curation dropped, and why: counts, and some examples.
 
 >>> step = Step("screen", 10)
 >>> step.leave_out("toxic", "b", "You …")
@@ -11,17 +11,14 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 EXAMPLES = 3
-"""Of each reason that are kept."""
+"""Examples that are kept of each reason."""
 
 LONGEST = 300
-"""Characters of one."""
+"""Characters that are kept of an example."""
 
 
 class Example(Struct, frozen=True):
-    """Something that was left out.
-
-    detail: what was found in it.
-    """
+    """Something that was dropped; ``detail`` says what was found in it."""
 
     id: str
     text: str
@@ -29,10 +26,7 @@ class Example(Struct, frozen=True):
 
 
 class Step(Struct):
-    """A step that leaves tasks out.
-
-    before: tasks that came to it.
-    """
+    """A step that drops tasks; ``before`` counts those that came to it."""
 
     name: str
     before: int
@@ -40,7 +34,7 @@ class Step(Struct):
     examples: dict[str, list[Example]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
-        """Count one."""
+        """Count one task as dropped."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
@@ -48,9 +42,9 @@ class Step(Struct):
 
     @property
     def left(self) -> int:
-        """Tasks that have passed it."""
+        """Tasks that passed."""
         return self.before - sum(self.removed.values())
 
     def share(self, reason: str) -> float:
-        """The share of those that came to it which were left out for a reason."""
+        """The share of the incoming tasks that was dropped for a reason."""
         return self.removed.get(reason, 0) / self.before if self.before else 0.0

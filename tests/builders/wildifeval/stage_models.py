@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from harness.builders.wildifeval.asking import Asking
-from harness.builders.wildifeval.stage_model import StageModel
-from harness.calls.calls import FreeCalls
-from harness.calls.signals import Stop
+from harness.calls.rate_limits import RateLimits
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Notices, Stop
 from harness.config.curation import StageName
 from harness.config.prices import Price
+from harness.config.sections import LimitsSection, ModelSection
 from harness.records import Reply, Request, Usage
-from harness.run.tally import Tally
+from harness.run import models
+from harness.run.curation import StageCalls
+from harness.run.session import Session
 
 STAGES: tuple[StageName, ...] = ("toxicity", "filter", "decompose", "categories", "domains")
 FEATURES = frozenset({"temperature", "max_tokens", "seed"})
@@ -21,6 +23,9 @@ FEATURES = frozenset({"temperature", "max_tokens", "seed"})
 
 class Model:
     """Answers with a function of the prompt's text."""
+
+    endpoint = "e"
+    cacheable = True
 
     def __init__(
         self,
@@ -40,18 +45,34 @@ class Model:
             raise said
         return said if isinstance(said, Reply) else Reply(said, "stop", Usage(10, 2))
 
-    def for_stages(self, price: Price | None = None) -> dict[str, StageModel]:
-        calls = FreeCalls(self.generate, backend="b", endpoint="e", by_instance=False)
-        model = StageModel(
-            calls, "b", "e", self.name, self.features, lambda _: 0.5, price, workers=4
-        )
-        return dict.fromkeys(STAGES, model)
+    async def aclose(self) -> None:
+        pass
 
 
-@contextlib.contextmanager
-def unwatched(stage: str, tally: Tally) -> Iterator[None]:
-    yield
+class Asking:
+    """The stages of a build whose replies are cached in a folder."""
+
+    def __init__(self, folder: Path, model: Model, stop: Stop, seed: int) -> None:
+        self.folder = folder
+        section = ModelSection(backend="b", name=model.name)
+        limits = LimitsSection(concurrency=1, attempts=1)  # four workers
+        price = Price(input=50_000, output=0)
+        stage_model = models.Model(section, model, limits, RateLimits({}), price)
+        self.stop = stop
+        self.stages = dict.fromkeys(STAGES, stage_model)
+        self.calls = StageCalls(self.stages, Session("build", stop, Notices()), seed)
+
+    def gives_logprobs(self, stage: str) -> bool:
+        return self.calls.gives_logprobs(stage)
+
+    def facts(self) -> Any:
+        return self.calls.facts()
+
+    async def ask(self, *question: Any, **more: Any) -> Any:
+        with ReplyCache(self.folder / "replies.sqlite") as replies:
+            self.calls.session = Session("build", self.stop, Notices(), replies)
+            return await self.calls.ask(*question, **more)
 
 
 def asking(folder: Path, model: Model, stop: Stop | None = None, seed: int = 0) -> Asking:
-    return Asking(folder, model.for_stages(), seed=seed, stop=stop or Stop(), watch=unwatched)
+    return Asking(folder, model, stop or Stop(), seed)

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.outlook import outlook
+from harness.builders.wildifeval.dry_run import estimate
 from harness.builders.wildifeval.pipeline import Curated, Pipeline
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.report import report
 from harness.builders.wildifeval.screening import Screened
 from harness.builders.wildifeval.steps import Step
 from harness.config.curation import load_curation
-from harness.config.prices import Price
 from harness.errors import UserError
 from tests.builders.wildifeval.stage_models import Model, asking
 
@@ -142,18 +141,17 @@ async def test_what_a_model_writes_is_no_markup_of_the_report(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("keep", [0.3, 1])
-async def test_no_stage_asks_more_than_was_foreseen(keep: float, tmp_path: Path) -> None:
+async def test_no_stage_asks_more_than_was_estimated(keep: float, tmp_path: Path) -> None:
     model = answering()
     overrides = [f"filter.keep={keep}", "screen.toxicity=model", "domains.batch=5"]
     curation = load_curation(None, ["model.backend=openai", *overrides])
-    models = model.for_stages(Price(input=1, output=2))
-    foreseen = outlook(curation, CHATS, Prompts({}), models)
-    await curated(tmp_path, model, *overrides)
-    assert [one.stage for one in foreseen] == list(models)
-    for one in foreseen:
-        lines = (tmp_path / f"{one.stage}.calls.jsonl").read_text().splitlines()
-        assert 0 < len(lines) <= one.calls
-        assert one.usd == pytest.approx((one.input_tokens + 2 * one.output_tokens) / 1e6)
-    assert len(model.requests) <= sum(one.calls for one in foreseen)
-    unpriced = outlook(curation, CHATS, Prompts({}), model.for_stages())
-    assert all(one.usd is None for one in unpriced)
+    estimated = estimate(curation, CHATS, Prompts({}), lambda _: False)
+    build = asking(tmp_path, model)
+    screened = Screened(CHATS, Step("screen", len(CHATS)))
+    await Pipeline(curation, Prompts({}), build).run(screened)
+    calls = build.facts()["calls"]
+    assert [one.stage for one in estimated] == list(calls)
+    for one in estimated:
+        assert 0 < calls[one.stage]["answers"] <= one.calls
+        assert one.usage.input_tokens > 0 < one.usage.output_tokens
+    assert len(model.requests) <= sum(one.calls for one in estimated)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.config.shots import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
-from harness.run.shot_selection import Pool, Selection
+from harness.run.shot_selection import ShotPool, ShotSelection
 from harness.run.shots import Shots
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.feedback import feedback
@@ -180,7 +180,7 @@ def test_shots_do_not_leak_as_the_published_ones_do(
 ) -> None:
     task = CollieTask("v1", data=DataFolder(recorded.folder.parent))
     section = ShotsSection(n=1, within=within, form="message", allow_fewer=True)
-    selection = Selection(task, section, Pool(task))
+    selection = ShotSelection(task, section, ShotPool(task))
     shots, units = Shots(selection), english()
     lacking: Counter[str] = Counter()
     for instance in recorded.instances:

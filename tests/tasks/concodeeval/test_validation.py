@@ -14,7 +14,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugins import kind
 from harness.records import Reply
 from harness.run.assessment import assess
-from harness.run.mistakes import Kind, kinds
+from harness.run.shot_selection import Mistake, mistakes_of
 from harness.tasks.concodeeval.data import BUILTIN
 from harness.tasks.concodeeval_validation import ConCodeEvalValidation, yes_or_no
 
@@ -70,7 +70,7 @@ def test_a_wrong_answer_is_a_mistake_of_the_keyword_that_was_overlooked() -> Non
     assert "is no multiple of" in said_yes.reason
     assert said_yes.details["keywords"] == {"multipleOf": 1}
     assert built.score(valid, "no")["correct"].details["keywords"] == {"valid": 1}
-    assert Kind("correct", "multipleOf") in kinds(_attempt(said_yes))
+    assert Mistake("correct", "multipleOf") in mistakes_of(_attempt(said_yes))
 
 
 def _attempt(score: Any) -> Any:

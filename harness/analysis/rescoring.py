@@ -1,0 +1,121 @@
+"""What re-scoring a run changes: new scores beside the recorded ones, and counts of the changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from harness.records import Attempt, Outcome, Score
+from harness.store.json_lines import encode
+
+GONE = "The instance is not in the data set any more."
+
+
+class AttemptKey(NamedTuple):
+    """What names an attempt."""
+
+    instance: str
+    sample: int
+    round: int
+
+
+class Rescored(msgspec.Struct, frozen=True):
+    """One line of ``scores.jsonl``: how a recorded attempt scores now.
+
+    Attributes:
+        error: Why an answer is unparseable, or why it could not be scored.
+    """
+
+    v: int
+    instance: str
+    sample: int
+    round: int
+    outcome: Outcome
+    passed: bool | None
+    scores: Mapping[str, Score]
+    error: str | None = None
+
+
+class VerdictChange(NamedTuple):
+    """A verdict that changed.
+
+    Attributes:
+        reason: Why the answer fails now; why it failed before if it passes now.
+    """
+
+    key: AttemptKey
+    before: bool | None
+    after: bool | None
+    reason: str
+
+
+VerdictCounts = Counter[tuple[bool | None, bool | None]]
+"""(Verdict before, verdict now) -> how many."""
+
+
+class VerdictChanges:
+    """Counts what re-scoring changes, attempt by attempt.
+
+    Attributes:
+        verdicts: Of all attempts.
+        groups: By label, then group.
+        left: Failed calls, which have no answer to score; they are in no other count.
+        gone: Attempts whose instance does not exist any more.
+        otherwise: The same verdict, from another outcome or other scores.
+    """
+
+    def __init__(self) -> None:
+        self.verdicts: VerdictCounts = Counter()
+        self.groups: dict[str, dict[str, VerdictCounts]] = {}
+        self.left = 0
+        self.gone = 0
+        self.otherwise = 0
+
+    def record(self, attempt: Attempt, scored: Rescored) -> VerdictChange | None:
+        """Count one attempt; returns the change of its verdict, if there is one."""
+        if attempt.outcome == "error":
+            self.left += 1
+            return None
+        self.gone += scored.error == GONE
+        pair = (attempt.passed, scored.passed)
+        self.verdicts[pair] += 1
+        for label, group in attempt.groups.items():
+            self.groups.setdefault(label, {}).setdefault(group, Counter())[pair] += 1
+        if attempt.passed is scored.passed:
+            self.otherwise += _content(attempt) != _content(scored)
+            return None
+        return VerdictChange(
+            AttemptKey(attempt.instance, attempt.sample, attempt.round),
+            *pair,
+            _reason(attempt if scored.passed else scored),
+        )
+
+    @property
+    def changed(self) -> int:
+        """Verdicts that changed."""
+        return sum(count for (before, after), count in self.verdicts.items() if before is not after)
+
+    @property
+    def same(self) -> int:
+        """Verdicts that did not change."""
+        return self.verdicts.total() - self.changed
+
+
+def line(value: object) -> bytes:
+    """A value as one line of JSON, as in ``scores.jsonl``."""
+    return encode(value, order="deterministic")
+
+
+def _content(found: Attempt | Rescored) -> tuple[str, bytes]:
+    """What a scoring says besides its verdict, as a file has it."""
+    return found.outcome, line(found.scores)
+
+
+def _reason(found: Attempt | Rescored) -> str:
+    for name, score in found.scores.items():
+        if score.passed is not True and score.reason:
+            return f"{name}: {score.reason}"
+    return found.error or ("" if found.outcome == "ok" else found.outcome)

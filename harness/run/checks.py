@@ -1,0 +1,123 @@
+"""Checks of a run file against its backend and task, before any call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.config.run_file import RunFile
+from harness.errors import ConfigError, DataInvalid
+from harness.ports import CONSTRAINTS, Backend, Constraining, Task
+from harness.records import DecodingConstraint
+from harness.run.models import FREE, Model
+
+
+def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse what the backend does not take: nothing is dropped silently.
+
+    The run's seed is no decoding parameter: it also orders and simulates, and
+    is sent where a provider takes one.
+
+    Raises:
+        ConfigError: Names the key.
+    """
+    name = run.model.backend
+    if backend.cacheable and not run.model.name:
+        raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to ask.")
+    refused = sorted(run.decoding.given().keys() - backend.features - {"constraint"})
+    if refused:
+        keys = ", ".join(f"decoding.{key}" for key in refused)
+        raise ConfigError(
+            f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
+            "Remove it from the run file; docs/providers.md says what each one takes.",
+        )
+    _check_constraint(run, backend, task)
+    _check_old_names(run, backend)
+    if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
+        raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
+    if "conversation" not in backend.features and run.rounds.max > 1:
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
+        )
+    shots = run.task.shots
+    by_text = shots.form == "message" and "by_instance" not in backend.features
+    if shots.n and "recorded" in backend.features and not by_text:
+        raise ConfigError(
+            f"The backend {name!r} would present recorded answers as few-shot ones.",
+            "Remove task.shots; or record few-shot answers, and replay them with "
+            "task.shots.form: message and model.match: prompt.",
+        )
+    if "conversation" not in backend.features and shots.n and shots.form == "turns":
+        raise ConfigError(
+            f"The backend {name!r} takes one prompt and no turns of shots.",
+            "Set task.shots.form to message.",
+        )
+
+
+def check_bounded(run: RunFile, model: Model) -> None:
+    """Refuse a budget that cannot be kept because an answer may have any length.
+
+    Raises:
+        ConfigError: ``decoding.max_tokens`` is missing.
+    """
+    if model.price != FREE and run.decoding.max_tokens is None:
+        raise ConfigError(
+            "budget.usd is set, but the length of an answer is not limited.",
+            "Set decoding.max_tokens.",
+        )
+
+
+def _check_old_names(run: RunFile, backend: Backend) -> None:
+    """vLLM silently ignores the names that it had for constraints before 0.12."""
+    old = sorted(name for name in run.decoding.extra if name.startswith("guided_"))
+    if old and "regex" in backend.features:
+        raise ConfigError(
+            f"vLLM does not know decoding.extra.{old[0]} any more, and would ignore it.",
+            "Set decoding.constraint (docs/providers.md).",
+        )
+
+
+def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Refuse a constraint that the backend would silently ignore."""
+    constraint = run.decoding.constraint
+    if constraint is None:
+        return
+    wanted: str | None = None
+    if isinstance(constraint, DecodingConstraint):
+        wanted = constraint.kind
+        _check_valid(constraint)
+    if constraint == "task":
+        wanted = task.constraint_kind if isinstance(task, Constraining) else None
+        if wanted is None:
+            raise ConfigError(
+                f"The task {run.task.name!r} defines no constraint for its answers.",
+                "Write the constraint itself, such as decoding.constraint: {regex: …}.",
+            )
+    if wanted not in backend.features:
+        taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
+        raise ConfigError(
+            f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
+            f"(here: {backend.endpoint or 'offline'}; it takes {taken}).",
+            "If its server can, name it with model.preset: docs/providers.md says which do.",
+        )
+
+
+def _check_valid(constraint: DecodingConstraint) -> None:
+    """Refuse an invalid schema or regular expression."""
+    if constraint.json_schema is not None:
+        from harness.scoring.validators import validator
+
+        try:
+            validator(constraint.json_schema)
+        except DataInvalid as error:
+            raise ConfigError(
+                f"decoding.constraint.json_schema: {error.message}", error.remedy
+            ) from None
+    if constraint.regex is not None:
+        import regex
+
+        try:
+            regex.compile(constraint.regex)
+        except regex.error as error:
+            raise ConfigError(
+                f"decoding.constraint.regex is not a regular expression: {error}.", "Fix it."
+            ) from None

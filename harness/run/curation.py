@@ -1,0 +1,334 @@
+"""A data set from chats: `harness.builders.wildifeval` says what is asked, this module asks it.
+
+The stages share one session: cache, retries, limits and one budget. A build that is repeated
+takes every answer that was paid for from the cache, and so continues where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from harness.builders.folder import refuse_other
+from harness.builders.stages import key_of, locked_stages
+from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
+from harness.builders.wildifeval.asking import Answer, AnswerOutcome, Look
+from harness.builders.wildifeval.dry_run import StageEstimate, estimate
+from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.questions import Question
+from harness.builders.wildifeval.simulation import simulated_reply
+from harness.calls.budget import Budget
+from harness.calls.key import provider_seed
+from harness.calls.signals import Notices, Stop, Stopping
+from harness.config.curation import Curation, StageName
+from harness.config.settings import Settings
+from harness.errors import (
+    CallError,
+    ConfigError,
+    DataMissing,
+    FatalCallError,
+    HarnessError,
+    RequestRejected,
+)
+from harness.records import (
+    REFUSALS,
+    Call,
+    Decoding,
+    Message,
+    Origin,
+    Reply,
+    Request,
+    Usage,
+    messages_hash,
+)
+from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
+from harness.run.pool import Ending, Tally, work_off
+from harness.run.session import Session, open_session
+
+T = TypeVar("T")
+
+FIRST_LOOK = 20
+"""Questions whose first answers are looked at before the others are asked."""
+
+StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
+"""Shows the progress of a stage, by its name, while it is entered, and may stop the build."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurationJob:
+    """A build, checked as far as it can be before any work.
+
+    Attributes:
+        sources: Files of chats.
+        out: The folder to make.
+        models: By the stages' names, in their order; stages of one section share one.
+    """
+
+    curation: Curation
+    sources: tuple[Path, ...]
+    out: Path
+    models: Mapping[StageName, Model]
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class CurationEnd:
+    """How a session of a build ended.
+
+    Attributes:
+        built: None unless it is finished.
+        budget: None where there is none.
+    """
+
+    ended: Ending
+    built: Built | None
+    budget: Budget | None
+
+
+def stage_names(curation: Curation) -> list[StageName]:
+    """The stages that ask a model, in their order."""
+    first: list[StageName] = ["toxicity"] if curation.screen.toxicity == "model" else []
+    return [*first, "filter", "decompose", "categories", "domains"]
+
+
+def prepare_curation(
+    curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
+) -> CurationJob:
+    """Check a curation against its plug-ins, prompts, sources and secrets.
+
+    Raises:
+        UserError: Something is missing or invalid.
+    """
+    for source in sources:
+        if not source.is_file():
+            raise DataMissing(f"There is no file {source}.", "Check the path.")
+    refuse_other(out, KIND, FILES)
+    Prompts(curation.prompts)
+    builder = ModelBuilder(resources, curation.limits, stages_folder(out) / "servers")
+    built: dict[str, Model] = {}
+    models: dict[StageName, Model] = {}
+    for name in stage_names(curation):
+        where = f"models.{name}" if name in curation.models else "model"
+        if where not in built:
+            section = curation.models.get(name, curation.model)
+            built[where] = builder.build(section, where, simulated_reply)
+        model = models[name] = built[where]
+        if model.backend.cacheable and not model.section.name:
+            raise ConfigError(f"{where}.name is missing.", "Name the model to call.")
+        if "recorded" in model.backend.features:
+            raise ConfigError(
+                f"{where}: a recording cannot answer new questions.", "Give the stage a model."
+            )
+    if curation.budget.usd is not None:
+        check_prices(built.values(), resources)
+    return CurationJob(curation, tuple(sources), out, models, resources.settings)
+
+
+def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
+    """What a build would ask. No model is called; the chats are screened for it.
+
+    Raises:
+        HarnessError: The chats cannot be read.
+    """
+    with locked_stages(stages_folder(job.out), job.out) as stages:
+        found = screened(job.sources, job.curation, stages, status)
+    prompts = Prompts(job.curation.prompts)
+    return estimate(
+        job.curation, found.chats, prompts, lambda stage: _gives_logprobs(job.models[stage])
+    )
+
+
+async def curate(
+    job: CurationJob,
+    listener: StageListener | None = None,
+    status: Callable[[str], None] = lambda _: None,
+) -> CurationEnd:
+    """Build the data set, or continue building it.
+
+    Args:
+        job: What to build.
+        listener: Shows the progress of each stage.
+        status: Called with what is done without a model.
+
+    Raises:
+        HarnessError: Calls failed or a file cannot be used. Every answer so far is in the cache.
+    """
+    with locked_stages(stages_folder(job.out), job.out) as stages:
+        name = stages.result("name", key_of(), str, lambda: uuid4().hex)
+        models, usd = list(job.models.values()), job.curation.budget.usd
+        async with open_session(models, job.settings, name, usd=usd) as session:
+            asking = StageCalls(job.models, session, job.curation.seed, listener)
+            try:
+                built = await build(job.curation, job.sources, job.out, asking, stages, status)
+            except Stopping:
+                return CurationEnd(session.ended, None, session.budget)
+            return CurationEnd("finished", built, session.budget)
+
+
+@dataclass(slots=True)
+class _StageFacts:
+    """Calls of one stage by their ids: a call that answers several questions counts once."""
+
+    usage: dict[str, Usage | None] = field(default_factory=dict)
+    cost_usd: dict[str, float | None] = field(default_factory=dict)
+    paid: set[str] = field(default_factory=set)
+
+    def count(self, call: Call, cost_usd: float | None) -> None:
+        self.usage[call.id] = call.reply.usage
+        self.cost_usd[call.id] = cost_usd
+        if not call.cached:
+            self.paid.add(call.id)
+
+    def manifest(self) -> dict[str, Any]:
+        usage = sum(filter(None, self.usage.values()), start=Usage())
+        costs = [cost for cost in self.cost_usd.values() if cost is not None]
+        return {
+            "answers": len(self.usage),
+            "cached": len(self.usage) - len(self.paid),
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost_usd": sum(costs) if len(costs) == len(self.cost_usd) else None,
+        }
+
+
+class StageCalls:
+    """Asks the stages' questions: their `harness.builders.wildifeval.asking.Asking`.
+
+    Args:
+        models: By the stages' names.
+        session: Of the build.
+        seed: Of the build; each question's provider seed is derived from it.
+        listener: Shows the progress of each stage.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[StageName, Model],
+        session: Session,
+        seed: int,
+        listener: StageListener | None = None,
+    ) -> None:
+        self._models: dict[str, Model] = {str(name): model for name, model in models.items()}
+        self.session = session
+        self._seed = seed
+        self._listener = listener
+        self._facts: dict[str, _StageFacts] = {}
+
+    def gives_logprobs(self, stage: str) -> bool:
+        """Whether the model of a stage gives log-probabilities."""
+        return _gives_logprobs(self._models[stage])
+
+    async def ask(
+        self,
+        stage: str,
+        questions: Sequence[Question],
+        decoding: Decoding,
+        read: Callable[[Answer], T],
+        samples: int = 1,
+        look: Look | None = None,
+    ) -> list[list[T]]:
+        """As `harness.builders.wildifeval.asking.Asking.ask`."""
+        session, model = self.session, self._models[stage]
+        remedy = "Give it another model, or set filter.votes."
+        decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
+        facts = self._facts.setdefault(stage, _StageFacts())
+        first = min(FIRST_LOOK, len(questions)) if look else 0
+        tally = Tally(samples * len(questions), budget=session.budget)
+        looked_at: dict[int, Answer] = {}
+        found: dict[tuple[int, int], T] = {}
+        failed: list[str] = []
+
+        async def answer(item: tuple[int, int]) -> None:
+            place, sample = item
+            request = self._request(questions[place], decoding, sample, model)
+            try:
+                call = await session.bind(model).call(request)
+            except FatalCallError:
+                raise
+            except RequestRejected:
+                said = Answer("refused")
+            except CallError as error:
+                tally.last_error = f"{type(error).__name__}: {error}"
+                failed.append(tally.last_error)
+                tally.finish_sample()
+                return
+            else:
+                said = _answer(call.reply)
+                cost = model.cost(call)
+                facts.count(call, cost)
+                tally.count_call(_Counted(call.reply.usage, cost, call.cached))
+            found[item] = read(said)
+            if place < first and sample == 0:
+                looked_at[place] = said
+            tally.finish_sample()
+
+        async def answer_all(items: Iterator[tuple[int, int]]) -> None:
+            await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
+
+        shown = self._listener and self._listener(stage, tally, session.stop, session.notices)
+        with shown or nullcontext():
+            if look:
+                await answer_all((place, 0) for place in range(first))
+                if not session.stop.requested:
+                    look([looked_at[place] for place in sorted(looked_at)])
+            items = product(range(len(questions)), range(samples))
+            await answer_all((p, k) for p, k in items if k or p >= first)
+        if len(found) + len(failed) < tally.owed:
+            raise Stopping
+        if failed:
+            raise HarnessError(
+                f"{len(failed):,} of {tally.owed:,} calls of the stage {stage!r} failed. The last "
+                f"error: {failed[-1]}.",
+                "Run the same command again: it repeats only the failed calls.",
+            )
+        return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest says of the models and their calls."""
+        return {
+            "simulated": any(model.simulated for model in self._models.values()),
+            "models": {
+                stage: {
+                    "backend": model.section.backend,
+                    "endpoint": model.backend.endpoint,
+                    "name": model.section.name,
+                }
+                for stage, model in self._models.items()
+            },
+            "calls": {stage: facts.manifest() for stage, facts in self._facts.items()},
+        }
+
+    def _request(
+        self, question: Question, decoding: Decoding, sample: int, model: Model
+    ) -> Request:
+        messages = (Message("user", question.text),)
+        seed = None
+        if "seed" in model.backend.features:
+            seed = provider_seed(self._seed, messages_hash(messages), sample)
+        origin = Origin(question.about, sample, 1)
+        return Request(model.section.name, messages, decoding, sample, origin, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    usage: Usage | None
+    cost_usd: float | None
+    cached: bool
+
+
+def _gives_logprobs(model: Model) -> bool:
+    return "logprobs" in model.backend.features
+
+
+def _answer(reply: Reply) -> Answer:
+    outcome: AnswerOutcome = "truncated" if reply.finish_reason == "length" else "ok"
+    if reply.finish_reason in REFUSALS:
+        outcome = "refused"
+    elif not reply.text.strip():
+        outcome = "empty"
+    return Answer(outcome, reply.text, None if reply.reasoning else reply.logprobs)

@@ -1,0 +1,250 @@
+"""What a run would do, counted before anything is spent: no model is called, nothing written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harness.calls.key import call_key
+from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
+from harness.run.assessment import assess
+from harness.run.job import Job
+from harness.run.plan import OwedSample, RunPlan
+from harness.run.reply_cache import open_cache, replies_path
+
+CHARACTERS_PER_TOKEN = (6.0, 2.5)
+"""Of plain English and of code: the usual range."""
+
+FEEDBACK_TOKENS = 150
+"""Of a generous feedback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A figure between two bounds; ``high`` is None where nothing bounds it."""
+
+    low: float = 0.0
+    high: float | None = 0.0
+
+    def plus(self, low: float, high: float | None) -> Bounds:
+        """With more added."""
+        both = None if self.high is None or high is None else self.high + high
+        return Bounds(self.low + low, both)
+
+    @classmethod
+    def sum(cls, figures: Iterable[Bounds]) -> Bounds:
+        """The sum of several."""
+        total = cls()
+        for one in figures:
+            total = total.plus(one.low, one.high)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a run would do.
+
+    Attributes:
+        instances: Of the whole run.
+        samples: Of the whole run.
+        owed_samples: Unfinished samples.
+        calls: Ids of the distinct first-round calls that are owed.
+        cached: How many of these the cache has.
+        to_pay: Calls to be paid; from every first answer passing to every round of feedback
+            being needed, with nothing of it shared or cached.
+        input_tokens: Of these calls, by rule of thumb.
+        output_tokens: Of these calls, by rule of thumb.
+        usd: Their cost; None where the price is not known.
+        references: Reference answers that the rules can check.
+        failed_references: Ids of the instances whose reference answer fails.
+        first: The first conversation that would be sent.
+        judgements: Judgements to come, at most: one by each judge of an instance for each
+            attempt. Most judges make one call for each; they are not counted above.
+    """
+
+    instances: int
+    samples: int
+    owed_samples: int
+    calls: frozenset[str]
+    cached: int
+    to_pay: Bounds
+    input_tokens: Bounds
+    output_tokens: Bounds
+    usd: Bounds | None
+    references: int
+    failed_references: list[str]
+    first: tuple[Message, ...] | None
+    judgements: int = 0
+
+
+class _Calls:
+    """Adds up calls, each with the fewest and the most tokens that it may have."""
+
+    def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
+        self._price = price
+        self._max_tokens = max_tokens
+        self.calls = self.read = self.written = self.usd = Bounds()
+
+    def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
+        """Add a call.
+
+        Args:
+            characters: Of the round-1 messages.
+            certain: Whether it will be made in any case.
+            before: Rounds before it.
+            answer: Tokens of a short answer.
+        """
+        fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
+        longest = self._max_tokens
+        most_read: float | None = most
+        if before:
+            most_read = None if longest is None else most + before * (FEEDBACK_TOKENS + longest)
+        self.calls = self.calls.plus(certain, 1)
+        self.read = self.read.plus(fewest * certain, most_read)
+        self.written = self.written.plus(answer * certain, longest)
+        if self._price is None:
+            return
+        low = self._price(Usage(round(fewest), answer)) if certain else 0.0
+        if most_read is None or longest is None:
+            free = self._price(Usage(10**6, 10**6)) == 0
+            self.usd = self.usd.plus(low, 0.0 if free else None)
+        else:
+            self.usd = self.usd.plus(low, self._price(Usage(round(most_read), longest)))
+
+
+def dry_run(job: Job, before: Collection[str] = ()) -> DryRun:
+    """What a run would do.
+
+    Args:
+        job: The run.
+        before: Ids of calls that other runs will have made by then.
+
+    Raises:
+        StoreFailed: The cache or the run's files cannot be read.
+    """
+    backend, plan = job.model.backend, job.plan()
+    by_instance = "by_instance" in backend.features
+
+    def key(request: Request) -> str:
+        return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
+
+    price = job.model.price.cost if job.model.price else None
+    with _cached(job, before) as cached:
+        return count_work(plan, key, cached, price, _judgements(job, plan))
+
+
+def count_work(
+    plan: RunPlan,
+    key: Callable[[Request], str],
+    cached: Callable[[str], bool],
+    price: Callable[[Usage], float] | None = None,
+    judgements: Callable[[OwedSample | None], int] = lambda _: 0,
+) -> DryRun:
+    """Go through what is owed without doing it.
+
+    Args:
+        plan: Of the run.
+        key: The id of a request's call.
+        cached: Whether the cache has a call.
+        price: The cost of a call with so many tokens; None where it is not known.
+        judgements: How many an owed sample needs, and the earlier attempts (None).
+    """
+    samples, owed_samples = plan.count()
+    calls: set[str] = set()
+    n_cached, first, with_shots = 0, None, False
+    n_judgements = judgements(None)
+    total = _Calls(price, plan.run.decoding.max_tokens)
+    for owed in plan.owed():
+        messages = plan.opening(owed.instance).messages
+        n_judgements += judgements(owed)
+        if first is None or (plan.shots and not with_shots):
+            # A few-shot run shows a prompt with shots, which some instances may lack.
+            with_shots = messages != plan.task.messages(owed.instance, ())
+            first = messages if first is None or with_shots else first
+        size = sum(len(message.content) for message in messages)
+        if owed.round == 1:
+            name = key(plan.request(owed, 1, messages, messages_hash(messages)))
+            if name not in calls:
+                calls.add(name)
+                if cached(name):
+                    n_cached += 1
+                else:
+                    total.add(size, certain=True, answer=_answer_tokens(plan, owed))
+        for number in range(max(2, owed.round), plan.run.rounds.max + 1):
+            certain = number == owed.round or not plan.run.rounds.stop_on_pass
+            total.add(size, certain=certain, before=number - 1)
+    references, failed = _check_references(plan)
+    return DryRun(
+        instances=samples // plan.run.samples,
+        samples=samples,
+        owed_samples=owed_samples,
+        calls=frozenset(calls),
+        cached=n_cached,
+        to_pay=total.calls,
+        input_tokens=total.read,
+        output_tokens=total.written,
+        usd=None if price is None else total.usd,
+        references=references,
+        failed_references=failed,
+        first=first,
+        judgements=n_judgements,
+    )
+
+
+def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
+    """How many judgements an owed sample needs, and the attempts of earlier sessions (None)."""
+    if not job.judges:
+        return lambda _: 0
+    from harness.run.judges import routed_to
+    from harness.run.judging import OwedJudgements
+
+    judges = {judge.name: routed_to(job.task, judge.name) for judge in job.judges}
+
+    def of(instance: Instance[Any], names: Iterable[str]) -> int:
+        return sum(judges[name](instance) for name in names)
+
+    def needed(owed: OwedSample | None) -> int:
+        if owed is not None:
+            return (plan.run.rounds.max - owed.round + 1) * of(owed.instance, judges)
+        late = OwedJudgements(job.folder.attempts, list(judges))
+        return sum(of(one.instance, one.judges) for one in late.work(job.data)) if late else 0
+
+    return needed
+
+
+@contextlib.contextmanager
+def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
+    """Whether a call will be in the cache when the run is made."""
+    path = replies_path(job.settings)
+    if not job.model.backend.cacheable:
+        yield lambda _: False
+    elif not path.exists():
+        yield lambda name: name in before
+    else:
+        with open_cache(job.settings) as replies:
+            yield lambda name: name in before or replies.get(name) is not None
+
+
+def _answer_tokens(plan: RunPlan, owed: OwedSample) -> int:
+    """The fewest tokens of a right answer, by the reference answer where there is one."""
+    reference = plan.task.reference(owed.instance)
+    tokens = round(len(reference or "") / CHARACTERS_PER_TOKEN[0])
+    return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))
+
+
+def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
+    """The number of reference answers, and the ids of the instances whose reference fails."""
+    count, failed = 0, []
+    for instance in plan.instances:
+        reference = plan.task.reference(instance)
+        if reference is None:
+            continue
+        found = assess(plan.task, instance, Reply(reference, "stop"))
+        if found.passed is None and not found.scores:  # no rule: judges alone decide
+            continue
+        count += 1
+        if not found.passed:
+            failed.append(instance.id)
+    return count, failed

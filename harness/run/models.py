@@ -1,0 +1,367 @@
+"""The models of a run, and the task: built from the sections of a run file.
+
+>>> with Resources(Settings()) as resources:  # doctest: +SKIP
+...     model = ModelBuilder(resources, run.limits, logs, answers).build(run.model)
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+
+from harness.backends._model_files import Hashes
+from harness.backends._processes import OwnedServers
+from harness.calls.rate_limits import RateLimits, Unit
+from harness.config.judges import JudgeSection
+from harness.config.prices import Price, load_prices
+from harness.config.run_file import RunFile
+from harness.config.sections import LimitsSection, ModelSection, SecondModelSection, TaskSection
+from harness.config.settings import Settings, secret
+from harness.datasets.folder import DataFolder, read_jsonl
+from harness.errors import ConfigError
+from harness.plugins import kind
+from harness.ports import Backend, PreferredConcurrency, Task, decides_by_criteria
+from harness.records import (
+    Allowance,
+    Call,
+    Decoding,
+    DecodingConstraint,
+    Instance,
+    Request,
+)
+
+FREE = Price(input=0, output=0)
+
+LIMIT_KEYS: Mapping[Unit, str] = {
+    "requests": "rpm",
+    "tokens": "tpm",
+    "input_tokens": "input_tpm",
+    "output_tokens": "output_tpm",
+}
+"""What is limited -> its key in the run file's ``limits``."""
+
+OPTIONAL = ("temperature", "max_tokens")
+"""Decoding parameters that a judge, paraphraser or builder stage can do without."""
+
+WORKERS_PER_SLOT = 4
+"""Workers for each call in flight.
+
+A worker that backs off, or waits for the same call of another worker, holds no
+slot: there must be others to use it.
+"""
+
+S = TypeVar("S", bound=ModelSection)
+
+
+class Resources:
+    """What all runs of one process share: servers it starts, rate limits, prices and secrets.
+
+    Entered as a context manager, it ends the servers when it is left.
+
+    Args:
+        settings: Folders and the like, from the environment.
+        secret: Looks up a secret by the name of its environment variable.
+
+    Raises:
+        ConfigError: The price file, or the command that starts servers, is invalid.
+    """
+
+    def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
+        self.settings = settings
+        self.secret = secret
+        self.prices = load_prices(settings.prices)
+        try:
+            command = shlex.split(settings.vllm_command)
+        except ValueError as error:
+            raise ConfigError(
+                f"HARNESS_VLLM_COMMAND cannot be parsed: {error}.", "Quote it as in a shell."
+            ) from None
+        self.servers = OwnedServers(command)
+        self._rate_limits: dict[tuple[str, str, str], RateLimits] = {}
+
+    def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:
+        """The rate limits of one model, shared by all who call it."""
+        return self._rate_limits.setdefault((backend, endpoint, model), RateLimits({}))
+
+    def __enter__(self) -> Self:
+        self.servers.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.servers.__exit__(*error)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that can be called.
+
+    Attributes:
+        limits: Its own limits, or the run's.
+        rates: Its rate limits, shared with other runs of this process.
+        price: None where it is not known.
+        where: Key of its section in the run file, for error messages.
+    """
+
+    section: ModelSection
+    backend: Backend
+    limits: LimitsSection
+    rates: RateLimits
+    price: Price | None
+    where: str = "model"
+
+    def cost(self, call: Call) -> float | None:
+        """What a call cost in US dollars; None where the price or the usage is unknown."""
+        if self.price is None or (call.reply.usage is None and self.price != FREE):
+            return None
+        return self.price.cost(call.reply.usage) if call.reply.usage else 0.0
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its answers are made up."""
+        return "simulated" in self.backend.features
+
+    @property
+    def host(self) -> str:
+        """Host name of its endpoint, by which prices are found."""
+        return urlsplit(self.backend.endpoint).hostname or ""
+
+    def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
+        """The decoding without the optional parameters that the backend does not take.
+
+        Args:
+            decoding: What a judge, paraphraser or builder stage asks for.
+            asker: Who asks, for the error message.
+            remedy: What the user can do about it.
+
+        Raises:
+            ConfigError: The backend does not take something that is not optional.
+        """
+        features = self.backend.features
+        wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
+        if isinstance(decoding.constraint, DecodingConstraint):
+            wanted.add(decoding.constraint.kind)
+        if refused := sorted(wanted - features):
+            raise ConfigError(
+                f"{asker} asks for {', '.join(refused)}, which the backend "
+                f"{self.section.backend!r} of its model does not take.",
+                remedy,
+            )
+        dropped: dict[str, Any] = {name: None for name in OPTIONAL if name not in features}
+        return replace(decoding, **dropped)
+
+
+def worker_count(models: Iterable[Model]) -> int:
+    """How many workers keep these models busy."""
+    return WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
+
+
+class Answers:
+    """Right or wrong answers by instance id, for backends that simulate.
+
+    Args:
+        instances: Iterated when the first answer is asked for, and not before.
+        answer: The answer to an instance, None where there is none.
+    """
+
+    def __init__(
+        self,
+        instances: Iterable[Instance[Any]],
+        answer: Callable[[Instance[Any]], str | None],
+    ) -> None:
+        self._instances, self._answer = instances, answer
+        self._found: dict[str, str | None] | None = None
+
+    def __call__(self, instance: str) -> str | None:
+        """The answer to the instance of this id."""
+        if self._found is None:
+            self._found = {item.id: self._answer(item) for item in self._instances}
+        return self._found.get(instance)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBuilder:
+    """Builds the models of one run.
+
+    Attributes:
+        limits: The run's, for models that state none of their own.
+        logs: Folder for the output of servers that are started.
+        gold: Reference answers by instance id, for simulated models.
+        wrong: Answers that do not pass, by instance id, for simulated models.
+    """
+
+    resources: Resources
+    limits: LimitsSection
+    logs: Path
+    gold: Callable[[str], str | None] = lambda _: None
+    wrong: Callable[[str], str | None] = lambda _: None
+
+    def build(
+        self,
+        section: ModelSection,
+        where: str = "model",
+        reply: Callable[[Request], str] | None = None,
+    ) -> Model:
+        """A model from its section.
+
+        Args:
+            section: Of the run file.
+            where: The section's key.
+            reply: What a simulated model replies; by default right and wrong answers.
+
+        Raises:
+            ConfigError: An option is invalid.
+            SecretMissing: Its API key is not set.
+            DataMissing: A recording or model file does not exist.
+        """
+        resources, settings = self.resources, self.resources.settings
+        data, limits = DataFolder(settings.data_dir), self._limits(section)
+
+        def observe(allowances: tuple[Allowance, ...]) -> None:
+            rates.observe(allowances)
+
+        backend: Backend = kind("backends").build(
+            section.backend,
+            section.options,
+            secret=resources.secret,
+            read=lambda name: read_jsonl(data.file(name)),
+            gold=self.gold,
+            wrong=self.wrong,
+            reply=reply,
+            concurrency=limits.concurrency,
+            timeout_s=limits.timeout_s,
+            model=section.name,
+            on_allowances=observe,
+            servers=resources.servers,
+            logs=self.logs / where.removesuffix(".model"),
+            hashes=Hashes(settings.cache_dir / "model_files.json"),
+        )
+        rates = resources.rate_limits(section.backend, backend.endpoint, section.name)
+        if (
+            isinstance(backend, PreferredConcurrency)
+            and "concurrency" not in limits.model_fields_set
+        ):
+            limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
+        price = section.price
+        if not backend.cacheable or (price is None and "free" in backend.features):
+            price = FREE
+        model = Model(section, backend, limits, rates, price, where)
+        if price is None:
+            model = replace(model, price=resources.prices.find(model.host, section.name))
+        return model
+
+    def _limits(self, section: ModelSection) -> LimitsSection:
+        """A second model shares the run's concurrency and patience, but not its rates."""
+        if not isinstance(section, SecondModelSection):
+            return self.limits
+        return section.limits or self.limits.model_copy(
+            update=dict.fromkeys(LIMIT_KEYS.values(), None)
+        )
+
+
+def state_limits(models: Sequence[Model]) -> None:
+    """Put the rate limits that the user states in force.
+
+    Models that share their limits share the lower figure of each.
+    """
+    for model in models:
+        stated: dict[Unit, int] = {}
+        for other in models:
+            if other.rates is model.rates:
+                for unit, key in LIMIT_KEYS.items():
+                    limit = getattr(other.limits, key)
+                    if limit is not None:
+                        stated[unit] = min(limit, stated.get(unit, limit))
+        model.rates.state(stated)
+
+
+def check_prices(models: Iterable[Model], resources: Resources) -> None:
+    """Refuse a budget that cannot be kept because a price is not known.
+
+    Raises:
+        ConfigError: A model has no price.
+    """
+    for model in models:
+        if model.price is None:
+            raise ConfigError(
+                f"budget.usd is set, but the price of {model.section.name!r}"
+                f" at {model.backend.endpoint} is not known. "
+                + resources.prices.nearest(model.host, model.section.name),
+                f"State it in the run file ({model.where}.price: {{input: …, output: …}}, US "
+                "dollars per million tokens) or in the file that HARNESS_PRICES names.",
+            )
+
+
+def build_task(
+    run: RunFile,
+    settings: Settings,
+    options: Mapping[str, Any] | None = None,
+    later: Collection[JudgeSection] = (),
+    *,
+    judged: bool = True,
+) -> Task[Any]:
+    """The task of a run file.
+
+    Args:
+        run: The run file.
+        settings: Names the data folder.
+        options: Replace the task's options of the same names.
+        later: Judges that the run has besides those of its file.
+        judged: False where no judge scores it, so that it need not have what judges want.
+
+    Raises:
+        ConfigError: An option is invalid.
+        DataMissing: Its data set does not exist.
+    """
+    judges = {
+        judge.as_: decides_by_criteria(kind("judges").load(judge.name))
+        for judge in (*run.judges, *later)
+    }
+    task: Task[Any] = kind("tasks").build(
+        run.task.name,
+        {**run.task.options, **(options or {})},
+        data=DataFolder(settings.data_dir),
+        judges=judges if judged else None,
+        panels={panel.as_: panel.of for panel in run.panels},
+    )
+    return task
+
+
+def resolved(run: RunFile) -> RunFile:
+    """The run file with the defaults of its plug-ins' options filled in."""
+    task = partial(_options, "tasks", run.task.name)
+    shots = run.task.shots
+    if shots.source:
+        given = task({**run.task.options, **shots.source})
+        shots = shots.model_copy(update={"source": {key: given[key] for key in shots.source}})
+    return run.model_copy(
+        update={
+            "task": TaskSection(name=run.task.name, shots=shots, **task(run.task.options)),
+            "model": _resolved(run.model),
+            "polish": _resolved(run.polish) if run.polish else None,
+            "judges": tuple(map(resolved_judge, run.judges)),
+        }
+    )
+
+
+def resolved_judge(section: JudgeSection) -> JudgeSection:
+    """A judge's section with the defaults of its plug-ins' options filled in."""
+    options = _options("judges", section.name, section.options)
+    named = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
+    return JudgeSection.model_validate({**options, **named})
+
+
+def _resolved(section: S) -> S:
+    named = {field: getattr(section, field) for field in type(section).model_fields}
+    return type(section)(**named, **_options("backends", section.backend, section.options))
+
+
+def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    checked: BaseModel = kind(kind_name).options(name, options)
+    return checked.model_dump(mode="json")

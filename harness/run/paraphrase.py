@@ -1,0 +1,104 @@
+"""Paraphrasing: a second model rewrites what the user's turn says, as COLLIE's authors offer.
+
+A paraphrase is used only where it keeps every value that the checker will look for; otherwise
+the text stays as it was. The call is recorded either way. (In run files and attempts the key is
+``polish``.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal
+
+from harness.errors import CallError, FatalCallError
+from harness.ports import Paraphrasable, Task
+from harness.records import Decoding, Instance, Message, Origin, Request, Rewriting
+from harness.run.session import BoundModel
+
+ASK = (
+    "Rewrite the text between the lines so that it reads fluently. Keep its meaning, every "
+    "number and every quoted text exactly. Answer with the rewritten text alone.\n"
+    "---\n{text}\n---"
+)
+DECODING = Decoding(temperature=0.0, max_tokens=2000)
+
+TextKind = Literal["instruction", "feedback"]
+Paraphrase = Callable[
+    [str, TextKind, Instance[Any], Origin], Awaitable[tuple[str, tuple[Rewriting, ...]]]
+]
+"""Maps a turn's text to the text to send and the record of the calls made for it."""
+
+
+async def verbatim(
+    text: str, kind: TextKind, instance: Instance[Any], origin: Origin
+) -> tuple[str, tuple[Rewriting, ...]]:
+    """Send the text as it is: what a run without a second model does."""
+    return text, ()
+
+
+def keeps(text: str, values: Iterable[str]) -> bool:
+    """Whether a text holds every value; a number counts only as a whole number.
+
+    >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
+    (True, False)
+    """
+    return all(
+        bool(re.search(rf"(?<!\d){value}(?!\d)", text)) if value.isdecimal() else value in text
+        for value in values
+    )
+
+
+class Paraphraser:
+    """Rewrites instructions and feedback with a second model.
+
+    Args:
+        task: Says which values a paraphrase must keep.
+        model: The second model.
+    """
+
+    def __init__(self, task: Task[Any], model: BoundModel) -> None:
+        assert isinstance(task, Paraphrasable), "refused before any work"
+        self._task = task
+        self._model = model
+        self._decoding = model.model.supported(DECODING, "Paraphrasing", "Choose another model.")
+
+    async def __call__(
+        self, text: str, kind: TextKind, instance: Instance[Any], origin: Origin
+    ) -> tuple[str, tuple[Rewriting, ...]]:
+        """Rewrite a text.
+
+        Args:
+            text: The text, which need not hold all values of the instance.
+            kind: What the text is.
+            instance: The instance that it is about.
+            origin: The attempt that it is for.
+
+        Returns:
+            The text to send, and the record of the call.
+
+        Raises:
+            FatalCallError: The second model cannot be called at all.
+            Stopping: The session ends.
+        """
+        messages = (Message("user", ASK.format(text=text)),)
+        request = Request(self._model.name, messages, self._decoding, 0, origin)
+        try:
+            call = await self._model.call(request)
+        except FatalCallError:
+            raise
+        except CallError as error:
+            return text, (Rewriting(kind, False, error=f"{type(error).__name__}: {error}"),)
+        reply = call.reply
+        rewritten = reply.text.strip()
+        wanted = [value for value in self._task.must_keep(instance) if keeps(text, [value])]
+        used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
+        rewriting = Rewriting(
+            kind,
+            used,
+            call_id=call.id,
+            usage=reply.usage,
+            cost_usd=self._model.cost(call),
+            cached=call.cached,
+        )
+        return rewritten if used else text, (rewriting,)

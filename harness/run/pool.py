@@ -1,0 +1,192 @@
+"""The worker pool that does all paid work, and the record of its progress.
+
+Attempts, judgements and the stages of a curation are items of this pool.
+
+>>> async def double(n: int) -> None:
+...     doubled.append(2 * n)
+>>> doubled: list[int] = []
+>>> asyncio.run(work_off(iter([1, 2, 3]), double, workers=2, stop=Stop()))
+>>> doubled
+[2, 4, 6]
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
+from time import monotonic
+from typing import Any, Literal, Protocol, TypeVar
+
+from harness.calls.budget import Budget
+from harness.calls.signals import Notices, Stop, Stopping
+from harness.records import Attempt, Rewriting, Usage
+
+T = TypeVar("T")
+
+Ending = Literal["finished", "interrupted", "budget", "failed"]
+"""How a session ends; ``budget``: what is left of it cannot pay for the next call."""
+
+MAX_ERROR_KINDS = 20
+"""Different error messages that are counted one by one."""
+
+
+async def work_off(
+    items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
+) -> None:
+    """Do all items, several at the same time, pulled one by one.
+
+    A failure that belongs to one item is data, and none of the pool's business: ``work``
+    records it. Any other exception stops the pool: no further item is taken, those in flight
+    are finished and written, and then the first exception is raised.
+
+    Args:
+        items: Read lazily; an item is taken when a worker is free.
+        work: Does one item. `Stopping` ends its worker quietly: the item stays undone.
+        workers: How many items are worked on at the same time, at most.
+        stop: Ends the pool early; requested by it when an item raises.
+
+    Raises:
+        Exception: The first one that an item, or the iterator, raised.
+    """
+    first: Exception | None = None
+
+    async def pull() -> None:
+        nonlocal first
+        try:
+            while not stop.requested and (item := next(items, None)) is not None:
+                await work(item)
+                # A call that is cached or free never waits: signals, the display and
+                # the other workers must have their turn all the same.
+                await asyncio.sleep(0)
+        except Stopping:
+            return
+        except Exception as error:
+            first = first or error
+            stop.request()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(pull())
+    if first is not None:
+        raise first
+
+
+class CallFacts(Protocol):
+    """What is counted of a call; None for what is not known."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens."""
+        ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Cost in US dollars."""
+        ...
+
+    @property
+    def cached(self) -> bool:
+        """Whether the cache answered it."""
+        ...
+
+
+class Tally:
+    """The progress of one session: counters that the display reads.
+
+    Args:
+        owed: Samples (judgements, questions) that were unfinished at the start.
+        already: Those that were finished before.
+        budget: None where there is none.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        owed: int = 0,
+        already: int = 0,
+        *,
+        budget: Budget | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.budget = budget
+        self.owed = owed
+        self.already = already
+        self.finished = 0
+        self.attempts = 0
+        self.calls = 0
+        self.cached = 0
+        self.passed = 0
+        self.judged = 0
+        self.failed_judgements = 0
+        self.outcomes: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
+        self.usage = Usage()
+        self.cost_usd = 0.0
+        self.cost_known = True
+        self.last_error = ""
+        self._clock = clock
+        self._started = clock()
+
+    def record(self, attempt: Attempt) -> None:
+        """Count an attempt and its calls."""
+        self.attempts += 1
+        self.outcomes[attempt.outcome] += 1
+        if attempt.outcome == "error" and attempt.error:
+            self.last_error = attempt.error
+            known = attempt.error in self.errors or len(self.errors) < MAX_ERROR_KINDS
+            self.errors[attempt.error if known else "other errors"] += 1
+        calls: list[Attempt | Rewriting] = [attempt, *attempt.polish]
+        for call in calls:
+            if call.cached or call.call_id is not None:
+                self.count_call(call)
+
+    def count_call(self, call: CallFacts) -> None:
+        """Count a call, paid or answered by the cache."""
+        if call.cached:
+            self.cached += 1
+            return
+        self.calls += 1
+        if call.usage is not None:
+            self.usage += call.usage
+        if call.cost_usd is None:
+            self.cost_known = False
+        else:
+            self.cost_usd += call.cost_usd
+
+    def finish_sample(self, passed: bool | None = None) -> None:
+        """Count a sample that is done, or that ended with a failed call.
+
+        Args:
+            passed: The verdict on its last round.
+        """
+        self.finished += 1
+        if passed is not None:
+            self.judged += 1
+            self.passed += passed
+
+    @property
+    def left(self) -> int:
+        """Samples that are unfinished."""
+        return self.owed - self.finished
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Of the samples finished and judged in this session."""
+        return self.passed / self.judged if self.judged else None
+
+    @property
+    def per_second(self) -> float:
+        """Samples finished per second since the session began."""
+        elapsed = self._clock() - self._started
+        return self.finished / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all is done at this rate, None before the first sample."""
+        return self.left / self.per_second if self.per_second else None
+
+
+Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]
+"""Shows the progress of a session while it is entered, and may stop it."""

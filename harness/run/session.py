@@ -1,0 +1,185 @@
+"""One session of paid work: everything that a run, a later judge and a curation open and close.
+
+>>> async with open_session([model], settings, run_id) as session:  # doctest: +SKIP
+...     call = await session.bind(model).call(request)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Literal
+from uuid import uuid4
+
+from harness.calls.budget import Budget, Budgeted
+from harness.calls.calls import Ask, Calls, FreeCalls, PaidCalls
+from harness.calls.circuit import Circuit, Startup
+from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.reply_cache import Payment, ReplyCache
+from harness.calls.retry import Retry
+from harness.calls.signals import Notices, Stop
+from harness.config.settings import Settings
+from harness.ports import PreferredConcurrency, Startable
+from harness.records import Call, Reply, Request
+from harness.run.models import FREE, Model, state_limits
+from harness.run.reply_cache import open_cache
+from harness.store.calls import read_payments
+from harness.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModel:
+    """A model with its call stack: cache, retries, budget and limits."""
+
+    model: Model
+    call: Calls
+
+    @property
+    def name(self) -> str:
+        """The model's name, as requests say it."""
+        return self.model.section.name
+
+    def cost(self, call: Call) -> float | None:
+        """What a call cost in US dollars; None where that is unknown."""
+        return self.model.cost(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What all work of one session shares.
+
+    Attributes:
+        run_id: Names the run in the book of payments.
+        stop: Asks the session to end once the calls in flight are done.
+        notices: Current status by source.
+        replies: The cache of paid replies; None where nothing is paid for.
+        budget: None where there is no cap, or nothing is paid for.
+    """
+
+    run_id: str
+    stop: Stop
+    notices: Notices
+    replies: ReplyCache | None = None
+    budget: Budget | None = None
+    _bound: dict[int, BoundModel] = field(default_factory=dict)
+
+    def bind(self, model: Model) -> BoundModel:
+        """The model with its call stack, the same one each time."""
+        if id(model) not in self._bound:
+            self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
+        return self._bound[id(model)]
+
+    @property
+    def ended(self) -> Literal["budget", "interrupted"]:
+        """Why work is left undone: ``budget`` or ``interrupted``."""
+        return "budget" if self.budget is not None and self.budget.ended else "interrupted"
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    models: Sequence[Model],
+    settings: Settings,
+    run_id: str,
+    *,
+    folder: RunFolder | None = None,
+    usd: float | None = None,
+    sharing: Sequence[RunFolder] = (),
+) -> AsyncIterator[Session]:
+    """Hold a run's folder, open the cache and the budget, and close the models at the end.
+
+    Args:
+        models: All that may be called; their backends are closed when the session ends.
+        settings: Names the cache folder.
+        run_id: Names the payments, unless the folder's manifest has a name for them.
+        folder: The run's; None for work that has its own lock.
+        usd: Budget in US dollars; None for no cap.
+        sharing: Folders of further runs that the budget is shared with.
+
+    Raises:
+        RunConflict: Another process works on the run.
+        StoreFailed: The folder or the cache cannot be used.
+    """
+    stop, notices = Stop(), Notices()
+    async with contextlib.AsyncExitStack() as stack:
+        if folder is not None:
+            stack.enter_context(folder.hold())
+            run_id = folder.run_id() or run_id
+        for model in {id(model): model for model in models}.values():
+            stack.push_async_callback(model.backend.aclose)
+        replies = budget = None
+        if any(model.backend.cacheable for model in models):
+            replies = stack.enter_context(open_cache(settings, notices.status("cache")))
+            if usd is not None:
+                paid = [_paid(folder, replies.booked(run_id))]
+                paid += [_paid(one, replies.booked(one.run_id() or "")) for one in sharing]
+                spent, unsure = (fsum(column) for column in zip(*paid, strict=True))
+                budget = Budget(usd, spent, stop, unsure=unsure)
+        state_limits(models)  # now and not before: another variant may have stated its own
+        yield Session(run_id, stop, notices, replies, budget)
+
+
+def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[float, float]:
+    """What a run has spent in US dollars, and how much of that is for calls without an answer.
+
+    The book knows the calls that failed and may be billed. It is in the cache, which may have
+    been cleared, and begins with the budget, which may have been set later: the calls that it
+    lacks are in the attempts and judgements.
+    """
+    recorded = {} if folder is None else read_payments(folder.attempts)
+    unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
+    return fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure, unsure
+
+
+def _call_stack(model: Model, session: Session) -> Calls:
+    """Everything between the workers and a model's backend."""
+    limits, stop, backend = model.limits, session.stop, model.backend
+    name = model.section.backend
+    status = session.notices.status(model.section.name or name)
+    limiter = ConcurrencyLimiter(
+        backend,
+        stop,
+        most=limits.concurrency,
+        timeout_s=limits.timeout_s,
+        limits=model.rates,
+        # Our own server queues what it cannot take yet, and refuses nobody.
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
+    )
+    ask: Ask = limiter
+    if isinstance(backend, Startable):
+        ask = Startup(limiter, backend, stop, status)
+    budgeted = None
+    replies, budget, price = session.replies, session.budget, model.price
+    if budget is not None and replies is not None and price not in (None, FREE):
+
+        def charge(_: Request, usd: float) -> asyncio.Future[None]:
+            return replies.charge(uuid4().hex, Payment(session.run_id, usd))
+
+        ask = budgeted = Budgeted(ask, budget, most=price.most, cost=price.cost, charge=charge)
+    circuit = Circuit(
+        ask,
+        attempts=limits.attempts,
+        outage_s=limits.outage_s,
+        sleep=stop.sleep,
+        status=status,
+        opened=limiter.close,
+        restored=limiter.reopen,
+    )
+    retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+    if not backend.cacheable or replies is None:
+        by_instance = "by_instance" in backend.features
+        return FreeCalls(retry, backend=name, endpoint=backend.endpoint, by_instance=by_instance)
+
+    def pays(request: Request, reply: Reply) -> Payment | None:
+        return Payment(session.run_id, budgeted.cost(request, reply)) if budgeted else None
+
+    return PaidCalls(
+        retry,
+        backend=name,
+        endpoint=backend.endpoint,
+        replies=replies,
+        pays=pays,
+        sleep=stop.sleep,
+    )

@@ -1,0 +1,104 @@
+import asyncio
+
+import pytest
+from msgspec import structs
+
+from harness.calls.signals import Stop, Stopping
+from harness.records import Attempt, Outcome, Usage
+from harness.run.pool import Tally, work_off
+
+
+def attempt(
+    outcome: Outcome = "ok",
+    passed: bool | None = True,
+    cost: float | None = 0.5,
+    *,
+    cached: bool = False,
+) -> Attempt:
+    return Attempt(
+        1, "a", 0, 1, {}, "c", {}, outcome, 0.0, 1.0,
+        passed=passed, call_id="x", usage=Usage(3, 2), cost_usd=cost, cached=cached,
+    )  # fmt: skip
+
+
+def test_what_a_session_has_done() -> None:
+    now = 0.0
+    tally = Tally(owed=10, already=2, clock=lambda: now)
+    assert tally.pass_rate is None
+    assert tally.eta_s is None
+    tally.record(attempt())
+    tally.record(attempt(passed=False))
+    tally.record(attempt(cached=True))
+    tally.record(attempt("error", passed=None))
+    tally.finish_sample(True)
+    tally.finish_sample(False)
+    tally.finish_sample(None)
+    now = 2.0
+    assert tally.pass_rate == 1 / 2
+    assert (tally.calls, tally.cached) == (3, 1)
+    assert tally.usage == Usage(9, 6)
+    assert tally.cost_usd == 1.5
+    assert tally.outcomes == {"ok": 3, "error": 1}
+    assert tally.per_second == 1.5
+    assert tally.eta_s == pytest.approx(7 / 1.5)
+
+
+def test_errors_are_counted_by_their_message() -> None:
+    tally = Tally(owed=1)
+    tally.record(structs.replace(attempt("unparseable", False), error="no number in it"))
+    for number in range(30):
+        tally.record(structs.replace(attempt("error", None), error=str(number // 2)))
+    for number in range(100):
+        tally.record(structs.replace(attempt("error", None), error=f"id {number}"))
+    assert tally.errors["3"] == 2
+    assert tally.errors["other errors"] == 95
+    assert len(tally.errors) == 21
+
+
+def test_one_unknown_cost_makes_the_cost_unknown() -> None:
+    tally = Tally(owed=1)
+    tally.record(attempt(cost=None))
+    assert not tally.cost_known
+
+
+async def test_every_item_is_done_once_by_a_few_workers() -> None:
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+        done.append(number)
+
+    await work_off(iter(range(9)), work, workers=2, stop=Stop())
+    assert sorted(done) == list(range(9))
+
+
+async def test_the_first_error_is_raised_once_what_is_in_flight_is_done() -> None:
+    failed, all_begun, done = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def work(number: int) -> None:
+        if number == 0:
+            await all_begun.wait()
+            failed.set()
+            raise KeyError
+        if number == 2:
+            all_begun.set()
+        await failed.wait()
+        done.append(number)
+        if number == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(KeyError):
+        await work_off(iter(range(9)), work, workers=3, stop=Stop())
+    assert done == [1, 2]
+
+
+async def test_stopping_leaves_the_item_undone_and_is_no_error() -> None:
+    stop, taken = Stop(), []
+
+    async def work(number: int) -> None:
+        taken.append(number)
+        stop.request()
+        raise Stopping
+
+    await work_off(iter(range(9)), work, workers=1, stop=stop)
+    assert taken == [0]

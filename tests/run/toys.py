@@ -1,0 +1,54 @@
+"""Scripted models with a call stack, and plans on the toy task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.calls.calls import Calls, FreeCalls
+from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.rate_limits import RateLimits
+from harness.calls.signals import Stop
+from harness.config.prices import Price
+from harness.config.sections import LimitsSection, ModelSection
+from harness.records import Instance
+from harness.run.models import FREE, Model
+from harness.run.plan import RunPlan
+from harness.run.session import BoundModel
+from harness.store.index import AttemptIndex
+from tests.conftest import Scripted, Sums, run_file
+
+QUARTER = Price(input=0, output=125_000)
+"""A scripted reply has two output tokens: a quarter of a dollar."""
+
+
+def bound(
+    backend: Scripted,
+    stop: Stop,
+    *,
+    name: str = "m",
+    price: Price = FREE,
+    calls: Calls | None = None,
+    slots: int = 4,
+) -> BoundModel:
+    """A scripted model with a limiter before it, or with other calls."""
+    rates = RateLimits({})
+    section = ModelSection(backend="scripted", name=name)
+    model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
+    limiter = ConcurrencyLimiter(backend, stop, most=slots, timeout_s=10, limits=rates)
+    free = FreeCalls(limiter, backend="scripted", endpoint="", by_instance=False)
+    return BoundModel(model, calls or free)
+
+
+def plan(
+    path: Path,
+    task: Sums | None = None,
+    *,
+    instances: Iterable[Instance[Any]] | None = None,
+    **run: Any,
+) -> RunPlan:
+    """What a run on the toy task owes; path: of its attempts."""
+    task = task or Sums()
+    held = list(task.instances()) if instances is None else instances
+    return RunPlan(task, run_file(**run), held, AttemptIndex(path))

@@ -1,0 +1,80 @@
+"""The plug-ins that docs/plugins.md shows are right, and its tables name what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.plugins import PACKAGES, SUPPLIED
+from harness.ports import CAPABILITIES
+from harness.records import Instance
+from harness.testing import check_backend, check_checker, check_judge, check_task
+
+PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Any]:
+    """What the page's Python defines."""
+    defined: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        exec(block, defined)
+    return defined
+
+
+class Server(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert self.headers["authorization"] == "Bearer key"
+        self.rfile.read(int(self.headers["content-length"]))
+        said = {"text": "yes", "finish_reason": "stop", "tokens_in": 3, "tokens_out": 1}
+        content = json.dumps(said).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_the_task(shown: dict[str, Any]) -> None:
+    assert check_task(shown["CapitalsTask"]()) == []
+
+
+def test_the_checker(shown: dict[str, Any]) -> None:
+    assert check_checker(shown["MostWords"](2), passes=["a b"], fails=["a b c"]) == []
+
+
+def test_the_judge(shown: dict[str, Any]) -> None:
+    replies = {"Yes.": True, "no": False}
+    assert check_judge(shown["Politeness"](), Instance("a", "a"), "Thanks.", replies=replies) == []
+
+
+def test_the_backend(shown: dict[str, Any], url: str) -> None:
+    backend = shown["Example"](url, secret=lambda name: "key", concurrency=8, timeout_s=10)
+    assert check_backend(backend) == []
+
+
+def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
+    for kind in PACKAGES:
+        assert f"`harness.{kind}`" in PAGE, kind
+        for parameter in SUPPLIED.get(kind, {}):
+            assert f"`{parameter}`" in PAGE, parameter
+        for protocol in CAPABILITIES[kind]:
+            for member in vars(protocol):
+                assert member.startswith("_") or f"`{member}`" in PAGE, member
