@@ -127,7 +127,7 @@ def timed(work: Callable[[], list[bool]]) -> tuple[float, list[bool]]:
 
 
 def main(model: str = "gpt-4") -> None:
-    from harness.scoring.constraints import punkt
+    from harness.scoring import punkt
 
     english = punkt.english()
     if english is None:

@@ -23,8 +23,7 @@ from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.run import measured, variant_of
 from harness.store.index import read_attempts
-from harness.store.run_folder import RunFolder, run_name
-from harness.store.variants import find_variants
+from harness.store.run_folder import RunFolder, find_variants, run_name
 
 FORMS = ("table", "markdown", "csv", "json")
 

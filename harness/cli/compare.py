@@ -35,8 +35,7 @@ from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.constraints import Findings, read_findings
 from harness.store.index import AttemptIndex, read_names
-from harness.store.run_folder import RunFolder
-from harness.store.variants import find_runs
+from harness.store.run_folder import RunFolder, find_runs
 
 
 def compare(

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from harness.analysis.comparable import Variant, refuse_unknown_label
+from harness.analysis.inputs import read_model_scores
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
 from harness.analysis.run_comparison import pair_matrix
@@ -24,9 +25,7 @@ from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
 from harness.store.constraints import judges_with_verdicts, read_judged
 from harness.store.index import AttemptIndex
-from harness.store.model_scores import read_model_scores
-from harness.store.run_folder import RunFolder
-from harness.store.variants import find_runs
+from harness.store.run_folder import RunFolder, find_runs
 
 
 def matrix(

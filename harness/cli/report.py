@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +16,12 @@ from harness.cli.console import messages
 from harness.cli.options import Baseline, Round
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
-from harness.report.figure import Figure
+from harness.report.figures.figure import Figure
 from harness.report.reported_run import ReportedRun, common_start
 from harness.report.text import printable
 from harness.run import report_on
 from harness.store.files import check_output, replacing
-from harness.store.variants import find_runs
+from harness.store.run_folder import find_runs
 
 IMAGES = ("svg", "png", "pdf")
 
@@ -158,7 +158,7 @@ def _refuse_nothing(runs: Sequence[ReportedRun]) -> None:
 
 def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:
     """Raises: StoreFailed."""
-    from harness.report.figures.images import as_pdf, as_png, as_svg
+    from harness.report.figures.figure import DRAW, ImageOptions
 
     remedy = "Free some space or fix the permissions, or name another folder with --images."
     try:
@@ -166,9 +166,7 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
     except OSError as error:
         raise StoreFailed(f"Cannot make {folder}: {error.strerror}.", remedy) from None
     for one in pictures:
-        draws: dict[str, Callable[..., str | bytes]] = {"svg": as_svg, "png": as_png, "pdf": as_pdf}
-        draw = draws[form]
-        picture = draw(one, subtitle=subtitle)
+        image = DRAW[form](one, ImageOptions(subtitle=subtitle))
         with replacing(folder / f"{one.name}.{form}", remedy) as temporary:
-            temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)
+            temporary.write_bytes(image)
     messages.print(Text(f"{len(pictures)} pictures in {folder}"), soft_wrap=True)

@@ -18,16 +18,12 @@ from harness.cli.completion import run_files
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
-from harness.cli.outlook import show_dry_runs
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
-from harness.report.run_tables import run_document
-from harness.report.runs import runs_table
-from harness.report.terminal import terminal
 from harness.report.text import inert_text
 from harness.run import FileVariant, Job, Resources, Result, Tally, execute, prepare
 from harness.store.run_folder import fresh_base, run_name
@@ -114,6 +110,8 @@ def run_file(
         jobs = _prepared(runs, base, resources, _outcomes(retry))
         _warn_of_prompts(jobs)
         if dry_run:
+            from harness.cli.outlook import show_dry_runs
+
             show_dry_runs(jobs, missing)
             return 0
         return _run_all(jobs, base, _again(file, overrides, limit, base, retry))
@@ -189,6 +187,11 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> Non
     """The tables of a run; of several, a row for each."""
     if not results:
         return
+    # Not needed before the first call.
+    from harness.report.run_tables import run_document
+    from harness.report.runs import runs_table
+    from harness.report.terminal import terminal
+
     if len(jobs) == 1:
         output.print(terminal(run_document(*results.values())))
         messages.print(Text(f"Results in {jobs[0].folder.path}"), soft_wrap=True)
@@ -203,6 +206,7 @@ def _compare(names: Sequence[str], base: str) -> None:
     """The runs against the first of them, where they can be compared."""
     from harness.cli.compare import compared
     from harness.report.comparison import comparison_document
+    from harness.report.terminal import terminal
 
     more = f"harness compare {shlex.join(names)}"
     try:

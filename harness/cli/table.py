@@ -22,8 +22,7 @@ from harness.report.render import FORMATS
 from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
-from harness.store.run_folder import RunFolder
-from harness.store.variants import find_runs
+from harness.store.run_folder import RunFolder, find_runs
 
 
 def table(

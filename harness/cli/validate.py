@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
 from harness.analysis.comparable import Variant, differing, refuse_incomparable
+from harness.analysis.inputs import Label, read_labels
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
@@ -25,9 +26,7 @@ from harness.run import measured, variant_of
 from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
-from harness.store.judge_labels import Label, read_labels
-from harness.store.run_folder import RunFolder
-from harness.store.variants import find_runs
+from harness.store.run_folder import RunFolder, find_runs
 
 FORMATS = ("table", "json")
 PICTURES = (".svg", ".png", ".pdf")
@@ -111,8 +110,8 @@ def show_validation(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write the calibration curve. Raises: DataMissing, StoreFailed."""
-    from harness.report.figures.calibration import calibration_figure
-    from harness.report.figures.images import as_pdf, as_png, as_svg
+    from harness.report.figures.curves import calibration_figure
+    from harness.report.figures.figure import DRAW, ImageOptions
 
     curve = calibration_figure(found)
     if curve is None:
@@ -120,11 +119,10 @@ def _draw(found: JudgeValidation, path: Path) -> None:
             f"--figure: the probabilities of {found.judge!r} are not known.",
             "A judge tells them by log-probabilities or votes (docs/judges.md).",
         )
-    draws: dict[str, Callable[..., str | bytes]] = {".svg": as_svg, ".png": as_png, ".pdf": as_pdf}
-    draw = draws[path.suffix]
-    picture = draw(curve, subtitle=", ".join(found.runs[:MOST_NAMED]))
+    subtitle = ", ".join(found.runs[:MOST_NAMED])
+    image = DRAW[path.suffix.removeprefix(".")](curve, ImageOptions(subtitle=subtitle))
     with replacing(path, "Make room or mend the permissions, or name another file.") as temporary:
-        temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)
+        temporary.write_bytes(image)
 
 
 def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeValidation:

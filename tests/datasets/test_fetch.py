@@ -235,7 +235,7 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
             os.umask(umask)
     assert len(fetched.made) == 4
     script = (
-        "import sys; from pathlib import Path; from harness.scoring.constraints import punkt;"
+        "import sys; from pathlib import Path; from harness.scoring import punkt;"
         "print(punkt.english(Path(sys.argv[1])).name)"
     )
     said = subprocess.run(

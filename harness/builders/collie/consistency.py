@@ -17,6 +17,7 @@ from typing import Literal
 from harness.builders.collie.structure import Structure
 from harness.builders.collie.targets import Rules, Sweep
 from harness.errors import DataInvalid
+from harness.scoring.constraints.check import Observed, bare
 from harness.scoring.constraints.grammar import (
     Base,
     Combination,
@@ -29,7 +30,6 @@ from harness.scoring.constraints.grammar import (
     Specification,
     Target,
 )
-from harness.scoring.constraints.relations import Observed, bare
 from harness.scoring.constraints.render import clause
 
 Kind = Literal["duplicate", "implied", "contradictory"]

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from harness.scoring.constraints.check import check
+from harness.scoring.constraints.check import bare, check
 from harness.scoring.constraints.grammar import Base, Level, Specification, Target
 from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
-from harness.scoring.constraints.relations import bare
 
 WORD = re.compile(r"\S+")
 LONG_WORD = "incomprehensibilities"

@@ -31,7 +31,6 @@ import yaml
 from harness.builders.collie.targets import Rules, read_rule, specimen, swept
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.prompts.template import Template
-from harness.scoring.constraints.form import read_constraint, refuse_excess, write_targets
 from harness.scoring.constraints.grammar import (
     LEVELS,
     Base,
@@ -39,9 +38,12 @@ from harness.scoring.constraints.grammar import (
     Level,
     Specification,
     Target,
+    read_constraint,
+    refuse_excess,
+    refuse_misfits,
+    write_targets,
 )
 from harness.scoring.constraints.render import instruction
-from harness.scoring.constraints.shapes import refuse_misfits
 
 FOLDER = Path(__file__).with_name("structures")
 """The paper's 13."""

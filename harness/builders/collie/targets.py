@@ -16,11 +16,19 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from harness.builders.draws import Draws
 from harness.errors import DataInvalid, nearest
 from harness.scoring.constraints import check
-from harness.scoring.constraints.form import read_targets
-from harness.scoring.constraints.grammar import Base, Constraint, Position, Target
+from harness.scoring.constraints.check import Observed, bare
+from harness.scoring.constraints.grammar import (
+    MANY_TEXTS,
+    Base,
+    Constraint,
+    Position,
+    Several,
+    Shape,
+    Target,
+    outcome,
+    read_targets,
+)
 from harness.scoring.constraints.levels import Splitter
-from harness.scoring.constraints.relations import Observed, bare
-from harness.scoring.constraints.shapes import MANY_TEXTS, Several, Shape, outcome
 
 Taking: TypeAlias = Literal["value", "common", "least", "greatest", "sample"]
 TAKINGS: tuple[Taking, ...] = get_args(Taking)

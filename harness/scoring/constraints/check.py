@@ -1,16 +1,24 @@
 """Checking a text: what each base constraint observes, and the verdict.
 
-Every base constraint is looked at, also where the verdict is settled already:
-feedback and details want all of them.
+Texts are compared without case and without the punctuation around them ("Bird," is "bird"), unless
+nothing else is left. A missing value (the ninth of five words) has no order and equals nothing.
 
 >>> check(three_words, "Snow fell overnight.").passed  # doctest: +SKIP
 True
+>>> holds("==", "Bird,", "bird"), holds(">=", None, 3)
+(True, False)
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import operator
+import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TypeAlias
 
 from harness.plugins import calling
 from harness.scoring.constraints.grammar import (
@@ -19,16 +27,23 @@ from harness.scoring.constraints.grammar import (
     Count,
     ForEach,
     Identity,
-    Measure,
+    Measured,
     Min,
     Position,
+    Relation,
     Specification,
     Target,
     Transformation,
+    measure,
+    measure_name,
 )
 from harness.scoring.constraints.levels import Splitter, splitter
-from harness.scoring.constraints.measuring import measure
-from harness.scoring.constraints.relations import Observed, holds
+
+Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
+"""The result of a transformation; None if there is nothing at a position."""
+
+_MARKS = string.punctuation + " "
+_ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +57,37 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a text satisfies a specification; findings from left to right."""
+class CheckResult:
+    """Whether a text satisfies a specification, with the findings from left to right."""
 
     passed: bool
     findings: tuple[Finding, ...]
 
 
-def check(specification: Specification, text: str, units: Splitter | None = None) -> Verdict:
-    """Check a text.
+def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
+    """Check a text; every base constraint is evaluated, for feedback and details.
 
-    units: how it is split; None takes the best splitter there is.
+    Args:
+        specification: The constraint.
+        text: The text.
+        units: Splits it; None takes the best splitter available.
     """
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
-def judged(specification: Specification, observed: Iterable[Observed]) -> Verdict:
-    """The verdict on a text in which each base constraint, from left to right, observes this."""
+def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
+    """The result for a text in which the base constraints, from left to right, observe this."""
     findings = tuple(
         Finding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
     )
     passed = _passed(specification.constraint, iter(finding.passed for finding in findings))
-    return Verdict(passed, findings)
+    return CheckResult(passed, findings)
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """What a base constraint observes in a text, before any target is known."""
+    """What a base constraint observes in a text, whatever its target."""
     if base.input_level is None:
         return _transformed(base.transformation, units.units(text, base.target_level))
     parts = units.units(text, base.input_level)
@@ -78,10 +96,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Whether the observed value meets the target, by the base constraint's reduction.
-
-    A list of targets needs as many values, or the constraint is not satisfied.
-    """
+    """Whether the observed value meets the target; a list of targets needs as many values."""
     if base.reduction is None:
         return holds(base.relation, observed, target)
     held = outcomes(base, observed, target)
@@ -104,10 +119,10 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """For each of several values, whether the relation holds; what a reduction reduces.
+    """For each of several values, whether the relation holds: what a reduction reduces.
 
-    A single target is for every value, a list is met one by one: None where
-    there are not as many targets as values, or where there is no value at all.
+    A single target applies to every value, a list item by item. None if the numbers of targets and
+    values differ, or there is no value.
     """
     if not isinstance(observed, tuple):  # the words of the ninth of five sentences
         return None
@@ -119,7 +134,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
-    """The verdict of a tree whose base constraints' verdicts come from left to right."""
+    """The verdict of a tree, from its base constraints' verdicts from left to right."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -127,17 +142,18 @@ def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: Transformation, units: Observed) -> Observed:
-    """Apply a transformation; a text is a row of characters, nothing gives nothing."""
+    """Apply a transformation; a text is a sequence of characters, nothing stays nothing."""
     if isinstance(transformation, Identity) or units is None:
         return units
-    assert not isinstance(units, int)  # `shapes` refuses anything else
+    assert not isinstance(units, int)  # `grammar.read` refuses anything else
     if isinstance(transformation, Count):
         if transformation.of is None:
             return len(units)
         return sum(unit == transformation.of for unit in units)
-    if isinstance(transformation, Measure):
+    if isinstance(transformation, Measured):
         with calling(f"The measure {transformation.name!r}"):
-            return int(measure(transformation.name).number(_texts(units)))
+            texts = tuple(unit for unit in units if isinstance(unit, str))
+            return int(measure(transformation.name).number(texts))
     if isinstance(transformation, Position):
         if isinstance(transformation.index, int):
             return _at(units, transformation.index)
@@ -152,9 +168,61 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
     return min(known) if isinstance(transformation, Min) else max(known)
 
 
-def _texts(units: tuple[Observed, ...] | str) -> tuple[str, ...]:
-    return tuple(unit for unit in units if isinstance(unit, str))
-
-
 def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
     return units[index] if -len(units) <= index < len(units) else None
+
+
+def holds(relation: Relation, observed: Observed, target: Target) -> bool:
+    """Whether a relation holds.
+
+    ``in``: the observed text or list contains the target, or all of several. ``not in``: it
+    contains none of them.
+    """
+    if relation in ("in", "not in"):
+        wanted = target if isinstance(target, tuple) else (target,)
+        contained = [observed is not None and _contains(observed, part) for part in wanted]
+        return all(contained) if relation == "in" else not any(contained)
+    if isinstance(target, tuple) and len(target) == 1 and not isinstance(observed, tuple):
+        target = target[0]
+    if relation in _ORDERS:
+        if not isinstance(observed, int) or not isinstance(target, int):
+            return False
+        return bool(_ORDERS[relation](observed, target))
+    return (bare(observed) == bare(target)) is (relation == "==")
+
+
+def bare(value: Observed) -> Observed:
+    """A text, or each of a list, in lower case and without the punctuation around it."""
+    if isinstance(value, str):
+        stripped = value.lower().strip(_MARKS)
+        return stripped or value
+    return _all_bare(value) if isinstance(value, tuple) else value
+
+
+@lru_cache(maxsize=128)  # several "does not contain the word …" on one text
+def _all_bare(values: tuple[Observed, ...]) -> tuple[Observed, ...]:
+    return tuple([bare(value) if isinstance(value, str) else value for value in values])
+
+
+def _contains(observed: Observed, target: Target) -> bool:
+    haystack, needle = bare(observed), bare(target)
+    if isinstance(haystack, str):
+        return isinstance(needle, str) and needle in haystack
+    return isinstance(haystack, tuple) and needle in haystack
+
+
+def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
+    """The measures that a specification uses, each with a hash of its own code."""
+    for base, _ in specification.bases():
+        name = measure_name(base)
+        if name is not None:
+            yield name, _code_sha256(name)
+
+
+@cache
+def _code_sha256(name: str) -> str:
+    try:
+        code = inspect.getsource(type(measure(name)))
+    except (OSError, TypeError):  # it has no file
+        return "unknown"
+    return hashlib.sha256(code.encode()).hexdigest()

@@ -1,17 +1,23 @@
-"""Feedback by rule: what was asked for, and what was generated instead.
+"""What a check found, in words: COLLIE's feedback for the model, and a score with short reasons.
 
-COLLIE's wording, byte for byte where it has one. It lists every constraint with
-what was observed, those that hold included, and its grammar is as it is ("with 86
-character"): recorded conversations went on from exactly this text.
+The feedback is COLLIE's wording, byte for byte where it has one. It lists every constraint with
+what was observed, those that hold included, and its grammar is as it is ("with 86 character"):
+recorded conversations continued from exactly this text.
 
 >>> print(feedback(three_words, check(three_words, "Snow.")))  # doctest: +SKIP
 Your task is to generate a sentence with exactly 3 words.
 However, you just generated a sentence with 1 words.
+>>> score(check(hundred_words, text)).reason  # doctest: +SKIP
+'98 of 100 words'
 """
 
 from __future__ import annotations
 
-from harness.scoring.constraints.check import Finding, Verdict
+from functools import lru_cache
+from typing import Any
+
+from harness.records import Score
+from harness.scoring.constraints.check import CheckResult, Finding, Observed, holds, outcomes
 from harness.scoring.constraints.grammar import (
     Base,
     Count,
@@ -19,30 +25,44 @@ from harness.scoring.constraints.grammar import (
     Identity,
     Position,
     Specification,
+    Target,
     Transformation,
 )
-from harness.scoring.constraints.relations import Observed
-from harness.scoring.constraints.render import instruction, numbered
-from harness.scoring.constraints.wording import (
+from harness.scoring.constraints.render import (
+    AMOUNT,
     Nouns,
+    asked_phrase,
+    clause,
     count_phrase,
     described,
     inside,
+    instruction,
+    numbered,
     position_phrase,
     quoted,
     sole,
     unit_nouns,
 )
 
+LONGEST_REASON = 300
+"""Characters."""
+LONGEST_TEXT = 60
+"""Characters of an observed text or target in details and reasons."""
+MOST_VALUES = 8
+"""Values of an observed or target list in them."""
 
-def feedback(specification: Specification, verdict: Verdict) -> str:
-    """What the user's next turn says about a text with this verdict."""
+_NUMBER = 9_876_543_210
+"""Stands for any number above one while a clause is worded."""
+
+
+def feedback(specification: Specification, result: CheckResult) -> str:
+    """The user's next turn about a text with this result."""
     level, constraint = specification.level, specification.constraint
-    if verdict.passed:
+    if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
         part = constraint.input_level if isinstance(constraint, Base) else None
         return f"The generated {part or level} satisfies all constraints."
-    clauses = [_clause(finding, specification) for finding in verdict.findings]
+    clauses = [_clause(finding, specification) for finding in result.findings]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
     asked = instruction(specification).removeprefix("Please ").removesuffix(".")
     return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
@@ -55,36 +75,36 @@ def _clause(finding: Finding, specification: Specification) -> str:
     if base.input_level is None and transformation in (ForEach(Identity()), Identity()):
         return f"containing the {nouns[0]} {quoted(observed)}"
     if base.reduction is None:
-        told = _told(base, transformation, nouns, observed, specification)
-        return f"with {told}" if told else _whose(base, nouns, observed)
+        phrase = _observed_phrase(base, transformation, nouns, observed, specification)
+        return f"with {phrase}" if phrase else _whose(base, nouns, observed)
     if isinstance(transformation, ForEach):
-        told = _told(base, transformation.do, inside(nouns), observed, specification)
-        if told:
+        phrase = _observed_phrase(base, transformation.do, inside(nouns), observed, specification)
+        if phrase:
             some = "some " if base.reduction == "all" else ""
-            return f"with {some}{nouns[0]}s having {told}"
+            return f"with {some}{nouns[0]}s having {phrase}"
     return _whose(base, nouns, observed)
 
 
-def _told(
+def _observed_phrase(
     base: Base,
     measured: Transformation,
     nouns: Nouns,
     observed: Observed,
     specification: Specification,
 ) -> str | None:
-    """A count or a position as observed, None where there is no short wording for it."""
+    """A count or a position as observed; None if there is no short wording for it."""
     if isinstance(measured, Count):
         worst = _worst(base, sole(observed))
-        # Quirk: the plural is where English has the singular.
+        # Quirk: plural and singular are swapped.
         return count_phrase("", measured, nouns[0], worst, plural=worst == 1)
     if isinstance(measured, Position):
-        # Quirk: where there is nothing, the targets are told, all of them.
+        # Quirk: if there is nothing, all the targets are listed.
         return position_phrase(measured, nouns[0], observed or specification.targets, "being")
     return None
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Of several counts the one farthest from its bound; all of them where there is no bound."""
+    """Of several counts the one farthest from the bound; all of them if there is no bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -97,3 +117,104 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 def _whose(base: Base, nouns: Nouns, observed: Observed) -> str:
     return f"with {described(base.transformation, nouns)} being {quoted(observed)}"
+
+
+def score(result: CheckResult) -> Score:
+    """The score of a checked text: a short reason for people, compact details for analysis."""
+    reasons = [None if finding.passed else reason(finding) for finding in result.findings]
+    failed = [why for why in reasons if why is not None]
+    return Score(
+        value=result.passed,
+        passed=result.passed,
+        reason="" if result.passed else _cut("; ".join(failed), LONGEST_REASON),
+        details={"constraints": list(map(_details, result.findings, reasons))},
+    )
+
+
+def reason(finding: Finding) -> str:
+    """Why a base constraint failed, in a few words: "98 of 100 words"."""
+    base, observed, target = finding.base, finding.observed, finding.target
+    transformation, nouns = base.transformation, unit_nouns(base)
+    if base.reduction is not None and isinstance(observed, tuple):
+        held = outcomes(base, observed, target)
+        if held is None:
+            asked = len(target) if isinstance(target, tuple) else 1
+            return f"{len(observed)} of {asked} {nouns[0]}s"
+        met = f"{sum(held)} of {len(held)} {nouns[0]}s"
+        if not isinstance(transformation, ForEach):
+            return f"{met} as asked"
+        phrase = None
+        if not isinstance(target, tuple):
+            phrase = asked_phrase(base, transformation.do, inside(nouns), target)
+        return f"{met} have {phrase or described(transformation.do, inside(nouns)) + ' as asked'}"
+    if base.relation in ("in", "not in"):
+        wanted = target if isinstance(target, tuple) else (target,)
+        contained = tuple(part for part in wanted if holds("in", observed, part))
+        if base.relation == "not in":
+            return f"contains {_shown(contained)}"
+        return f"lacks {_shown(tuple(part for part in wanted if part not in contained))}"
+    if isinstance(transformation, Count) and transformation.of is None and base.relation in AMOUNT:
+        amount = "" if base.relation == "==" else f"{AMOUNT[base.relation]} "
+        return f"{quoted(observed)} of {amount}{quoted(target)} {nouns[0]}s"
+    return f"{described(transformation, nouns)}: {_shown(observed)}, not {_shown(target)}"
+
+
+def kind(base: Base, target: Target) -> str:
+    """A base constraint without its values, to count those of one kind.
+
+    >>> kind(Base("word", Count(), "=="), 6)
+    'with exactly N words'
+    """
+    return _kind(base, _left_out(base, target))
+
+
+@lru_cache(maxsize=4096)  # a data set has few kinds, which every answer needs
+def _kind(base: Base, left_out: Target) -> str:
+    return clause(base, left_out).replace(str(_NUMBER), "N")
+
+
+def _left_out(base: Base, target: Target) -> Target:
+    if isinstance(target, tuple):
+        # Several positions have a value each; any other list may be of any length.
+        each = target if _has_positions(base) else target[:2]
+        return tuple(_left_out(base, one) for one in each)
+    return _NUMBER if isinstance(target, int) else "…"
+
+
+def _has_positions(base: Base) -> bool:
+    measured = base.transformation
+    if isinstance(measured, ForEach):
+        measured = measured.do
+    return isinstance(measured, Position) and isinstance(measured.index, tuple)
+
+
+def _details(finding: Finding, why: str | None) -> dict[str, Any]:
+    details = {
+        "constraint": _cut(clause(finding.base, finding.target), LONGEST_REASON),
+        "kind": _cut(kind(finding.base, finding.target), LONGEST_REASON),
+        "passed": finding.passed,
+        "observed": _compact(finding.observed),
+        "target": _compact(finding.target),
+    }
+    return details if why is None else details | {"reason": why[:LONGEST_REASON]}
+
+
+def _compact(value: Observed) -> Any:
+    """A value for a line of JSON; what is cut of long texts and lists is marked."""
+    if isinstance(value, str):
+        return _cut(value, LONGEST_TEXT)
+    if not isinstance(value, tuple):
+        return value
+    kept = [_compact(part) for part in value[:MOST_VALUES]]
+    return [*kept, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else kept
+
+
+def _shown(value: Observed) -> str:
+    if isinstance(value, tuple):
+        more = f" and {len(value) - MOST_VALUES} more" if len(value) > MOST_VALUES else ""
+        return ", ".join(map(_shown, value[:MOST_VALUES])) + more
+    return quoted(_cut(value, LONGEST_TEXT) if isinstance(value, str) else value)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,17 +1,24 @@
-"""A constraint in English: the instruction that asks for it.
+"""A constraint in English: the instruction that asks for it, and the words for its parts.
 
-The wording is COLLIE's published one, byte for byte, where COLLIE has one, since a
-model's answer depends on it (its oddities are in `wording`). Constraints of other
-forms get plain wording of our own.
+The wording is COLLIE's published one, byte for byte where COLLIE has one, for a model's answer
+depends on it, and recorded prompts have it: texts are in quotes that are never escaped, what is
+missing is '(empty)', one list is "respectively" after a comma and the other without. Constraints of
+other forms get plain wording of our own.
 
->>> from harness.scoring.constraints.form import read
+>>> from harness.scoring.constraints.grammar import read
 >>> instruction(read({"level": "word", "targets": 11, "constraint": {
 ...     "target_level": "character", "transformation": {"op": "count"}, "relation": ">="}}))
 'Please generate a word with at least 11 characters.'
+>>> ordinal(3), ordinal(-1), quoted(("a", None, 2))
+('4th', 'last', "'a', '(empty)', 2")
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+from harness.plugins import calling
+from harness.scoring.constraints.check import Observed
 from harness.scoring.constraints.grammar import (
     Base,
     Combination,
@@ -21,29 +28,29 @@ from harness.scoring.constraints.grammar import (
     Identity,
     Level,
     Max,
+    Measured,
     Min,
     Position,
     Specification,
     Target,
     Transformation,
-)
-from harness.scoring.constraints.wording import (
-    AMOUNT,
-    Nouns,
-    count_phrase,
-    described,
-    inside,
-    position_phrase,
-    quoted,
-    several,
-    sole,
-    unit_nouns,
+    measure,
 )
 
-RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
-SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
-WITH_SPACES = ("sentence", "paragraph", "passage")
-"""Where characters are counted in these, the instruction says that spaces count."""
+AMOUNT = {
+    "==": "exactly",
+    "!=": "not exactly",
+    ">=": "at least",
+    "<=": "at most",
+    "<": "less than",
+    ">": "more than",
+}
+_RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
+_SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
+_WITH_SPACES = ("sentence", "paragraph", "passage")
+"""If characters are counted in these, the instruction says that spaces count."""
+
+Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: Specification) -> str:
@@ -61,7 +68,7 @@ def instruction(specification: Specification) -> str:
 
 
 def numbered(clauses: list[str]) -> str:
-    """Clauses as the list that both instruction and feedback have."""
+    """Clauses as the numbered list of instruction and feedback."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
 
@@ -90,7 +97,7 @@ def clause(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """A count or a position with its target, None where there is no short wording for it."""
+    """A count or a position with its target; None if there is no short wording for it."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -114,25 +121,25 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """The wording of last resort: any transformation, any relation."""
-    relation = RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
+    """The fallback wording: any transformation, any relation."""
+    relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
     return f"with {described(base.transformation, nouns)}{scope} {relation} {quoted(target)}{each}"
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """For how many of the units: "all words"; a list of targets is met one by one."""
+    """For how many of the units: "all words"; a list of targets applies item by item."""
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
-    if base.reduction in SCOPE:
-        return SCOPE[base.reduction].format(noun)
+    if base.reduction in _SCOPE:
+        return _SCOPE[base.reduction].format(noun)
     n = base.reduction_value or 0
     return f"{base.reduction} {n} {noun}{'s' if n > 1 else ''}"
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Whether characters of more than a word are counted."""
+    """Whether characters of more than one word are counted."""
     counted = base.transformation
     if isinstance(counted, Max | Min):
         counted = counted.do
@@ -143,12 +150,12 @@ def _spaced(base: Base, level: Level) -> bool:
     return (
         counted == Count()
         and base.target_level == "character"
-        and (base.input_level or level) in WITH_SPACES
+        and (base.input_level or level) in _WITH_SPACES
     )
 
 
 def _clauses(tree: Combination, targets: Target, level: Level) -> list[str]:
-    assert isinstance(targets, tuple)  # `form` refuses anything else
+    assert isinstance(targets, tuple)  # `read` refuses anything else
     return [
         _nested(part, target, level) for part, target in zip(tree.constraints, targets, strict=True)
     ]
@@ -163,3 +170,86 @@ def _nested(constraint: Constraint, target: Target, level: Level) -> str:
 
 def _joined(tree: Combination, targets: Target, level: Level) -> str:
     return (" or " if tree.logic == "or" else " and ").join(_clauses(tree, targets, level))
+
+
+def unit_nouns(base: Base) -> Nouns:
+    """The names of the units, from the outermost in."""
+    return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
+
+
+def inside(nouns: Nouns) -> Nouns:
+    """The names of a unit's units; in the end everything is made of characters."""
+    return nouns[1:] or ("character",)
+
+
+def described(transformation: Transformation, nouns: Nouns) -> str:
+    """A transformation as a noun phrase: "the last word of each sentence"."""
+    noun, inner = nouns[0], inside(nouns)
+    match transformation:
+        case Count(of=of):
+            return f"the number of {noun}s" + ("" if of is None else f" {quoted(of)}")
+        case Position(index=index):
+            if isinstance(index, int):
+                return f"the {ordinal(index)} {noun}"
+            return f"the {', '.join(map(ordinal, index))} {noun}s"
+        case ForEach(do=do):
+            if isinstance(do, Identity):
+                return f"the {noun}s"
+            return f"{described(do, inner)} of each {noun}"
+        case Max(do=do):
+            return f"the greatest of {described(do, nouns)}"
+        case Min(do=do):
+            return f"the least of {described(do, nouns)}"
+        case Measured(name=name):
+            with calling(f"The measure {name!r}"):
+                return measure(name).phrase(f"{noun}s")
+        case Identity():
+            return f"the {noun}s"
+
+
+def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
+    """A count with its unit, as in "exactly 6 sentences"."""
+    if count.of is not None:
+        return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
+    return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
+
+
+def position_phrase(position: Position, noun: str, value: Observed, verb: str) -> str:
+    """A position with its text; "respectively" follows a comma only for a single position."""
+    if isinstance(position.index, tuple) and len(position.index) > 1:
+        places = ", ".join(map(ordinal, position.index))
+        return f"the {places} {noun}s {verb} {quoted(value)} respectively"
+    index = position.index if isinstance(position.index, int) else position.index[0]
+    # A list is always "to be", also in feedback, which says "being" elsewhere.
+    tail = f"to be {quoted(value)}, respectively" if several(value) else f"{verb} {quoted(value)}"
+    return f"the {ordinal(index)} {noun} {tail}"
+
+
+def several(value: Observed) -> bool:
+    """Whether a value reads as a list; a list of one does not."""
+    return isinstance(value, tuple) and len(value) > 1
+
+
+def sole(value: Observed) -> Observed:
+    """The value of a list of one."""
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+
+
+def quoted(value: Observed) -> str:
+    """Texts in single quotes (never escaped), numbers bare, what is missing as '(empty)'."""
+    if isinstance(value, tuple):
+        return ", ".join(map(quoted, value))
+    if isinstance(value, int):
+        return str(value)
+    return f"'{value}'" if value is not None else "'(empty)'"
+
+
+def ordinal(index: int) -> str:
+    """An index from 0 in words: "1st" for 0, "last" for -1."""
+    if index == -1:
+        return "last"
+    if index < 0:
+        return f"{ordinal(-index - 1)} to last"
+    number = index + 1
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0)
+    return f"{number}{suffix or 'th'}"

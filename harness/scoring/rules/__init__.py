@@ -1,10 +1,9 @@
 """Constraints in plain English that a rule can decide: recognised, and checked.
 
-`recognition` says which rule decides a constraint, or that none does; `wording` and `amounts` read
-its words. The rules are `lengths`, `keywords`, `forms` and, of several, `rule.Every`. When in doubt
-there is no rule: a constraint that only a reader can decide is a judge's.
+`recognise` returns the rule that decides a constraint, or None. The rules are in `lengths`,
+`keywords` and `forms`; `wording` reads the constraint's words. When in doubt there is no rule: a
+constraint that only a reader can decide is left to a judge.
 
->>> from harness.scoring.rules import recognise
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("Three short words.").passed
 ('word_count', True)
@@ -12,7 +11,70 @@ there is no rule: a constraint that only a reader can decide is a judge's.
 True
 """
 
-from harness.scoring.rules.recognition import recognise
-from harness.scoring.rules.rule import Rule, Verdict, rules_version
+from __future__ import annotations
 
-__all__ = ["Rule", "Verdict", "recognise", "rules_version"]
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from harness.scoring.rules import forms, keywords, lengths
+from harness.scoring.rules.wording import Rule, Verdict, Wording, read, rules_version
+
+__all__ = ["Every", "Rule", "Verdict", "recognise", "rules_version"]
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Several rules that must all hold: a compound constraint.
+
+    >>> Every(()).check("anything").passed
+    True
+    """
+
+    rules: tuple[Rule, ...]
+    name: ClassVar[str] = "compound"
+
+    def check(self, text: str) -> Verdict:
+        """Passed if each is; the reasons of those that are not."""
+        failed = [found.reason for rule in self.rules if not (found := rule.check(text)).passed]
+        return Verdict(not failed, "; ".join(failed))
+
+
+_JOINTS = re.compile(r",? (?:and|but) |; |\. |, ")
+_NEGATION = re.compile(
+    "(?:please )?(?:do not|don't|never|avoid|without|refrain|exclude|omit|"
+    r"no(?! more| fewer| less| longer))\b"
+)
+
+
+@lru_cache(4_096)  # a task and its judges ask about the same constraints
+def recognise(constraint: str) -> Rule | None:
+    """The rule that decides a constraint fully; None if there is none, or doubt.
+
+    A compound constraint has one if each of its parts has.
+
+    >>> [rule.name for rule in recognise("Use at most 50 words and no commas.").rules]
+    ['word_count', 'no_commas']
+    """
+    wording = read(constraint)
+    if wording is None:
+        return None
+    return _rule(wording, alone=True) or _compound(wording)
+
+
+def _rule(wording: Wording, *, alone: bool) -> Rule | None:
+    return (
+        lengths.recognise(wording.text, alone=alone)
+        or keywords.recognise(wording)
+        or forms.recognise(wording)
+    )
+
+
+def _compound(wording: Wording) -> Rule | None:
+    parts = [part.strip() for part in _JOINTS.split(wording.text)]
+    if len(parts) < 2 or any(_NEGATION.match(part) for part in parts[:-1]):
+        return None  # "do not … and …": it is unclear how far the negation goes
+    found = [_rule(Wording(part, wording.quoted), alone=False) for part in parts]
+    rules = tuple(rule for rule in found if rule is not None)
+    return Every(rules) if len(rules) == len(parts) else None

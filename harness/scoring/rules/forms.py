@@ -1,13 +1,13 @@
-"""Which form: JSON, lists, tables, capitals, first and last words, commas, quotation marks.
+"""Rules about form: JSON, lists, tables, capitals, first and last words, commas, quotation marks.
 
-Each is of the whole answer and means no more than its name:
+Each applies to the whole answer and means no more than its name:
 
-- ``json``: the answer, or what its one Markdown fence holds, is JSON; nothing stands around it.
-- ``numbered_list``, ``bulleted_list``: two lines or more begin with a number, or a bullet.
+- ``json``: the answer, or the content of its one Markdown fence, is JSON with nothing around it.
+- ``numbered_list``, ``bulleted_list``: at least two lines begin with a number, or a bullet.
 - ``markdown_table``: a row with ``|``, and below it one of dashes with as many cells.
 - ``upper_case``, ``lower_case``: there are letters, and none of the other case.
-- ``starts_with``, ``ends_with``: with the quoted text, whatever the case of letters; after a last
-  *word* there may be end marks.
+- ``starts_with``, ``ends_with``: with the quoted text, in any case; end marks may follow a last
+  *word*.
 - ``no_commas``: none of any script. ``quotation_marks``: a double one is first and one is last.
 """
 
@@ -20,8 +20,16 @@ from dataclasses import dataclass
 
 from harness.scoring.rules.keywords import stands
 from harness.scoring.rules.lengths import bullets
-from harness.scoring.rules.rule import Verdict
-from harness.scoring.rules.wording import ENSURE, MARK, MODAL, SUBJECT, WHOLE, Wording, verbatim
+from harness.scoring.rules.wording import (
+    ENSURE,
+    MARK,
+    MODAL,
+    SUBJECT,
+    WHOLE,
+    Verdict,
+    Wording,
+    word_or_text,
+)
 
 _FENCE = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.IGNORECASE | re.DOTALL)
 _NUMBERED = re.compile(r"[ \t]*(?:\*\*)?[0-9]{1,4}[.)](?:\*\*)?[ \t]+\S")
@@ -32,7 +40,7 @@ _DOUBLE = '"\u201c\u201d\u201e\u00ab\u00bb'
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form without a text of its own. name: one of `CHECKS`."""
+    """A form by its name, one of `CHECKS`."""
 
     name: str
 
@@ -44,10 +52,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The first or last words.
+    """The first or last words: ``starts_with`` or ``ends_with``.
 
-    name: ``starts_with`` or ``ends_with``.
-    word: the text is a word, so that it stands by itself and end marks may follow the last one.
+    Attributes:
+        word: The text is one word: it stands by itself, and end marks may follow it.
     """
 
     name: str
@@ -57,7 +65,7 @@ class Edge:
     def check(self, text: str) -> Verdict:
         """Compare."""
         first = self.name == "starts_with"
-        bare, most = text.strip(), 4 * len(self.wanted) + 100  # no more is folded than may matter
+        bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than may matter
         if self.word and not first:
             bare = bare.rstrip(END_MARKS)
         shown, wanted = _folded(bare[:most] if first else bare[-most:]), _folded(self.wanted)
@@ -156,7 +164,7 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "no_commas": _commas,
     "quotation_marks": _in_quotation_marks,
 }
-"""Name to what is wrong with a text; empty where nothing is."""
+"""Name -> what is wrong with a text; empty if nothing is."""
 
 _MAKE = (
     "(?:respond|answer|reply|write|output|format|present|return|provide|give|produce|generate|"
@@ -221,11 +229,11 @@ _EDGE = re.compile(
 
 
 def recognise(wording: Wording) -> Form | Edge | None:
-    """The rule of a wording; None where there is none, or doubt."""
+    """The rule of a wording; None if there is none, or doubt."""
     edge = _EDGE.fullmatch(wording.text)
     if edge:
-        quoted, word = wording.quoted[int(edge[3])], edge["kind"] == "word"
-        wanted = quoted.strip().rstrip(".,").strip() if word else verbatim(quoted)
+        word = edge["kind"] == "word"
+        wanted = word_or_text(wording.quoted[int(edge[3])], is_word=word)
         name = "starts_with" if edge["first"] else "ends_with"
         return Edge(name, wanted, word) if wanted else None
     return next((Form(name) for name, one in _PATTERNS if one.fullmatch(wording.text)), None)

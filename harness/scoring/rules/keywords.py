@@ -1,8 +1,8 @@
-"""Which words: a quoted word or phrase that must stand in the answer, must not, or so many times.
+"""Rules about words: a quoted word or phrase that must be there, must not, or so many times.
 
-Case does not matter, unless ``the exact phrase`` is asked for; nor does how white space is made up.
-A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up`` and ``can`` in
-``can't``, for what parts words there is a mark. Other forms of a word are other words.
+Case does not matter unless ``the exact phrase`` is asked for, and neither does the kind of white
+space. A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can``
+is in ``can't``, since punctuation separates words. Other forms of a word are other words.
 
 >>> recognise(read('Do not use the word "snow".')).check("Snow fell.").reason
 "there is 'snow'"
@@ -13,17 +13,24 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.scoring.rules.amounts import Bounds, amount, bounds_of
-from harness.scoring.rules.rule import Verdict
-from harness.scoring.rules.wording import ENSURE, MARK, MODAL, NOUN, SUBJECT, Wording, verbatim
+from harness.scoring.rules.wording import (
+    ENSURE,
+    MARK,
+    MODAL,
+    NOUN,
+    SUBJECT,
+    Bounds,
+    Verdict,
+    Wording,
+    amount,
+    bounds_of,
+    word_or_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """Quoted texts, each so many times.
-
-    name: ``keyword``, ``forbidden_word`` or ``keyword_count``.
-    """
+    """Quoted texts, each so many times: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
 
     name: str
     wanted: tuple[str, ...]
@@ -46,7 +53,7 @@ class Keywords:
 
 
 def occurrences(wanted: str, text: str) -> int:
-    """How often a text stands in another by itself, without overlapping.
+    """How often a text is in another, by itself and without overlaps.
 
     >>> occurrences("run", "run, running, run-up")
     2
@@ -62,7 +69,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def stands(wanted: str, text: str, at: int) -> bool:
-    """Whether what is found at a place is no part of a longer word."""
+    """Whether what is found at an offset is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -117,7 +124,7 @@ _COUNT = (
 
 
 def recognise(wording: Wording) -> Keywords | None:
-    """The rule of a wording; None where there is none, or doubt."""
+    """The rule of a wording; None if there is none, or doubt."""
     for patterns, name in ((_INCLUDE, "keyword"), (_AVOID, "forbidden_word")):
         if found := _first(patterns, wording.text):
             bounds = Bounds(1, None) if name == "keyword" else Bounds(None, 0)
@@ -135,21 +142,17 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | 
 
 def _often(found: re.Match[str]) -> Bounds | None:
     if found["often"] is None:
-        told = bounds_of(found)
-        return told and told[0]
+        parsed = bounds_of(found)
+        return parsed and parsed[0]
     n = 1 if found["often"] == "once" else 2
     low = None if found["how"] in ("at most", "no more than", "not more than") else n
     return Bounds(low, None if found["how"] == "at least" else n)
 
 
 def _rule(name: str, found: re.Match[str], wording: Wording, bounds: Bounds) -> Keywords | None:
-    places = [int(one) for one in re.findall(MARK, found[0])]
-    word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
-    wanted: list[str] = []
-    for place in places:
-        quoted = wording.quoted[place]
-        one = quoted.strip().rstrip(".,").strip() if word else verbatim(quoted)
-        if not one:
-            return None
-        wanted.append(one)
-    return Keywords(name, tuple(wanted), bounds, bool(found["exact"]))
+    is_word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
+    quoted = [wording.quoted[int(number)] for number in re.findall(MARK, found[0])]
+    wanted = [word_or_text(one, is_word=is_word) for one in quoted]
+    if not all(wanted):
+        return None
+    return Keywords(name, tuple(filter(None, wanted)), bounds, bool(found["exact"]))

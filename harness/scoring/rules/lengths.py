@@ -1,14 +1,14 @@
-"""How long: words, characters, sentences, paragraphs, lines, bullet points of the whole answer.
+"""Rules about length: words, characters, sentences, paragraphs, lines, bullet points.
 
-What is counted, without any tolerance:
+The whole answer counts, without any tolerance:
 
-- words as the checker `word_count` does: what stands between spaces and holds a letter or a
-  digit (``well-known`` is one);
-- characters: all between the first and the last that is no white space, spaces included;
-- sentences as NLTK's Punkt has them, with our own list of abbreviations so that every machine
-  counts alike: a heading without an end mark is part of the sentence after it;
-- paragraphs: what blank lines part, and lines: those that are not blank; a title is one of them;
-- bullet points: lines that begin with a bullet, on whatever level.
+- words like the checker `word_count`: what stands between spaces and has a letter or a digit
+  (``well-known`` is one);
+- characters between the first and the last that is not white space, spaces included;
+- sentences like NLTK's Punkt, with our own list of abbreviations so that every machine counts
+  alike: a heading without an end mark is part of the sentence after it;
+- paragraphs separated by blank lines, and lines that are not blank, titles included;
+- bullet points: lines that begin with a bullet, at any level.
 
 >>> recognise("the poem should be 16 lines long").check("One line.").reason
 '1 line, not exactly 16'
@@ -21,21 +21,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from harness.records import Instance
-from harness.scoring.checkers.word_count import WordCountChecker
+from harness.scoring.checkers.word_count import words
 from harness.scoring.constraints.levels import Splitter
-from harness.scoring.rules.amounts import NUMBER, Bounds, amount, bounds_of, number
-from harness.scoring.rules.rule import Verdict
-from harness.scoring.rules.wording import ENSURE, MODAL, NOUN, SUBJECT
+from harness.scoring.rules.wording import (
+    ENSURE,
+    MODAL,
+    NOUN,
+    NUMBER,
+    SUBJECT,
+    Bounds,
+    Verdict,
+    amount,
+    bounds_of,
+    number,
+)
 
 LONGEST_FOR_SENTENCES = 100_000
-"""Characters of an answer whose sentences are counted: Punkt takes seconds for a million."""
+"""Characters in which sentences are counted: Punkt takes seconds for a million."""
 
 FEW = 5
-"""Up to so many words, ``in three words`` means just these; of more it may mean about as many."""
+"""Up to so many words, ``in three words`` is exact; with more it may mean about as many."""
 
 PERSONS = 20
-"""Fewer characters than these may be those of a story."""
+"""Fewer ``characters`` than these may be persons of a story."""
 
 _BULLET = re.compile(
     r"[ \t]*(?:[-*+][ \t]|[\u2022\u2023\u25e6\u25aa\u25cf\u25cb\u00b7\u2043][ \t]?)"
@@ -46,7 +54,7 @@ UNIT = "words?|characters?|sentences?|paragraphs?|lines?|bullet points?|bullets"
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """So many of a unit. unit: in the singular, as in `MEASURES`."""
+    """An amount of a unit, one of `_MEASURES`."""
 
     unit: str
     bounds: Bounds
@@ -58,33 +66,22 @@ class Length:
 
     def check(self, text: str) -> Verdict:
         """Count."""
-        n = MEASURES[self.unit](text)
+        n = _MEASURES[self.unit](text)
         if self.bounds.has(n):
             return Verdict(True)
         return Verdict(False, f"{n:,} {self.unit}{'' if n == 1 else 's'}, not {self.bounds}")
 
 
-def words(text: str) -> int:
-    """As the checker `word_count`."""
-    counted = WordCountChecker(at_least=0).check(text, Instance("", None)).details["words"]
-    return int(counted)
-
-
 def sentences(text: str) -> int:
-    """Those with a letter or digit, of as much of the text as is looked at."""
+    """Sentences with a letter or digit."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 
 
 def paragraphs(text: str) -> int:
-    """Lines that are not blank, and before which there is a blank one or none."""
+    """Lines that are not blank and follow a blank one, or none."""
     filled = [bool(line.strip()) for line in text.splitlines()]
     return sum(here and not before for before, here in zip([False, *filled], filled, strict=False))
-
-
-def text_lines(text: str) -> int:
-    """Lines that are not blank."""
-    return sum(bool(line.strip()) for line in text.splitlines())
 
 
 def bullets(text: str) -> int:
@@ -93,7 +90,7 @@ def bullets(text: str) -> int:
 
 
 def is_bullet(line: str) -> bool:
-    """Whether a line is a bullet point; a rule of dashes or stars is none.
+    """Whether a line is a bullet point; a rule of dashes or stars is not.
 
     >>> is_bullet("- bread"), is_bullet("* * *"), is_bullet("**Bold**")
     (True, False, False)
@@ -102,19 +99,19 @@ def is_bullet(line: str) -> bool:
     return bool(found) and any(map(str.isalnum, line))
 
 
-MEASURES: Mapping[str, Callable[[str], int]] = {
+_MEASURES: Mapping[str, Callable[[str], int]] = {
     "word": words,
     "character": lambda text: len(text.strip()),
     "sentence": sentences,
     "paragraph": paragraphs,
-    "line": text_lines,
+    "line": lambda text: sum(bool(line.strip()) for line in text.splitlines()),
     "bullet point": bullets,
 }
 
 
 @cache
 def _splitter() -> Splitter:
-    from harness.scoring.constraints import punkt  # brings NLTK along
+    from harness.scoring import punkt  # imports NLTK
 
     return Splitter(punkt.own(), punkt.word_tokens)
 
@@ -147,20 +144,22 @@ _HYPHENED = re.compile(
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """The rule of a wording; None where there is none, or doubt.
+    """The rule of a wording; None if there is none, or doubt.
 
-    alone: whether it is all that the constraint says. Of several parts, a number without a word of
-        comparison may belong to another part.
+    Args:
+        text: The wording.
+        alone: It is the whole constraint. In one of several parts, a number without a word of
+            comparison may belong to another part.
     """
     hyphened = _HYPHENED.fullmatch(text)
     if hyphened:
         n = number(hyphened["n"])
         return _sure(hyphened["u"], Bounds(n, n, bare=True)) if alone and n else None
     found = _COUNTED.fullmatch(text)
-    told = bounds_of(found) if found else None
-    if found is None or told is None:
+    parsed = bounds_of(found) if found else None
+    if found is None or parsed is None:
         return None
-    bounds, named = told
+    bounds, named = parsed
     if bounds.bare:
         if not alone or found["keep"] or found["include"]:  # at most? at least?
             return None
@@ -170,7 +169,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: Bounds) -> Length | None:
-    """The rule, unless what is written may mean something else."""
+    """The rule, unless the wording may mean something else."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

@@ -1,16 +1,56 @@
-"""A constraint as the recognisers read it: in lower case, with what it quotes put aside.
+"""What rules share: verdicts, the wording of a constraint as recognisers read it, and its amounts.
+
+``about 100``, ``a few``, and anything else without a sharp bound is not an amount.
 
 >>> read('Don’t use the word "Snow".')
 Wording(text="don't use the word «0»", quoted=('Snow',))
+>>> NUMBER_WORDS["twenty"]
+20
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Protocol
+
+VERSION = "1"
+"""Raise it with any change of what is recognised, or of a verdict."""
+
+
+def rules_version() -> str:
+    """What verdicts depend on besides the text, for manifests: our version and NLTK's.
+
+    >>> rules_version().partition(",")[0]
+    '1'
+    """
+    return f"{VERSION}, nltk {version('nltk')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a text meets a constraint, with a reason if not."""
+
+    passed: bool
+    reason: str = ""
+
+
+class Rule(Protocol):
+    """Decides one constraint."""
+
+    @property
+    def name(self) -> str:
+        """Its kind, for example ``word_count``, ``forbidden_word`` or ``json``."""
+        ...
+
+    def check(self, text: str) -> Verdict:
+        """The verdict on a whole answer: a pure function, in time linear in its length."""
+        ...
+
 
 LONGEST = 400
-"""Characters of a constraint that may be decided by a rule: a longer one says more than that."""
+"""Characters of a constraint that a rule may decide: a longer one says more than a rule can."""
 
 QUOTED = re.compile(
     r"""
@@ -24,8 +64,7 @@ QUOTED = re.compile(
 )
 UNPAIRED = re.compile('[\u201c\u201d"\u2018`]')
 
-# The answer by a name that means the whole of it. A summary, a title, a section, the final answer
-# may be a part of what is asked for, and is not among them.
+# Names for the whole answer. A summary, a title, a section or the final answer may be a part of it.
 _NOUN = (
     "response|answer|reply|output|text|message|poem|(?:short )?story|essay|article|(?:cover )?"
     "letter|e-?mail|(?:literature )?review|(?:blog )?post|blog|speech|tweet|report|piece|passage|"
@@ -45,14 +84,14 @@ MARK = "«([0-9]+)»"
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A constraint in small letters; ``«0»`` stands for the first of the quoted texts."""
+    """A constraint in lower case; ``«0»`` stands for the first of the quoted texts."""
 
     text: str
     quoted: tuple[str, ...] = ()
 
 
 def read(constraint: str) -> Wording | None:
-    """A constraint's wording; None where it is too long or its quotes do not pair."""
+    """A constraint's wording; None if it is too long or its quotes do not pair."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -69,9 +108,111 @@ def read(constraint: str) -> Wording | None:
 
 
 def verbatim(quoted: str) -> str | None:
-    """A quoted text as it must stand in the answer.
+    """A quoted text as the answer must contain it.
 
-    None where it ends with a period or comma: American typesetting puts these inside the
-    quotation marks whether or not they belong to the text.
+    None if it ends with a period or comma: American typesetting puts these inside the quotation
+    marks whether or not they belong to the text.
     """
     return None if quoted.rstrip().endswith((".", ",")) else quoted.strip()
+
+
+def word_or_text(quoted: str, *, is_word: bool) -> str | None:
+    """A quoted word without the punctuation at its end, or a text `verbatim`; None if in doubt."""
+    return (quoted.strip().rstrip(".,").strip() or None) if is_word else verbatim(quoted)
+
+
+_WORDS = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
+)
+NUMBER_WORDS = {word: number for number, word in enumerate(_WORDS.split(), start=1)}
+
+NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,6}}|(?:a )?single|{'|'.join(reversed(NUMBER_WORDS))})"
+
+AT_LEAST = (
+    r"at least|(?:a )?minimum(?: of)?|min\.?|no (?:fewer|less|shorter) than|"
+    "not (?:fewer|less) than|(?:do not|don't) (?:use|write) (?:fewer|less) than"
+)
+MORE_THAN = "more than|over|longer than"
+AT_MOST = (
+    r"at most|(?:no|not|not be) (?:more|longer|greater) than|(?:a )?maximum(?: of)?|"
+    r"max\.?(?: of)?|up to|within|not exceed|not to exceed|not exceeding|(?:be )?limited to|"
+    "cannot exceed|(?:do not|don't|never) (?:exceed|(?:use|write) more than)"
+)
+LESS_THAN = "under|below|less than|fewer than|shorter than"
+EXACTLY = "exactly|precisely|only|just"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and greatest number; None if there is no such bound.
+
+    Attributes:
+        bare: It is a number without a word of comparison.
+    """
+
+    low: int | None
+    high: int | None
+    bare: bool = False
+
+    def has(self, n: int) -> bool:
+        """Whether a number is within."""
+        return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> str(Bounds(2, 3)), str(Bounds(None, 5))
+        ('2 to 3', 'at most 5')
+        """
+        if self.low is None:
+            return f"at most {self.high}"
+        if self.high is None:
+            return f"at least {self.low}"
+        return f"exactly {self.low}" if self.low == self.high else f"{self.low} to {self.high}"
+
+
+def amount(unit: str) -> str:
+    """A pattern for an amount of a unit, which is itself a pattern without groups."""
+    n = f"(?P<n>{NUMBER})"
+    return (
+        rf"(?:between (?P<b1>{NUMBER}) (?:and|to) (?P<b2>{NUMBER}) (?P<ub>{unit})"
+        rf"|(?:from )?(?P<r1>{NUMBER})(?: to |(?P<or> or )| ?[-\u2013\u2014] ?)"
+        rf"(?P<r2>{NUMBER}) (?P<ur>{unit})"
+        rf"|(?:(?P<ge>{AT_LEAST})|(?P<gt>{MORE_THAN})|(?P<le>{AT_MOST})|(?P<lt>{LESS_THAN})"
+        rf"|(?P<eq>{EXACTLY})) (?P<c>{NUMBER}) (?P<uc>{unit})"
+        rf"|{n}(?:(?P<more1>\+| or more)|(?P<less1> or (?:less|fewer))) (?P<us>{unit})"
+        rf"|(?P<m>{NUMBER}) (?P<um>{unit})"
+        r"(?:(?P<more2> or more| at least| minimum| min)"
+        r"|(?P<less2>,? or (?:less|fewer|under|shorter|below)| at most| maximum| max))?)"
+    )
+
+
+def bounds_of(found: re.Match[str]) -> tuple[Bounds, str] | None:
+    """The bounds and the unit of a match of `amount`; None if the bounds make no sense."""
+    group = found.groupdict()
+    if group["b1"] or group["r1"]:
+        low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
+        if low > high or (group["or"] and high > low + 1):  # "2 or 10" is no range
+            return None
+        return Bounds(low, high), group["ub"] or group["ur"]
+    n = number(group["c"] or group["n"] or group["m"])
+    unit = group["uc"] or group["us"] or group["um"]
+    if n == 0:
+        return None
+    if group["ge"] or group["more1"] or group["more2"]:
+        return Bounds(n, None), unit
+    if group["gt"]:
+        return Bounds(n + 1, None), unit
+    if group["le"] or group["less1"] or group["less2"]:
+        return Bounds(None, n), unit
+    if group["lt"]:
+        return (Bounds(None, n - 1), unit) if n > 1 else None
+    return Bounds(n, n, bare=not group["eq"]), unit
+
+
+def number(text: str) -> int:
+    """The number of a match of `NUMBER`."""
+    if text.endswith("single"):
+        return 1
+    return NUMBER_WORDS.get(text) or int(text.replace(",", ""))

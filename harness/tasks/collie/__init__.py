@@ -24,12 +24,10 @@ from typing import Literal
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Message, Score
-from harness.scoring.constraints.check import Verdict, check
-from harness.scoring.constraints.feedback import feedback
+from harness.scoring.constraints.check import CheckResult, check, fingerprints
+from harness.scoring.constraints.feedback import feedback, score
 from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
-from harness.scoring.constraints.measuring import fingerprints
-from harness.scoring.constraints.scores import score
 from harness.tasks.collie.items import BUILTIN, Item, read_items
 from harness.tasks.collie.structures import EFFECTS
 
@@ -146,7 +144,7 @@ class CollieTask:
         example = shot.data.example
         return example is not None and self._verdict(instance, example).passed
 
-    def _verdict(self, instance: Instance[Item], text: str) -> Verdict:
+    def _verdict(self, instance: Instance[Item], text: str) -> CheckResult:
         return check(instance.data.specification, text, splitter(self._nltk_data))
 
 

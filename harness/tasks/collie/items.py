@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.errors import DataInvalid, nearest
-from harness.scoring.constraints.form import read
-from harness.scoring.constraints.grammar import Specification
+from harness.scoring.constraints.grammar import Specification, read
 from harness.scoring.constraints.render import instruction
 from harness.tasks._rows import Row, rows, unique
 from harness.tasks.collie.structures import level_of

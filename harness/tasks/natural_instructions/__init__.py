@@ -24,7 +24,7 @@ from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import kind
 from harness.ports import Metric
 from harness.records import Instance, Message, Score
-from harness.scoring.overlap.match import bare
+from harness.scoring.overlap import bare
 from harness.tasks.natural_instructions.answers import Measures, Truncation
 from harness.tasks.natural_instructions.encodings import (
     CLAIMS,

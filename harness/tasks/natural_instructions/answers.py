@@ -22,9 +22,16 @@ from typing import Literal
 from harness.errors import ConfigError
 from harness.ports import Metric
 from harness.records import Score
-from harness.scoring.overlap.match import bare, exact_match, named_label, token_f1
-from harness.scoring.overlap.rouge_l import covered, rouge_l
-from harness.scoring.truncation import before_stop, first_line
+from harness.scoring.overlap import (
+    bare,
+    before_stop,
+    covered,
+    exact_match,
+    first_line,
+    named_label,
+    rouge_l,
+    token_f1,
+)
 from harness.tasks.natural_instructions.loading import TEXT_FIELDS
 
 Truncation = Literal["none", "first_line", "stop"]

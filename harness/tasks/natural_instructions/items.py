@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from harness.errors import ConfigError
-from harness.scoring.overlap.match import bare
+from harness.scoring.overlap import bare
 from harness.tasks.natural_instructions.encodings import EXAMPLE_FIELDS, chat, paper
 from harness.tasks.natural_instructions.loading import (
     CLASSIFICATION,

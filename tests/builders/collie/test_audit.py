@@ -9,10 +9,9 @@ from harness.builders.collie.audit import Audited, audit_items
 from harness.builders.collie.consistency import problems
 from harness.builders.collie.near_misses import near_misses
 from harness.builders.workers import Workers
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from harness.scoring.constraints.check import check
-from harness.scoring.constraints.form import read
-from harness.scoring.constraints.grammar import Specification
+from harness.scoring.constraints.grammar import Specification, read
 from harness.scoring.constraints.levels import Splitter
 from harness.tasks.collie.items import BUILTIN, Item, read_items
 

@@ -10,7 +10,7 @@ from harness.builders.collie.source import PRESETS, Documents, find_source, part
 from harness.builders.collie.strings import Segmenter
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from harness.scoring.constraints.levels import Splitter
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)

@@ -8,7 +8,7 @@ import pytest
 from harness.builders.collie.source import Source
 from harness.builders.collie.strings import Segmenter, Segments
 from harness.records import Document
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from harness.scoring.constraints.grammar import Level
 from harness.scoring.constraints.levels import Splitter
 

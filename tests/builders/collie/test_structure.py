@@ -9,7 +9,7 @@ import yaml
 from harness.builders.collie.extraction import extract
 from harness.builders.collie.structure import FOLDER, PAPER, find_structures, read_structure
 from harness.errors import DataInvalid, DataMissing
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.levels import Splitter
 from harness.tasks.collie.structures import STRUCTURES, level_of

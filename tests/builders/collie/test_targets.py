@@ -14,9 +14,8 @@ from harness.builders.collie.targets import (
 )
 from harness.builders.draws import Draws
 from harness.errors import DataInvalid
-from harness.scoring.constraints.form import read_constraint
-from harness.scoring.constraints.grammar import Base, Target
-from harness.scoring.constraints.relations import Observed
+from harness.scoring.constraints.check import Observed
+from harness.scoring.constraints.grammar import Base, Target, read_constraint
 
 
 def base(relation: str, transformation: dict[str, Any], **more: Any) -> Base:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Filter
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from harness.scoring.constraints.levels import Splitter
 from harness.scoring.patterns import PatternTooSlow
 

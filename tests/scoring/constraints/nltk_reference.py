@@ -12,7 +12,7 @@ import pytest
 from nltk.tokenize.destructive import NLTKWordTokenizer
 from nltk.tokenize.punkt import PunktSentenceTokenizer
 
-from harness.scoring.constraints import punkt
+from harness.scoring import punkt
 from harness.scoring.constraints.levels import Splitter
 
 BESIDE = Path(__file__).parents[4] / "shared" / "nltk_data"

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.constraints.form import read
-from harness.scoring.constraints.grammar import Specification
+from harness.scoring.constraints.grammar import Specification, read
 
 UNITS = ["character", "word", "sentence", "paragraph"]
 Fitting = tuple[dict[str, Any], Any]

@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from harness.scoring.constraints.form import read
-from harness.scoring.constraints.grammar import Specification
+from harness.scoring.constraints.grammar import Specification, read
 from harness.scoring.constraints.render import instruction
 from tests.scoring.constraints.specifications import specifications
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.scoring.rules import Verdict, recognise
-from harness.scoring.rules.lengths import LONGEST_FOR_SENTENCES, MEASURES
+from harness.scoring.rules.lengths import _MEASURES, LONGEST_FOR_SENTENCES
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from harness.scoring.rules.lengths import LONGEST_FOR_SENTENCES, MEASURES
     ],
 )
 def test_what_is_counted(unit: str, text: str, n: int) -> None:
-    assert MEASURES[unit](text) == n
+    assert _MEASURES[unit](text) == n
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,6 @@ def test_the_reason_has_the_number() -> None:
 
 def test_sentences_beyond_what_is_looked_at_are_not_counted() -> None:
     sentence = "This is a sentence. "
-    assert MEASURES["sentence"](sentence * 50) == 50
+    assert _MEASURES["sentence"](sentence * 50) == 50
     most = LONGEST_FOR_SENTENCES // len(sentence)
-    assert MEASURES["sentence"](sentence * 2 * most) == most
+    assert _MEASURES["sentence"](sentence * 2 * most) == most

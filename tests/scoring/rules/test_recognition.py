@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.scoring.rules import recognise
-from harness.scoring.rules.amounts import Bounds
+from harness.scoring.rules import Every, recognise
 from harness.scoring.rules.forms import Edge, Form
 from harness.scoring.rules.keywords import Keywords
 from harness.scoring.rules.lengths import Length
-from harness.scoring.rules.rule import Every
+from harness.scoring.rules.wording import Bounds
 
 
 def length(unit: str, low: int | None, high: int | None) -> Length:

@@ -1,0 +1,169 @@
+"""Measures of an answer against reference texts, and the part of a text that is measured.
+
+Each measure takes the answer and its references and returns the best value over these, a number
+from 0 to 1 or a bool. A model that only completes text continues after its answer with another
+input, and where that is cut changes ROUGE-L by ten points: the cut is a documented setting.
+
+>>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
+(True, 0.8)
+>>> rouge_l("The cats sat.", ["the cat sat down"])  # doctest: +SKIP
+0.8571428571428571
+>>> first_line(" Yes.\\n\\ninput: Next")
+'Yes.'
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache, lru_cache
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WORD = re.compile(r"[a-z0-9]+")
+
+STEMS = 2**16
+"""Words whose stems are cached."""
+TEXTS = 2**12
+"""Texts whose words are cached: references and answers come again."""
+MEMORABLE = 2_000
+"""Characters of the longest text that is cached."""
+STEMMED_FROM = 4
+"""Letters of the shortest word that is stemmed."""
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty, without white space around the text."""
+    lines = text.strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def before_stop(text: str, stops: Sequence[str]) -> str:
+    """The text before the first stop sequence, without leading white space."""
+    text = text.lstrip()
+    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
+
+
+def bare(text: str) -> str:
+    """A text without case, outer white space and final periods.
+
+    Nothing more is dropped: without articles and punctuation, different answers that are letters or
+    signs would be equal.
+    """
+    return text.strip().lower().rstrip(".")
+
+
+def exact_match(answer: str, references: Iterable[str]) -> bool:
+    """Whether the answer equals one of the references, both `bare`."""
+    own = bare(answer)
+    return any(own == bare(reference) for reference in references)
+
+
+def token_f1(answer: str, references: Iterable[str]) -> float:
+    """The best F-measure of words in common, in any order (SQuAD: Rajpurkar et al. 2016).
+
+    Case, punctuation and articles do not count. If one of the two has no words left, they agree
+    only if neither has and both are the same `bare`.
+    """
+    return max((_f1(answer, reference) for reference in references), default=0.0)
+
+
+def _f1(answer: str, reference: str) -> float:
+    own, right = _words(answer), _words(reference)
+    if not own or not right:
+        return float(own == right and bare(answer) == bare(reference))
+    common = (Counter(own) & Counter(right)).total()
+    return 2 * common / (len(own) + len(right))
+
+
+def _words(text: str) -> list[str]:
+    return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+
+
+def named_label(answer: str, labels: Collection[str]) -> str | None:
+    """The label that an answer is or begins with, the longest of several; None if there is none.
+
+    Args:
+        answer: The answer.
+        labels: The labels, `bare`.
+    """
+    own = bare(answer)
+    fitting = [
+        label
+        for label in labels
+        if own == label or (own.startswith(label) and _ends(own, len(label)))
+    ]
+    return max(fitting, key=len, default=None)
+
+
+def _ends(text: str, at: int) -> bool:
+    """Whether a word ends at an offset."""
+    return at > 0 and not (text[at - 1].isalnum() and text[at].isalnum())
+
+
+def rouge_l(answer: str, references: Iterable[str]) -> float:
+    """ROUGE-L: the longest common subsequence of words (Lin 2004), best over the references.
+
+    Equal to rouge-score 0.1.2 with its stemmer, which the field reports: words are runs of
+    lower-case ASCII letters and digits, those longer than three are stemmed (NLTK's Porter), and
+    the score is the F-measure. The library tokenises and stems a text for each pair and fills a
+    table for the subsequence; here stems and short texts are cached and a row of that table is the
+    bits of an integer (Hyyrö 2004), which takes a fifth of the time.
+    """
+    words = tokens(answer)
+    return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)
+
+
+def covered(text: str, source: str) -> tuple[int, int]:
+    """The number of words of a text, and how many of them are in a source in the same order."""
+    words = tokens(text)
+    return len(words), _common(words, tokens(source))
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """The stemmed words of a text."""
+    return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    stem = _stems()
+    return tuple(
+        [word if len(word) < STEMMED_FROM else stem(word) for word in _WORD.findall(text.lower())]
+    )
+
+
+_cached_tokens = lru_cache(TEXTS)(_tokens)
+
+
+@cache
+def _stems() -> Callable[[str], str]:
+    from harness.scoring.punkt import stem  # imports NLTK, which takes a second
+
+    return lru_cache(STEMS)(stem)
+
+
+def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
+    if not reference or not words:
+        return 0.0
+    common = _common(reference, words)
+    # In the library's order, so that the last bit is equal as well.
+    precision, recall = common / len(words), common / len(reference)
+    return 2 * precision * recall / (precision + recall) if common else 0.0
+
+
+def _common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
+    """Length of the longest common subsequence."""
+    if first == second:
+        return len(first)
+    positions: dict[str, int] = {}
+    for number, word in enumerate(first):
+        positions[word] = positions.get(word, 0) | 1 << number
+    full = (1 << len(first)) - 1
+    row = full
+    for word in second:
+        if word in positions:
+            met = row & positions[word]
+            row = ((row + met) | (row - met)) & full
+    return len(first) - row.bit_count()
