@@ -9,7 +9,7 @@ from msgspec.structs import replace as replaced
 from harness.analysis.metrics import JudgeFacts
 from harness.errors import DataInvalid, StoreFailed
 from harness.report.html import page
-from harness.report.html.blocks import source_hash
+from harness.report.html.inline import source_hash
 from tests.report.html.pages import attempt, reported_run, two_runs, write
 
 
