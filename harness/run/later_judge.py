@@ -45,11 +45,7 @@ from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import (
-    JudgementOutcome,
-    RegisteredJudge,
-    read_register,
-)
+from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.references import (
     Reference,
     Unit,
