@@ -14,8 +14,8 @@ from harness.analysis.judge_agreement import agreement, cohens_kappa, rule_agree
 from harness.records import Score
 from harness.store.columns import NOT_JUDGED
 from harness.store.judgements import Judgement
+from tests.store.test_index import attempt
 from tests.store.test_judgements import judged, judgement
-from tests.store.test_reader import attempt
 
 
 def columns(

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.figures.misses import BINS, bins, miss_rows
+from harness.report.figures.constraints import BINS, bins, misses_by_bin
 
 WHOLE = st.integers(-5000, 5000).map(float)
 ANY = st.floats(-1e6, 1e6, allow_nan=False)
@@ -14,6 +14,12 @@ ANY = st.floats(-1e6, 1e6, allow_nan=False)
 def off_by(values: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, dict[float, int]]]:
     misses = st.dictionaries(values, st.integers(1, 1000), min_size=1, max_size=40)
     return st.dictionaries(st.sampled_from("abc"), misses, min_size=1)
+
+
+def miss_rows(misses: dict[str, dict[float, int]]) -> list[list[str]]:
+    integers = all(float(value).is_integer() for of in misses.values() for value in of)
+    found = misses_by_bin(misses, bins(misses))
+    return [[run, one.said(integers=integers), f"{count:,}"] for run, one, count in found]
 
 
 @given(st.one_of(off_by(WHOLE), off_by(ANY)))
