@@ -171,7 +171,7 @@ class PaidCalls:
             return None, error
 
     async def _wait(self, key: str) -> None:
-        """Claim a call that another process pays for, once that one has finished, failed or died."""
+        """Claim a call that another process pays for, once that one has ended."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while True:
