@@ -1,6 +1,6 @@
 """How probable a model finds yes, question by question.
 
-Where it tells log-probabilities, by its first tokens (`harness.scoring.yes_probability`);
+Where it tells log-probabilities, by its first tokens (`harness.scoring.judges`);
 where it does not, by the share of its votes. A stage is not paid for whose first replies say
 neither yes nor no.
 
@@ -18,7 +18,7 @@ from harness.builders.wildifeval.questions import Question
 from harness.config.curation import FilterSection
 from harness.errors import ConfigError
 from harness.records import Decoding
-from harness.scoring.yes_probability import TOKENS, VOTES, share_of_yes, vote, yes_probability
+from harness.scoring.judges import TOKENS, VOTES, share_of_yes, vote, yes_probability
 
 VOTING_TEMPERATURE = 0.7
 THINKING_TOKENS = 4000
