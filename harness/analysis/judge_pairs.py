@@ -20,10 +20,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from harness.analysis.inputs import Label
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.constraints import Answer, Said, Verdict
-from harness.store.judge_labels import Label
 
 RULES = "rules"
 """The rules' verdicts as the reference."""

@@ -57,10 +57,11 @@ def collie(
 ) -> None:
     """Make instances of constraint structures from text, each with a natural answer."""
     import sys
+    from time import perf_counter
 
     from rich.text import Text
 
-    from harness.builders.collie import INSTANCES, build
+    from harness.builders.collie import INSTANCES, Recipe, build
     from harness.builders.collie.source import find_source
     from harness.builders.collie.structure import PAPER, find_structures
     from harness.builders.workers import cores
@@ -68,6 +69,7 @@ def collie(
     from harness.config.settings import Settings
     from harness.datasets.folder import DataFolder
 
+    began = perf_counter()
     changes = {"documents": documents, "strings": strings}
     given = {key: value for key, value in changes.items() if value is not None}
     sources = [find_source(one, given) for one in source]
@@ -84,12 +86,9 @@ def collie(
             messages.print(Text(said), soft_wrap=True)
     with messages.status("Reading") as status:
         built = build(
-            found,
-            sources,
+            Recipe(found, sources, seed, targets),
             out,
-            data=DataFolder(Settings().data_dir),
-            seed=seed,
-            targets=targets,
+            DataFolder(Settings().data_dir),
             jobs=jobs or cores(),
             status=lambda said: status.update(Text(said)),
         )
@@ -107,7 +106,7 @@ def collie(
             messages.print(Text(f"{told}cannot be read (report.md)"), soft_wrap=True)
     resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
     messages.print(
-        Text(f"{built.instances:,} instances in {out}, {built.seconds:.1f} s{resumed}"),
+        Text(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}"),
         soft_wrap=True,
     )
     messages.print(Text(f"Run them with task.dataset={out / INSTANCES}"), soft_wrap=True)

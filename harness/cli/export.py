@@ -14,11 +14,10 @@ from harness.cli.completion import run_names
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.exchange.attempt_rows import AttemptRows, ExportedRun
-from harness.exchange.comma_separated import write_csv
+from harness.exchange.exported_run import ExportedRun
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
-from harness.exchange.parquet import write_parquet
+from harness.exchange.tables import AttemptRows, write_csv, write_parquet
 from harness.run import measure
 from harness.store.files import output_file
 from harness.store.index import AttemptIndex
@@ -84,7 +83,7 @@ def export_runs(names: Sequence[str], form: str, file: str) -> None:
         write_inspect(
             runs[0], folder.read_config(), folder.read_manifest(), measure(folder), Path(file)
         )
-        count = len(runs[0].places.attempts)
+        count = len(runs[0].index.attempts)
     elif form == "lm-eval":
         written, left_out = write_lm_eval(runs[0], folders[0].read_config(), Path(file))
         if left_out:
@@ -114,8 +113,8 @@ def _of_ending(file: str) -> str:
 
 def _run(folder: RunFolder) -> ExportedRun:
     """Raises: DataMissing where it has no attempts."""
-    places = AttemptIndex(folder.attempts)
-    if not len(places.attempts):
+    index = AttemptIndex(folder.attempts)
+    if not len(index.attempts):
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to export.",
             "Run its run file again: it goes on where it stopped.",
@@ -126,8 +125,7 @@ def _run(folder: RunFolder) -> ExportedRun:
         task=manifest.get("task", ""),
         model=manifest.get("model"),
         simulated=manifest.get("simulated", False),
-        path=folder.attempts,
-        places=places,
+        index=index,
     )
 
 

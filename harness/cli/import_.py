@@ -14,8 +14,7 @@ from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.exchange.imported_run import Imported, refuse_existing, write_run
-from harness.exchange.inspect_import import read_inspect
-from harness.exchange.inspect_log import InspectLog, is_inspect_log
+from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
 from harness.report.text import inert
 from harness.run import measure
@@ -63,7 +62,7 @@ def import_file(file: Path, form: str, *, name: str, task: str, score: str) -> N
 
 def _read(file: Path, form: str, task: str, score: str) -> Imported:
     if form == "inspect":
-        return read_inspect(InspectLog(file), task, score)
+        return read_inspect(file, task, score)
     return read_lm_eval(file, task, score)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from harness.cli.console import output
 from harness.report.text import inert_text
-from harness.run import Bounds, DryRun, Job, dry_run
+from harness.run import Bounds, DryRun, Job, estimate_run
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
@@ -20,7 +20,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     found: list[DryRun] = []
     made: set[str] = set()
     for job in jobs:
-        one = dry_run(job, made)
+        one = estimate_run(job, made)
         made |= one.calls
         found.append(one)
         show_dry_run(job, one, missing)

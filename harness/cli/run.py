@@ -18,16 +18,12 @@ from harness.cli.completion import run_files
 from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
-from harness.cli.outlook import show_dry_runs
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
-from harness.report.run_tables import run_document
-from harness.report.runs import runs_table
-from harness.report.terminal import terminal
 from harness.report.text import inert_text
 from harness.run import FileVariant, Job, Resources, Result, Tally, execute, prepare
 from harness.store.run_folder import fresh_base, run_name
@@ -48,34 +44,38 @@ def run(
     file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--override", metavar="KEY.PATH=VALUE", help="Override a key."),
+        typer.Option(
+            "-o",
+            "--override",
+            metavar="KEY=VALUE",
+            help="Set a key, such as model.name; repeatable.",
+        ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="Only so many instances, taken round the groups.", min=1)
+        int | None,
+        typer.Option(min=1, help="Run at most N instances, round-robin over groups."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The run's name; by default that of the file.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="The run's name (default: the file's).")] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew beside an earlier run of this name.")
+        bool, typer.Option("--fresh", help="Start a new run beside an earlier one of this name.")
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be done, and its cost; do nothing."),
+        typer.Option("--dry-run", help="Print the plan and estimated cost without running."),
     ] = False,
     retry: Annotated[
         str,
         typer.Option(
             metavar="OUTCOMES",
-            help="Make attempts with these outcomes again: error, truncated, refused, empty, "
-            "unparseable, with commas between. Failed calls (error) are always made again.",
+            help="Retry attempts with these outcomes, separated by commas: truncated, refused, "
+            "empty, unparseable. Failed calls (error) are always retried.",
         ),
     ] = "",
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
-    Ends with 0 where all is done, 1 where it failed or attempts did, 3 where the budget is spent,
-    130 where it was interrupted.
+    Exit codes: 0 finished, 1 failed or some attempts failed, 3 the budget is spent, 130
+    interrupted.
     """
     raise typer.Exit(
         run_file(file, option or [], limit, name, fresh=fresh, dry_run=dry_run, retry=retry)
@@ -110,6 +110,8 @@ def run_file(
         jobs = _prepared(runs, base, resources, _outcomes(retry))
         _warn_of_prompts(jobs)
         if dry_run:
+            from harness.cli.outlook import show_dry_runs
+
             show_dry_runs(jobs, missing)
             return 0
         return _run_all(jobs, base, _again(file, overrides, limit, base, retry))
@@ -185,6 +187,11 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> Non
     """The tables of a run; of several, a row for each."""
     if not results:
         return
+    # Not needed before the first call.
+    from harness.report.run_tables import run_document
+    from harness.report.runs import runs_table
+    from harness.report.terminal import terminal
+
     if len(jobs) == 1:
         output.print(terminal(run_document(*results.values())))
         messages.print(Text(f"Results in {jobs[0].folder.path}"), soft_wrap=True)
@@ -199,6 +206,7 @@ def _compare(names: Sequence[str], base: str) -> None:
     """The runs against the first of them, where they can be compared."""
     from harness.cli.compare import compared
     from harness.report.comparison import comparison_document
+    from harness.report.terminal import terminal
 
     more = f"harness compare {shlex.join(names)}"
     try:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
 from harness.analysis.comparable import Variant, differing, refuse_incomparable
+from harness.analysis.inputs import Label, read_labels
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
 from harness.cli import SETTINGS
-from harness.cli.completion import run_names
 from harness.cli.console import output
+from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
@@ -25,9 +26,7 @@ from harness.run import measured, variant_of
 from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
-from harness.store.judge_labels import Label, read_labels
-from harness.store.run_folder import RunFolder
-from harness.store.variants import find_runs
+from harness.store.run_folder import RunFolder, find_runs
 
 FORMATS = ("table", "json")
 PICTURES = (".svg", ".png", ".pdf")
@@ -41,39 +40,34 @@ app = typer.Typer(add_completion=False, **SETTINGS)
 
 @app.command("validate")
 def validate_judge(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Runs of one task; of several, how alike both sides rank them is shown, too.",
-            autocompletion=run_names,
-        ),
-    ],
+    runs: Runs,
     judge: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Its name in the runs; by default the only one."),
+        typer.Option(metavar="NAME", help="The judge's name in the runs (default: the only one)."),
     ] = "",
     against: Annotated[
         str,
         typer.Option(
             metavar="REFERENCE",
-            help="Another judge of the runs, a file of people's labels (….jsonl), or 'rules': "
-            "rule checkers, where they decide on a criterion; by default the only other judge.",
+            help="Another judge of the runs, a file of human labels (….jsonl), or 'rules' for rule "
+            "checkers, where they apply (default: the only other judge).",
         ),
     ] = "",
     by: Annotated[
         str,
-        typer.Option(metavar="LABEL", help="The criteria by their groups, too, as in category."),
+        typer.Option(metavar="LABEL", help="Also show groups of criteria, such as category."),
     ] = "",
-    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+    form: Annotated[str, typer.Option("--format", help="Output format: table or json.")] = "table",
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the calibration curve: .svg, .png or .pdf."),
     ] = None,
 ) -> None:
-    """How far is a judge to be believed? Its verdicts against a reference's.
+    """Measure how far a judge agrees with a reference.
 
-    Accuracy, Cohen's kappa, confusion, calibration, and how alike both rank several runs. What one
-    side alone has judged is counted and left out; an abstention is no no.
+    Shows accuracy, Cohen's kappa, the confusion matrix, calibration, and for several runs how
+    similarly both rank them. Answers that only one side judged are counted and left out; an
+    abstention is not a no.
     """
     show_validation(runs, ValidationAsked(judge, against, by), form, figure)
 
@@ -116,8 +110,8 @@ def show_validation(
 
 def _draw(found: JudgeValidation, path: Path) -> None:
     """Write the calibration curve. Raises: DataMissing, StoreFailed."""
-    from harness.report.figures.calibration import calibration_figure
-    from harness.report.figures.images import as_pdf, as_png, as_svg
+    from harness.report.figures.curves import calibration_figure
+    from harness.report.figures.figure import DRAW, ImageOptions
 
     curve = calibration_figure(found)
     if curve is None:
@@ -125,11 +119,10 @@ def _draw(found: JudgeValidation, path: Path) -> None:
             f"--figure: the probabilities of {found.judge!r} are not known.",
             "A judge tells them by log-probabilities or votes (docs/judges.md).",
         )
-    draws: dict[str, Callable[..., str | bytes]] = {".svg": as_svg, ".png": as_png, ".pdf": as_pdf}
-    draw = draws[path.suffix]
-    picture = draw(curve, subtitle=", ".join(found.runs[:MOST_NAMED]))
+    subtitle = ", ".join(found.runs[:MOST_NAMED])
+    image = DRAW[path.suffix.removeprefix(".")](curve, ImageOptions(subtitle=subtitle))
     with replacing(path, "Make room or mend the permissions, or name another file.") as temporary:
-        temporary.write_bytes(picture.encode() if isinstance(picture, str) else picture)
+        temporary.write_bytes(image)
 
 
 def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeValidation:

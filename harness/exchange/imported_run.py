@@ -1,44 +1,59 @@
-"""A run's folder made of another tool's results: there whole, or not at all.
+"""A run's folder made from another tool's results: complete, or not at all.
 
-Owns what such a run says of itself: a backend called ``imported``, which nothing can be asked of,
-the data's hashes, so that comparing refuses other data, and what file it is from.
+Such a run has the backend ``imported``, which cannot be called, hashes of its data, so that
+comparing it with runs of other data is refused, and the name and hash of the imported file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataInvalid, RunConflict, StoreFailed
-from harness.exchange.foreign_json import LARGEST, invalid, opened
-from harness.records import SCHEMA_VERSION, Attempt
+from harness.errors import (
+    ConfigError,
+    DataInvalid,
+    DataMissing,
+    RunConflict,
+    StoreFailed,
+    nearest,
+)
+from harness.records import SCHEMA_VERSION, Attempt, Score
+from harness.store.files import RUN_REMEDY
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
 
 BACKEND = "imported"
-MOST_PARTS = 20_000
-"""Instances of which each has its data's hash in the manifest."""
+MAX_PARTS = 20_000
+"""Up to this many instances, each has the hash of its data in the manifest."""
+
+MAX_BYTES = 1 << 27
+"""Size limit of one sample: a line, or a member of a log."""
+LARGEST = 1e100
+"""Largest absolute value of a score, as in `harness.store.columns`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What a file holds.
+    """The contents of a file.
 
-    config: the run file that would have made it, as near as the file says.
-    manifest: what a manifest says that depends on the file.
-    attempts: with the place in the file that each is from, for messages.
+    format: the tool's name.
+    config: the run file that would have made it, as far as the file says.
+    manifest: the part of the manifest that depends on the file.
+    attempts: each with its place in the file, for messages.
+    notes: sentences for the user.
     """
 
     format: str
@@ -48,12 +63,145 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
 
-def config(
-    task: str, model: str, samples: int, decoding: Mapping[str, Any] | None = None
-) -> RunFile:
+def invalid(where: str, problem: str) -> DataInvalid:
+    """The error for a malformed file."""
+    return DataInvalid(
+        f"{where}: {problem}.",
+        "Nothing was imported. Write the file again, or name its format with --format.",
+    )
+
+
+def opened(path: Path) -> BufferedReader:
+    """Open a file for reading bytes.
+
+    Raises: DataMissing; StoreFailed; DataInvalid if it is not a file.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise invalid(str(path), "not a file")
+        return path.open("rb")
+    except FileNotFoundError:
+        raise DataMissing(f"There is no file {path}.", "Check its name.") from None
+    except OSError as error:
+        message = f"Cannot read {path}: {error.strerror}."
+        raise StoreFailed(message, "Fix its permissions.") from None
+
+
+def number(value: Any, where: str) -> float | None:
+    """A finite number; None for anything else.
+
+    Raises: DataInvalid if it is too large to compute with.
+    """
+    if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
+        return None
+    if not -LARGEST <= value <= LARGEST:
+        raise invalid(where, "a number that is too large")
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundScore:
+    """A score in the file.
+
+    value: None if there is none, which is never 0.
+    graded: whether it is a grade (correct, incorrect, …), which is a verdict whatever its value.
+    """
+
+    value: float | None
+    graded: bool = False
+    reason: str = ""
+    details: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known about the values of a score."""
+
+    binary: bool = True
+    gradable: bool = True
+    graded: bool = True
+    n: int = 0
+
+
+class Verdicts:
+    """Decides which scores are verdicts, and which of them says what passed.
+
+    A score is a verdict if each of its values in the file is a grade; or 0 or 1, and the tool
+    treats it as an accuracy or the user names it. One score decides: the named one, else the
+    tool's headline, else the first verdict.
+    """
+
+    def __init__(
+        self, is_accuracy: Callable[[str], bool], wanted: str = "", headline: str = ""
+    ) -> None:
+        """Start without any score.
+
+        Args:
+            is_accuracy: Whether the tool treats a score as an accuracy, by its name.
+            wanted: The score that the user names; empty for none.
+            headline: The tool's own headline score; empty for none.
+        """
+        self._is_accuracy = is_accuracy
+        self._wanted = wanted
+        self._headline = headline
+        self._seen: dict[str, _Seen] = {}
+        self.deciding = wanted
+
+    def add(self, name: str, found: FoundScore) -> None:
+        """Take a value of the file into account."""
+        seen = self._seen.setdefault(name, _Seen())
+        if found.value is not None:
+            seen.n += 1
+            seen.binary &= found.value in (0, 1)
+            seen.gradable &= found.graded or found.value in (0, 1)
+            seen.graded &= found.graded
+
+    def decide(self) -> None:
+        """Choose the score that decides, once all values were added.
+
+        Raises: ConfigError if the file lacks the wanted one.
+        """
+        if self._wanted and self._wanted not in self._seen:
+            raise ConfigError(
+                f"--score: the file has no score {self._wanted!r}.",
+                nearest(self._wanted, self._seen) or "It has no scores at all.",
+            )
+        verdicts = [name for name in self._seen if self._is_verdict(name)]
+        names = verdicts or [name for name, seen in self._seen.items() if seen.n]
+        first = self._headline if self._headline in names else next(iter(names), "")
+        self.deciding = self._wanted or first
+
+    def _is_verdict(self, name: str) -> bool:
+        seen = self._seen[name]
+        accuracy = name == self._wanted or seen.graded or self._is_accuracy(name)
+        return bool(seen.n) and seen.gradable and accuracy
+
+    @property
+    def measure(self) -> str | None:
+        """The run's primary metric; None if that is the pass rate."""
+        seen = self._seen.get(self.deciding)
+        if seen is None or (self._is_verdict(self.deciding) and seen.binary):
+            return None
+        return self.deciding
+
+    def score(self, name: str, found: FoundScore) -> Score:
+        """A value as a score of a run."""
+        value = found.value
+        if value is None:
+            return Score(None, None, found.reason, found.details)
+        passed = value == 1 if self._is_verdict(name) else None
+        made = bool(value) if self._seen[name].binary else value
+        return Score(made, passed, found.reason, found.details)
+
+
+def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
     """The run file of results that the harness has not made.
 
-    decoding: as the tool says; left out where no run file could hold it.
+    Args:
+        task: Name of the task.
+        model: Name of the model.
+        samples: Number of samples per instance.
+        decoding: The tool's decoding settings; dropped if they are not valid in a run file.
     """
     tree: dict[str, Any] = {
         "task": {"name": task},
@@ -62,30 +210,28 @@ def config(
         "seed": None,
     }
     try:
-        return RunFile.model_validate(tree | {"decoding": dict(decoding or {})})
+        return RunFile.model_validate(tree | {"decoding": dict(decoding)})
     except ValidationError:
         return RunFile.model_validate(tree)
 
 
-def fingerprint(data: Mapping[str, str]) -> dict[str, str]:
-    """Hashes of the instances' data: the whole, and each so that parts can be compared.
-
-    data: instance to a hash of what it is asked and what would be right.
-    """
-    whole = hashlib.sha256("\n".join(f"{k}={data[k]}" for k in sorted(data)).encode(**REPLACE))
-    found = {"dataset_sha256": whole.hexdigest()}
-    if len(data) <= MOST_PARTS:
-        found |= {f"instance_sha256/{name}": value[:16] for name, value in data.items()}
-    return found
-
-
-REPLACE = {"errors": "replace"}
-
-
 def manifest(
-    task: str, model: str, data: Mapping[str, str], measure: str | None, **told: Any
+    task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """What a manifest says of results that the harness has not made."""
+    """The manifest of results that the harness has not made.
+
+    Args:
+        task: Name of the task.
+        model: Name of the model.
+        data: Each instance's hash of its question and reference answer.
+        measure: The primary metric; None for the pass rate.
+        others: Further keys.
+    """
+    whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
+    hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
+    fingerprint = {"dataset_sha256": hashed}
+    if len(data) <= MAX_PARTS:
+        fingerprint |= {f"instance_sha256/{name}": value[:16] for name, value in data.items()}
     return {
         "task": task,
         "model": model,
@@ -93,9 +239,9 @@ def manifest(
         "simulated": False,
         "measure": measure,
         "variant": "",
-        "fingerprint": fingerprint(data),
+        "fingerprint": fingerprint,
         "seed": None,
-    } | told
+    } | others
 
 
 def write_run(
@@ -105,15 +251,20 @@ def write_run(
     imported: Imported,
     finish: Callable[[RunFolder], None] = lambda folder: None,
 ) -> RunFolder:
-    """Make the run; nothing is left behind where that fails.
+    """Write the run; if that fails, nothing is left behind.
 
-    root: the folder of runs. finish: what is to be done with the run before it is there.
+    Args:
+        root: The folder of runs.
+        name: Name of the new run.
+        source: The imported file.
+        imported: Its contents.
+        finish: What to do with the run before it appears among the others.
 
-    Raises: RunConflict where there is a run of that name; DataInvalid; StoreFailed.
+    Raises: RunConflict if there is a run of that name; DataInvalid; StoreFailed.
     """
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
-    # Its name begins with a point: no run's does, so that nobody takes it for one.
+    # No run's name begins with a point, so nobody takes this folder for a run.
     beside = root / f".import-{os.getpid()}"
     folder = RunFolder(beside, name)
     try:
@@ -124,17 +275,15 @@ def write_run(
         folder.path.rename(wanted.path)
     except (OSError, StoreFailed) as error:
         reason = error.message if isinstance(error, StoreFailed) else f"{error.strerror}."
-        raise StoreFailed(
-            f"Cannot write {wanted.path}: {reason.replace(str(beside), str(root))}",
-            "Make room or mend the permissions, or set HARNESS_RUNS_DIR to another folder.",
-        ) from None
+        message = f"Cannot write {wanted.path}: {reason.replace(str(beside), str(root))}"
+        raise StoreFailed(message, RUN_REMEDY) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return wanted
 
 
 def refuse_existing(folder: RunFolder) -> None:
-    """Raises: RunConflict where something has the run's name."""
+    """Raises: RunConflict if there is a run of that name."""
     if folder.path.exists():
         raise RunConflict(
             f"There is a run {folder.name!r} already.", "Choose another name with --name."
@@ -142,97 +291,64 @@ def refuse_existing(folder: RunFolder) -> None:
 
 
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
-    keys: set[tuple[str, int]] = set()
+    samples: set[tuple[str, int]] = set()
     rounds: set[tuple[str, int, int]] = set()
     with JsonLinesWriter(folder.attempts) as writer:
         for where, attempt in imported.attempts:
             _refuse_unusable(where, attempt)
-            named = (attempt.instance, attempt.sample, attempt.round)
-            if named in rounds:  # which of them counts is not for us to say
-                raise invalid(where, f"{attempt.instance[:80]!r} is there twice")
-            rounds.add(named)
-            keys.add((attempt.instance, attempt.sample))
+            key = (attempt.instance, attempt.sample, attempt.round)
+            if key in rounds:  # nothing says which of them counts
+                raise invalid(where, f"{attempt.instance[:80]!r} occurs twice")
+            rounds.add(key)
+            samples.add(key[:2])
             writer.append(attempt)
-    if not keys:
-        raise DataInvalid(f"{source}: there is no sample in it.", "Nothing was imported.")
+    if not samples:
+        raise DataInvalid(f"{source}: it has no samples.", "Nothing was imported.")
     folder.write_config(imported.config)
     now = time.time()
-    told = dict(imported.manifest)
-    begun, ended = (told.get(key) or now for key in ("started_at", "ended_at"))
+    begun, ended = (imported.manifest.get(key) or now for key in ("started_at", "ended_at"))
+    with opened(source) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    session: dict[str, Any] = {
+        "started_at": begun,
+        "ended_at": ended,
+        "ended": "finished",
+        "retried": [],
+    }
+    origin = {"format": imported.format, "file": source.name, "sha256": digest, "at": now}
     folder.write_json(
         folder.manifest,
         {
-            "sessions": [
-                {"started_at": begun, "ended_at": ended, "ended": "finished", "retried": []}
-            ],
+            "sessions": [session],
             "id": uuid4().hex,
             "schema_version": SCHEMA_VERSION,
             "run": folder.name,
             "packages": package_versions(),
-            "samples": len(keys),
+            "samples": len(samples),
             "owed": 0,
             "resumed": 0,
         }
-        | told
-        | {
-            "started_at": begun,
-            "ended_at": ended,
-            "imported": {
-                "format": imported.format,
-                "file": source.name,
-                "sha256": _sha256(source),
-                "at": now,
-            },
-        },
+        | dict(imported.manifest)
+        | {"started_at": begun, "ended_at": ended, "imported": origin},
     )
 
 
 def _check(folder: RunFolder, source: Path, finish: Callable[[RunFolder], None]) -> None:
-    """Read back what was written: what cannot be read is no run."""
+    """Read back what was written."""
     try:
         folder.read_config()
         folder.read_manifest()
         finish(folder)
     except (ConfigError, DataInvalid, StoreFailed) as error:
         reason = error.message.replace(str(folder.path), "the run")
-        raise invalid(str(source), f"makes no run that can be read ({reason})") from None
+        raise invalid(str(source), f"makes no readable run ({reason})") from None
 
 
 def _refuse_unusable(where: str, attempt: Attempt) -> None:
-    """Raises: DataInvalid where an attempt cannot be one."""
     if attempt.v != SCHEMA_VERSION:
         raise invalid(where, f"an attempt of schema version {attempt.v}")
     if not 0 <= attempt.sample < 2**31 or not 1 <= attempt.round < 2**31:
-        raise invalid(where, f"sample {attempt.sample}, round {attempt.round}: no such attempt")
+        raise invalid(where, f"no valid attempt: sample {attempt.sample}, round {attempt.round}")
     for name, score in attempt.scores.items():
         if score.value is not None and not -LARGEST <= score.value <= LARGEST:
             raise invalid(where, f"the score {name[:80]!r} is too large")
-
-
-def _sha256(path: Path) -> str:
-    with opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def own_config(tree: Mapping[str, Any], where: str) -> RunFile:
-    """The run file that a run of the harness was exported with.
-
-    Raises: DataInvalid.
-    """
-    try:
-        return RunFile.model_validate(tree)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        at = ".".join(map(str, first["loc"]))
-        raise invalid(where, f"its run file is not valid ({at}: {first['msg']})") from None
-
-
-def own_attempt(tree: Any, where: str) -> Attempt:
-    """An attempt that the harness has exported.
-
-    Raises: DataInvalid.
-    """
-    try:
-        return msgspec.convert(tree, Attempt)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise invalid(where, f"not an attempt ({str(error)[:160]})") from None

@@ -1,33 +1,49 @@
-"""A run as an Inspect log: ``.eval``, which is a zip, or one ``.json``.
+"""A run as an Inspect log (``.eval`` or ``.json``), written by Inspect's own library.
 
-Sample by sample: a log may be larger than the memory.
+A log holds each sample's conversation, its last round's answer and scores, tokens, cost and error,
+and the run's metrics. Everything else is in the metadata under ``harness``, exactly, for
+`harness import`. Inspect writes a log as a whole, so the run's samples have to fit into memory.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import warnings
-import zipfile
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness.analysis.metrics import Metrics
+from harness.analysis.metrics import Mean, Metrics, Rate
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataInvalid
-from harness.exchange.attempt_rows import ExportedRun
-from harness.exchange.conversation import samples
-from harness.exchange.inspect_header import inspect_header, model_name
-from harness.exchange.inspect_sample import inspect_sample, summary
+from harness.errors import ConfigError
+from harness.exchange.exported_run import ExportedRun, conversation, prompt
+from harness.plugins import import_extra
+from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import read_names
 
 SUFFIXES = (".eval", ".json")
 
-encode = msgspec.json.Encoder().encode
+HARNESS = "harness"
+"""The key in the metadata of a log and of a sample that `harness import` reads."""
+
+VERDICT = "passed"
+"""The scorer with the harness's verdict, beside those of the task."""
+
+STOP_REASONS = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+}
+
+MANIFEST_KEYS = (
+    *("task", "model", "backend", "simulated", "measure", "variant", "fingerprint", "seed"),
+    *("samples", "owed", "packages", "python", "started_at", "ended_at"),
+)
+"""Keys of a manifest that go with a run; not those about the machine."""
 
 
 def write_inspect(
@@ -37,58 +53,211 @@ def write_inspect(
     metrics: Metrics,
     path: Path,
 ) -> None:
-    """Write the log.
+    """Write a run as a log.
 
-    Raises: a `harness.errors.HarnessError`; the file is then as it was.
+    Raises: a `harness.errors.HarnessError`; an existing file is then unchanged.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
             f"-o {path}: an Inspect log ends with .eval or .json.", "Inspect reads no other."
         )
-    names = list(read_names(run.path).values())
+    inspect_log = import_extra("inspect_ai.log")
+    names = list(read_names(run.index.path).values())
+    tree = _header(config, manifest, metrics, names)
+    model, log_id = tree["eval"]["model"], tree["eval"]["eval_id"]
     with output_file(path) as temporary:
-        header = inspect_header(config, manifest, metrics, names)
-        write = _write_eval if path.suffix == ".eval" else _write_json
-        write(temporary, header, _samples(run, model_name(config), header["eval"]["eval_id"]))
+        tree["samples"] = [
+            inspect_log.EvalSample.model_validate(_sample(rounds, model, f"{log_id}-{number}"))
+            for number, rounds in enumerate(run.samples())
+        ]
+        log = inspect_log.EvalLog.model_validate(tree)
+        inspect_log.write_eval_log(log, temporary, format=path.suffix[1:])
 
 
-def _samples(run: ExportedRun, model: str, log_id: str) -> Iterator[dict[str, Any]]:
-    for number, rounds in enumerate(samples(run)):
-        yield inspect_sample(rounds, model, f"{log_id}-{number}")
+def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
+    """A sample of a log. rounds: its attempts; uuid: unique in the log."""
+    last = rounds[-1]
+    content: Any = last.text or ""
+    if last.reasoning:
+        reasoning = {"type": "reasoning", "reasoning": last.reasoning}
+        content = [reasoning, {"type": "text", "text": last.text or ""}]
+    answer = {"role": "assistant", "content": content, "source": "generate", "model": model}
+    stop = STOP_REASONS.get(last.finish_reason or "", "unknown")
+    answered = last.text is not None
+    usages = [attempt.usage for attempt in rounds if attempt.usage is not None]
+    costs = [attempt.cost_usd for attempt in rounds]
+    cost = None if None in costs else math.fsum(cost or 0.0 for cost in costs)
+    error = None
+    if last.outcome == "error":
+        message = last.error or "the call failed"
+        error = {"message": message, "traceback": message, "traceback_ansi": message}
+    return {
+        "id": _sample_id(last.instance),
+        "epoch": last.sample + 1,
+        "input": prompt(rounds),
+        "target": "",
+        "messages": [*conversation(rounds), *([answer] if answered else [])],
+        "output": {
+            "model": model,
+            "choices": [{"message": answer, "stop_reason": stop}] if answered else [],
+            "completion": last.text or "",
+            "usage": _usage(last.usage, last.cost_usd) if last.usage else None,
+            "time": last.latency_s,
+        },
+        "scores": _scores(last),
+        "metadata": {
+            "groups": last.groups,
+            "cluster": last.cluster,
+            "outcome": last.outcome,
+            "passed": last.passed,
+            "rounds": last.round,
+            HARNESS: {"v": 1, "attempts": msgspec.to_builtins(rounds)},
+        },
+        "model_usage": {model: _usage(sum(usages[1:], usages[0]), cost)} if usages else {},
+        "started_at": _date(rounds[0].started_at),
+        "completed_at": _date(last.ended_at),
+        "total_time": max(last.ended_at - rounds[0].started_at, 0.0),
+        "uuid": uuid,
+        "error": error,
+        "turn_count": len(rounds),
+    }
 
 
-LONGEST_NAME = 60_000
-"""Bytes; a zip has two for the length of a member's name."""
+def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
+    """The scores with a value, and the verdict."""
+    found = {name: score for name, score in attempt.scores.items() if score.value is not None}
+    if attempt.passed is not None:
+        reasons = (score.reason for score in attempt.scores.values() if score.reason)
+        reason = attempt.error or "; ".join(reasons)
+        found[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
+    return {
+        name: {
+            "value": _value(score.value),
+            "answer": attempt.text,
+            "explanation": score.reason or None,
+            "metadata": dict(score.details) or None,
+        }
+        for name, score in found.items()
+    }
 
 
-def _write_eval(path: Path, header: Mapping[str, Any], found: Iterator[dict[str, Any]]) -> None:
-    with (
-        tempfile.TemporaryFile(dir=path.parent) as summaries,  # one member is written at a time
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as log,
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore", UserWarning)  # of two members of one name
-        start = {key: header[key] for key in ("version", "eval", "plan")}
-        log.writestr("_journal/start.json", encode(start))
-        for sample in found:
-            name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
-            if len(name.encode()) > LONGEST_NAME:
-                raise DataInvalid(
-                    f"The instance {name[8:80]!r}… has a name too long for a zip.",
-                    "Name a file that ends in .json with -o.",
-                )
-            log.writestr(name, encode(sample))
-            summaries.write((b"," if summaries.tell() else b"[") + encode(summary(sample)))
-        summaries.write(b"]")
-        summaries.seek(0)
-        with log.open("summaries.json", "w", force_zip64=True) as member:
-            shutil.copyfileobj(summaries, member, 1 << 20)
-        log.writestr("header.json", encode(header))
+def _value(value: bool | float | None) -> str | float | None:
+    if isinstance(value, bool):
+        return "C" if value else "I"
+    if value is not None and value == int(value) and abs(value) < 2**53:
+        return int(value)
+    return value
 
 
-def _write_json(path: Path, header: Mapping[str, Any], found: Iterator[dict[str, Any]]) -> None:
-    with path.open("wb") as file:
-        file.write(encode(header)[:-1] + b',"samples":[')
-        for number, sample in enumerate(found):
-            file.write((b"," if number else b"") + encode(sample))
-        file.write(b"]}")
+def _header(
+    config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
+) -> dict[str, Any]:
+    """A log without its samples. instances: their names, in the order of the log."""
+    backend, name = config.model.backend, config.model.name
+    model = f"{backend}/{name}" if name else backend
+    started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
+    measured: dict[str, Rate | Mean] = {_verdict_name(metrics.scores): metrics.overall}
+    scores = [_result(name, found, metrics) for name, found in (measured | metrics.scores).items()]
+    scores = [one for one in scores if one["metrics"]]
+    fingerprint = manifest.get("fingerprint", {})
+    given = config.decoding.given()
+    names = {"temperature": "temperature", "max_tokens": "max_tokens", "top_p": "top_p"}
+    names["stop"] = "stop_seqs"
+    decoding = {theirs: given[ours] for ours, theirs in names.items() if ours in given}
+    run_id = manifest.get("id", metrics.run)
+    return {
+        "status": "success" if metrics.complete else "cancelled",
+        "eval": {
+            "eval_id": run_id,
+            "run_id": run_id,
+            "created": started or _date(0),
+            "task": metrics.task,
+            "task_id": f"{metrics.task}-{metrics.run}",
+            "task_display_name": f"{metrics.task} SIMULATED" if metrics.simulated else metrics.task,
+            "task_args": config.task.model_dump(mode="json", exclude={"name"}),
+            "solver": "generate",
+            "tags": ["SIMULATED"] if metrics.simulated else None,
+            "dataset": {
+                "name": str(fingerprint.get("dataset") or metrics.task),
+                "samples": len(instances),
+                "sample_ids": [_sample_id(name) for name in instances],
+                "shuffled": False,
+            },
+            "model": model,
+            "model_generate_config": decoding,
+            "config": {"epochs": config.samples, "log_samples": True},
+            "packages": {"harness": str(manifest.get("packages", {}).get("harness", ""))},
+            "metadata": {
+                HARNESS: {
+                    "v": 1,
+                    "config": config.model_dump(mode="json"),
+                    "manifest": {key: manifest[key] for key in MANIFEST_KEYS if key in manifest},
+                }
+            },
+            "scorers": [{"name": one["name"]} for one in scores],
+        },
+        "plan": {"steps": [{"solver": "generate"}], "config": decoding},
+        "results": {
+            "total_samples": metrics.n_samples,
+            "completed_samples": metrics.n_samples - metrics.overall.not_judged,
+            "scores": scores,
+        },
+        "stats": {
+            "started_at": started or "",
+            "completed_at": ended or "",
+            "model_usage": (
+                {model: _usage(metrics.usage, metrics.cost_usd)} if metrics.usage else {}
+            ),
+        },
+    }
+
+
+def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
+    values: dict[str, float | None]
+    if isinstance(found, Rate):
+        missing = found.not_judged
+        values = {"pass_rate": found.pass_rate}
+        values |= {f"pass_at_{k}": value for k, value in metrics.pass_at_k.items()}
+    else:
+        missing, values = found.not_measured, {"mean": found.mean}
+    low, high = found.ci95 or (None, None)
+    values |= {"stderr": found.stderr, "ci95_low": low, "ci95_high": high}
+    return {
+        "name": name,
+        "scorer": name,
+        "scored_samples": found.n,
+        "unscored_samples": missing,
+        "metrics": {
+            key: {"name": key, "value": value} for key, value in values.items() if value is not None
+        },
+    }
+
+
+def _verdict_name(scores: Iterable[str]) -> str:
+    """`VERDICT`, or a name that no score of the task has."""
+    return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
+
+
+def _sample_id(instance: str) -> str:
+    """An instance's name as part of a zip member's name, which must not contain NUL."""
+    return instance.replace("\0", "\ufffd")
+
+
+def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
+    """Tokens as Inspect counts them: cached tokens are not input tokens."""
+    return {
+        "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "input_tokens_cache_read": usage.cached_input_tokens or None,
+        "reasoning_tokens": usage.reasoning_tokens or None,
+        "total_cost": cost,
+    }
+
+
+def _date(seconds: float | None) -> str | None:
+    """Seconds since the epoch as ISO 8601; None if they are no date."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None

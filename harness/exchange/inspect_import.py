@@ -1,33 +1,40 @@
-"""An Inspect log as a run.
+"""An Inspect log as a run, read by Inspect's own library.
 
-Owns what of a log is what of a run. A sample's epoch is one of k samples; its answer is an attempt
-of one round, with the conversation before it as the prompt. Samples with an error, and those that
-the log's list names and has not, are outcome ``error``: not judged. A log of ours is
-what it was, attempt for attempt.
+A sample's epoch is one of k samples; its answer is an attempt of one round, with the conversation
+before it as the prompt. Samples with an error, and those that the log names but lacks, have the
+outcome ``error`` and are not judged. A log that the harness exported is restored exactly, attempt
+for attempt.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from harness.exchange.foreign_json import (
-    count,
+import msgspec
+from pydantic import ValidationError
+
+from harness.config.run_file import RunFile
+from harness.errors import HarnessError
+from harness.exchange.imported_run import (
+    MAX_BYTES,
+    FoundScore,
+    Imported,
+    Verdicts,
+    config,
     invalid,
-    mapping,
+    manifest,
     number,
-    seconds,
-    sequence,
-    text,
+    opened,
 )
-from harness.exchange.imported_run import Imported, config, manifest, own_attempt, own_config
-from harness.exchange.inspect_grades import inspect_grades, is_accuracy
-from harness.exchange.inspect_header import TOLD
-from harness.exchange.inspect_log import InspectLog
-from harness.exchange.inspect_message import Messages
-from harness.exchange.inspect_sample import HARNESS
-from harness.exchange.verdicts import Verdicts
+from harness.exchange.inspect_export import HARNESS, MANIFEST_KEYS
+from harness.plugins import import_extra
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
@@ -38,10 +45,27 @@ from harness.records import (
     messages_hash,
 )
 
-MOST_GROUPS = 50
-LONGEST_GROUP = 60
-"""What of a sample's metadata is a group: texts so short, and so few different ones."""
+EvalLog = Any
+EvalSample = Any
+"""Inspect's types: the library is an extra, which type checking does not need."""
 
+MAX_UNPACKED = 1 << 35
+"""Size limit of a log's unpacked samples: 32 GiB."""
+MAX_WHOLE = 1 << 30
+"""Size limit of a ``.json`` log, which has to be read as a whole."""
+MAX_MISSING = 200_000
+"""Samples that a log names but lacks: a few words in a header can name millions."""
+BATCH = 200
+"""Samples in memory at a time."""
+UNUSED = {"store", "events", "timelines"}
+"""Fields of a sample that are not read."""
+
+MAX_GROUPS = 50
+MAX_GROUP_LENGTH = 60
+"""A sample's metadata are groups if they are texts this short, with this few different values."""
+
+GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
+WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 OUTCOMES: Mapping[str, Outcome] = {
     "max_tokens": "truncated",
     "model_length": "truncated",
@@ -50,26 +74,110 @@ OUTCOMES: Mapping[str, Outcome] = {
 FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 
 
-def read_inspect(log: InspectLog, task: str = "", score: str = "") -> Imported:
-    """What a log holds.
+def is_inspect_log(path: Path) -> bool:
+    """Whether a file begins like a log; it may still be malformed."""
+    with opened(path) as file:
+        begins = file.read(1 << 16)
+    if begins[:4] == b"PK\x03\x04":
+        return True
+    return begins.lstrip()[:1] == b"{" and b'"eval"' in begins and b'"doc_id"' not in begins
 
-    task, score: names that the user wants; by default what the log says.
+
+class _Log:
+    """A log: its header, and its samples one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reader = import_extra("inspect_ai.log")
+        with opened(path) as file:
+            self._zipped = file.read(4) == b"PK\x03\x04"
+        self._format = "eval" if self._zipped else "json"
+        self._refuse_large()
+        if self._zipped:
+            self.header: EvalLog = self._read("read_eval_log", header_only=True)
+        else:
+            self.header = self._read("read_eval_log", resolve_attachments="core")
+
+    def samples(self) -> Iterator[tuple[str, EvalSample]]:
+        """Each sample with its place in the log, for messages."""
+        listed = self.header.eval.dataset.sample_ids or ()
+        place = {str(name): number for number, name in enumerate(listed)}
+
+        def order(one: Any) -> tuple[int, int]:  # Inspect sorts by epoch first
+            return place.get(str(one.id), len(place)), one.epoch
+
+        found: Iterator[EvalSample]
+        if self._zipped:
+            summaries = sorted(self._read("read_eval_log_sample_summaries"), key=order)
+            keys = iter(dict.fromkeys((one.id, one.epoch) for one in summaries))
+            batches = iter(lambda: list(islice(keys, BATCH)), [])
+            found = (sample for batch in batches for sample in self._batch(batch))
+        else:
+            found = iter(sorted(self.header.samples or (), key=order))
+        for sample in found:
+            where = f"{self.path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
+            if not 1 <= sample.epoch < 2**31 or not str(sample.id):
+                raise invalid(where, "a sample needs an id, and an epoch from 1")
+            yield where, sample
+
+    def _batch(self, keys: list[tuple[str | int, int]]) -> list[EvalSample]:
+        name = "read_eval_log_samples_by_id"
+        found: list[EvalSample] = self._read(
+            name, keys, resolve_attachments="core", exclude_fields=UNUSED
+        )
+        return found
+
+    def _read(self, function: str, *arguments: Any, **options: Any) -> Any:
+        try:
+            read = getattr(self._reader, function)
+            return read(self.path, *arguments, format=self._format, **options)
+        except HarnessError:
+            raise
+        except Exception as error:  # Inspect raises anything on a malformed log
+            reason = " ".join(str(error).split())[:160]
+            raise invalid(str(self.path), f"not a readable Inspect log ({reason})") from None
+
+    def _refuse_large(self) -> None:
+        if not self._zipped:
+            if self.path.stat().st_size > MAX_WHOLE:
+                remedy = "'inspect log convert --to eval' makes a .eval"
+                raise invalid(str(self.path), f"longer than {MAX_WHOLE:,} bytes; {remedy}")
+            return
+        try:
+            with zipfile.ZipFile(self.path) as log:
+                sizes = {member.filename: member.file_size for member in log.infolist()}
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise invalid(str(self.path), f"not a complete zip ({error})") from None
+        for name, size in sizes.items():
+            if size > MAX_BYTES:
+                where = f"{self.path}, {name[:200]}"
+                raise invalid(where, f"more than {MAX_BYTES:,} bytes when unpacked")
+        if sum(sizes.values()) > MAX_UNPACKED:
+            raise invalid(str(self.path), f"more than {MAX_UNPACKED:,} bytes when unpacked")
+
+
+def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
+    """Read a log.
+
+    Args:
+        path: The log.
+        task: Name for the task; by default the log's.
+        score: The score that decides what passed; by default see `Verdicts`.
 
     Raises: a `harness.errors.HarnessError`.
     """
-    evaluated = mapping(log.header["eval"])
-    own = mapping(mapping(evaluated.get("metadata")).get(HARNESS))
-    if "config" in own and not score:
-        return _own(log, own, task)
+    log = _Log(path)
+    spec = log.header.eval
+    own = (spec.metadata or {}).get(HARNESS)
+    if isinstance(own, dict) and "config" in own and not score:
+        return _exported(log, own, task)
     survey = _Survey(log, score)
-    task = task or text(evaluated.get("task")) or "imported"
-    model = text(evaluated.get("model"))
-    generate = mapping(mapping(log.header.get("plan")).get("config")) | mapping(
-        evaluated.get("model_generate_config")
-    )
-    decoding = {key: generate.get(key) for key in ("temperature", "max_tokens", "top_p")}
-    stats = mapping(log.header.get("stats"))
-    begun = seconds(stats.get("started_at")) or seconds(evaluated.get("created")) or 0.0
+    task = task or encodable(spec.task) or "imported"
+    model = encodable(spec.model)
+    settings = log.header.plan.config.merge(spec.model_generate_config)
+    decoding = {key: getattr(settings, key) for key in ("temperature", "max_tokens", "top_p")}
+    stats = log.header.stats
+    begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
     return Imported(
         format="inspect",
         config=config(task, model, survey.epochs, decoding),
@@ -80,195 +188,267 @@ def read_inspect(log: InspectLog, task: str = "", score: str = "") -> Imported:
             survey.verdicts.measure,
             simulated=model.startswith("mockllm/"),
             started_at=begun,
-            ended_at=seconds(stats.get("completed_at")),
+            ended_at=_seconds(stats.completed_at),
         ),
         attempts=_attempts(log, survey, model, begun),
         notes=survey.notes(),
     )
 
 
-def _own(log: InspectLog, own: Mapping[str, Any], task: str) -> Imported:
-    run = own_config(mapping(own["config"]), str(log.path))
-    told = {key: value for key, value in mapping(own.get("manifest")).items() if key in TOLD}
+def _exported(log: _Log, own: Mapping[str, Any], task: str) -> Imported:
+    """A run that the harness exported."""
+    try:
+        run = RunFile.model_validate(own["config"])
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        at = ".".join(map(str, first["loc"]))
+        raise invalid(str(log.path), f"its run file is not valid ({at}: {first['msg']})") from None
+    kept = own.get("manifest")
+    found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
     for key in ("started_at", "ended_at"):
-        told[key] = number(told.get(key), str(log.path))
+        found[key] = number(found.get(key), str(log.path))
     if task:
         run = run.model_copy(update={"task": run.task.model_copy(update={"name": task})})
-        told["task"] = task
+        found["task"] = task
 
     def attempts() -> Iterator[tuple[str, Attempt]]:
         for where, sample in log.samples():
-            kept = mapping(mapping(sample.get("metadata")).get(HARNESS)).get("attempts")
-            if not isinstance(kept, list):
-                raise invalid(where, "not a sample of the harness, in a log of it")
-            for attempt in kept:
-                yield where, own_attempt(attempt, where)
+            try:
+                for attempt in sample.metadata[HARNESS]["attempts"]:
+                    yield where, msgspec.convert(attempt, Attempt)
+            except (KeyError, TypeError, msgspec.ValidationError, RecursionError) as error:
+                problem = f"not a sample that the harness exported ({str(error)[:160]})"
+                raise invalid(where, problem) from None
 
-    return Imported(format="inspect", config=run, manifest=told, attempts=attempts())
-
-
-MOST_MISSING = 200_000
-"""Samples that a log names and does not hold: a few words in a header can name millions."""
+    return Imported(format="inspect", config=run, manifest=found, attempts=attempts())
 
 
 class _Survey:
-    """What must be known of all samples before the first is written."""
+    """What has to be known about all samples before the first is written."""
 
-    def __init__(self, log: InspectLog, score: str) -> None:
+    def __init__(self, log: _Log, score: str) -> None:
+        spec, results = log.header.eval, log.header.results
         self.data: dict[str, str] = {}
         self.clusters: dict[str, str] = {}
-        evaluated = mapping(log.header["eval"])
-        self.epochs = max(count(mapping(evaluated.get("config")).get("epochs")), 1)
-        self.seen: set[tuple[str, int]] = set()
         self.errors = 0
+        self.epochs = max(spec.config.epochs or 1, 1)
+        headline = results.headline.scorer if results and results.headline else ""
+        self.verdicts = Verdicts(_is_accuracy(log.header), score, headline or "")
+        seen: set[tuple[str, int]] = set()
         labels: dict[str, set[str] | None] = {}
-        headline = mapping(mapping(log.header.get("results")).get("headline"))
-        self.verdicts = Verdicts(is_accuracy(log.header), score, text(headline.get("scorer")))
         for where, sample in log.samples():
-            name, epoch = _key(sample, where)
-            self.seen.add((name, epoch))
-            self.epochs = max(self.epochs, epoch)
-            self.errors += sample.get("error") is not None
-            told = sample.get("target") or sample.get("input")
-            asked = repr((told, sample.get("choices")))
-            self.data[name] = hashlib.sha256(asked.encode(errors="replace")).hexdigest()
-            messages = Messages(mapping(sample.get("attachments")))
-            given = messages.conversation(sample.get("input"))
+            name = encodable(str(sample.id))
+            seen.add((name, sample.epoch))
+            self.epochs = max(self.epochs, sample.epoch)
+            self.errors += sample.error is not None
+            given = _conversation(sample.input)
+            asked = sample.target or (
+                sample.input if isinstance(sample.input, str) else msgspec.to_builtins(given)
+            )
+            data = repr((asked, sample.choices)).encode(errors="replace")
+            self.data[name] = hashlib.sha256(data).hexdigest()
             self.clusters.setdefault(name, messages_hash(given))
-            if sample.get("error") is None:
-                for scored, found in inspect_grades(sample, where):
-                    self.verdicts.learn(scored, found)
-            for label, value in mapping(sample.get("metadata")).items():
+            if sample.error is None:
+                for scored, found in _grades(sample, where):
+                    self.verdicts.add(scored, found)
+            for label, value in sample.metadata.items():
                 groups = labels.setdefault(label, set())
                 if groups is None:
                     continue
-                fits = isinstance(value, str) and 0 < len(value) <= LONGEST_GROUP
-                if fits:
+                if isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH:
                     groups.add(value)
-                if not fits or len(groups) > MOST_GROUPS:
+                    fits = len(groups) <= MAX_GROUPS
+                else:
+                    fits = False
+                if not fits:
                     labels[label] = None
         self.labels = [label for label, groups in labels.items() if groups]
-        listed = sequence(mapping(evaluated.get("dataset")).get("sample_ids"))
-        if len(listed) * self.epochs > len(self.seen) + MOST_MISSING:
+        listed = [encodable(str(name)) for name in spec.dataset.sample_ids or ()]
+        if len(listed) * self.epochs > len(seen) + MAX_MISSING:
             raise invalid(
                 str(log.path),
-                f"it names {len(listed):,} samples of {self.epochs:,} epochs and holds "
-                f"{len(self.seen):,} of them",
+                f"it names {len(listed):,} samples of {self.epochs:,} epochs but holds "
+                f"{len(seen):,} of them",
             )
-        self.missing = [
-            (encodable(str(name)), epoch)
-            for name in listed
-            for epoch in range(1, self.epochs + 1)
-            if (encodable(str(name)), epoch) not in self.seen
-        ]
+        every = ((name, epoch) for name in listed for epoch in range(1, self.epochs + 1))
+        self.missing = [key for key in every if key not in seen]
         self.verdicts.decide()
 
     def notes(self) -> list[str]:
-        """Sentences on what was not as one may think."""
+        """Sentences on samples that were not judged."""
         found = []
         if self.errors:
             found.append(f"{self.errors:,} samples have an error: not judged.")
         if self.missing:
-            found.append(f"{len(self.missing):,} samples are named and not there: not judged.")
+            found.append(f"{len(self.missing):,} samples are named but missing: not judged.")
         return found
 
 
-def _key(sample: Mapping[str, Any], where: str) -> tuple[str, int]:
-    name, epoch = sample.get("id"), sample.get("epoch", 1)
-    if not isinstance(name, str | int) or isinstance(name, bool) or not str(name):
-        raise invalid(where, "a sample without an id")
-    if not isinstance(epoch, int) or not 1 <= epoch < 2**31:
-        raise invalid(where, "a sample whose epoch is no number from 1")
-    return encodable(str(name)), epoch
-
-
 def _attempts(
-    log: InspectLog, survey: _Survey, model: str, begun: float
+    log: _Log, survey: _Survey, model: str, begun: float
 ) -> Iterator[tuple[str, Attempt]]:
     for where, sample in log.samples():
         yield where, _attempt(sample, where, survey, model, begun)
     for name, epoch in survey.missing:
-        yield (
-            str(log.path),
-            Attempt(
-                v=SCHEMA_VERSION,
-                instance=name,
-                sample=epoch - 1,
-                round=1,
-                groups={},
-                cluster=survey.clusters.get(name) or messages_hash((Message("user", name),)),
-                request={"model": model},
-                outcome="error",
-                started_at=begun,
-                ended_at=begun,
-                error="the log names this sample and does not hold it",
-            ),
+        attempt = Attempt(
+            v=SCHEMA_VERSION,
+            instance=name,
+            sample=epoch - 1,
+            round=1,
+            groups={},
+            cluster=survey.clusters.get(name) or messages_hash((Message("user", name),)),
+            request={"model": model},
+            outcome="error",
+            started_at=begun,
+            ended_at=begun,
+            error="the log names this sample but does not hold it",
         )
+        yield str(log.path), attempt
 
 
-def _attempt(
-    sample: Mapping[str, Any], where: str, survey: _Survey, model: str, begun: float
-) -> Attempt:
-    name, epoch = _key(sample, where)
-    messages = Messages(mapping(sample.get("attachments")))
-    output = mapping(sample.get("output"))
-    choice = mapping(next(iter(sequence(output.get("choices"))), None))
-    content = mapping(choice.get("message")).get("content")
-    said = messages.text(content) if content is not None else text(output.get("completion"))
-    turns = messages.conversation(sample.get("messages"))
+def _attempt(sample: EvalSample, where: str, survey: _Survey, model: str, begun: float) -> Attempt:
+    name = encodable(str(sample.id))
+    choice = sample.output.choices[0] if sample.output.choices else None
+    content = choice.message.content if choice else sample.output.completion
+    answer = _text(content)
+    turns = _conversation(sample.messages)
     answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
-    asked = turns[: answers[-1]] if answers else turns
-    asked = asked or messages.conversation(sample.get("input"))
-    error = mapping(sample.get("error"))
-    stop = text(choice.get("stop_reason"))
-    outcome = OUTCOMES.get(stop, "ok") if said.strip() else "empty"
-    found = {} if error else dict(inspect_grades(sample, where))
+    asked = (turns[: answers[-1]] if answers else turns) or _conversation(sample.input)
+    stop = choice.stop_reason if choice else ""
+    outcome = OUTCOMES.get(stop, "ok") if answer.strip() else "empty"
+    error = sample.error
     deciding = survey.verdicts.deciding
-    scores = {scored: survey.verdicts.score(scored, value) for scored, value in found.items()}
-    usage, cost = _usage(mapping(sample.get("model_usage")), where)
-    started = seconds(sample.get("started_at")) or begun
-    called = f"{mapping(sample).get('uuid')}/{name}/{epoch}/{started}"
+    scores = {
+        scored: survey.verdicts.score(scored, found)
+        for scored, found in (() if error else _grades(sample, where))
+    }
+    usage, cost = _usage(sample, where)
+    started = _seconds(sample.started_at) or begun
+    call = f"{sample.uuid}/{name}/{sample.epoch}/{started}".encode(errors="replace")
     return Attempt(
         v=SCHEMA_VERSION,
         instance=name,
-        sample=epoch - 1,
+        sample=sample.epoch - 1,
         round=1,
         groups={
             label: encodable(value)
-            for label, value in mapping(sample.get("metadata")).items()
+            for label, value in sample.metadata.items()
             if label in survey.labels
         },
         cluster=survey.clusters[name],
         request={"model": model, "messages_hash": messages_hash(asked), "messages": asked},
         outcome="error" if error else outcome,
         started_at=started,
-        ended_at=seconds(sample.get("completed_at")) or started,
-        text=None if error and not said else said,
-        reasoning=messages.reasoning(content),
+        ended_at=_seconds(sample.completed_at) or started,
+        text=None if error and not answer else answer,
+        reasoning=_reasoning(content),
         finish_reason=FINISH_REASONS.get(stop, stop) or None,
         passed=scores[deciding].passed if deciding in scores else None,
         scores=scores,
-        call_id=hashlib.blake2b(called.encode(errors="replace"), digest_size=16).hexdigest(),
+        call_id=hashlib.blake2b(call, digest_size=16).hexdigest(),
         usage=usage,
         cost_usd=cost,
-        latency_s=number(output.get("time"), where),
-        cached=True,  # whatever it has cost, this run has not paid it
-        error=encodable(text(error.get("message"))) or "an error" if error else None,
+        latency_s=number(sample.output.time, where),
+        cached=True,  # this run has not paid for it
+        error=(encodable(error.message) or "an error") if error else None,
     )
 
 
-def _usage(usages: Mapping[str, Any], where: str) -> tuple[Usage | None, float | None]:
+def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
     """Tokens and cost of all models of a sample."""
     total, costs = Usage(), []
-    for usage in map(mapping, usages.values()):
-        read, written = (count(usage.get(f"input_tokens_cache_{way}")) for way in ("read", "write"))
-        total += Usage(
-            count(usage.get("input_tokens")) + read + written,
-            count(usage.get("output_tokens")),
+    for usage in sample.model_usage.values():
+        read, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
+        counts = (
+            usage.input_tokens + read + written,
+            usage.output_tokens,
             read,
-            count(usage.get("reasoning_tokens")),
+            usage.reasoning_tokens or 0,
         )
-        costs.append(number(usage.get("total_cost"), where))
+        total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
+        costs.append(number(usage.total_cost, where))
     known = [cost for cost in costs if cost is not None and cost >= 0]
-    whole = bool(costs) and len(known) == len(costs)
-    return (total if usages else None), (sum(known) if whole else None)
+    complete = bool(costs) and len(known) == len(costs)
+    return (total if sample.model_usage else None), (sum(known) if complete else None)
+
+
+def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
+    """Whether a log treats a score as an accuracy: it says so, or says nothing about the score."""
+    metrics: dict[str, set[str]] = {}
+    for score in header.results.scores if header.results else ():
+        full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
+        metrics.setdefault(full, set()).update(score.metrics)
+    return lambda name: name not in metrics or "accuracy" in metrics[name]
+
+
+def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
+    """The scores of a sample by name; each entry of a mapping is a score, ``SCORER.KEY``."""
+    for scorer, score in (sample.scores or {}).items():
+        details: dict[str, Any] = {}
+        if score.answer:
+            details["answer"] = encodable(score.answer)
+        if score.metadata:
+            details["metadata"] = score.metadata
+        values = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
+        for key, value in values:
+            name = encodable(f"{scorer}.{key}" if key else scorer)
+            yield name, _grade(value, where, encodable(score.explanation or ""), details)
+
+
+def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
+    """A grade, boolean, number, or a text that stands for one; anything else has no value.
+
+    Neither has NaN, which is how Inspect marks what was not scored.
+    """
+    if isinstance(value, bool):
+        return FoundScore(float(value), True, reason, details)
+    if isinstance(value, str):
+        if value in GRADES:
+            return FoundScore(GRADES[value], True, reason, details | {"grade": value})
+        if value.lower() in WORDS:
+            return FoundScore(WORDS[value.lower()], True, reason, details)
+        try:
+            value = float(value)
+        except ValueError:
+            return FoundScore(None, False, reason, details | {"value": encodable(value)})
+    if isinstance(value, list | dict):
+        details = details | {"value": value}
+    return FoundScore(number(value, where), False, reason, details)
+
+
+def _conversation(given: Any) -> tuple[Message, ...]:
+    """Inspect's messages, or a user's text; a tool's output becomes the user's turn."""
+    if isinstance(given, str):
+        return (Message("user", encodable(given)),)
+    return tuple(
+        Message(one.role if one.role in ("system", "assistant") else "user", _text(one.content))
+        for one in given
+    )
+
+
+def _text(content: Any) -> str:
+    """The text of a content; what is not text (a picture, a tool's call) as ``[kind]``."""
+    if isinstance(content, str):
+        return encodable(content)
+    parts = [
+        part.text if part.type == "text" else f"[{part.type}]"
+        for part in content
+        if part.type != "reasoning"
+    ]
+    return encodable("\n".join(parts))
+
+
+def _reasoning(content: Any) -> str | None:
+    """The model's reasoning, if the content has it."""
+    parts = [] if isinstance(content, str) else content
+    thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
+    return encodable("\n".join(filter(None, thoughts))) or None
+
+
+def _seconds(date: str | None) -> float | None:
+    """ISO 8601 as seconds since the epoch; None if it is no date."""
+    try:
+        found = datetime.fromisoformat(date or "").timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if math.isfinite(found) else None

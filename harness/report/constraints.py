@@ -6,20 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.analysis.constraints import (
-    ConstraintKind,
-    CriteriaDescription,
-    Rejections,
-    Together,
-)
+from harness.analysis.constraints import ConstraintKind, CriteriaDescription, Rejections, Together
 from harness.report.table import (
     Cell,
     Column,
     Document,
-    Estimate,
     Note,
     Row,
     Table,
+    WithError,
     names,
     text_table,
 )
@@ -55,7 +50,7 @@ def constraint_document(
     for one in kinds:
         cells: list[object] = [one.n] if rated else []
         cells += [one.n_failed, percent(one.n_failed, n_failed)]
-        cells += [Estimate(one.rate, one.stderr), one.ci95] if rated else []
+        cells += [WithError(one.rate, one.stderr), one.ci95] if rated else []
         cells += [Cell(_failures(one), style="dim")] if of_kinds else []
         rows.append(Row([one.kind, *cells]))
     told = (

@@ -8,7 +8,7 @@ from harness.analysis.clustered import Statistic
 from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import ReferenceScore
-from harness.report.table import Column, Document, Estimate, Note, Row, Table, names
+from harness.report.table import Column, Document, Note, Row, Table, WithError, names
 from harness.report.text import p_value
 
 INTERVAL = Column("95%", sign=True)
@@ -25,8 +25,8 @@ def reference_cells(found: ReferenceScore) -> list[object]:
     """A judge's score of reference answers, under `REFERENCE_COLUMNS`."""
     difference = None
     if found.difference is not None:
-        difference = Estimate(found.difference, found.difference_stderr)
-    mean = Estimate(found.mean, found.stderr)
+        difference = WithError(found.difference, found.difference_stderr)
+    mean = WithError(found.mean, found.stderr)
     return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
 
 
@@ -106,8 +106,8 @@ def _rankings(found: JudgeValidation) -> list[Table]:
         Row(
             [
                 f"{one.run} {one.score}",
-                Estimate(one.judge.mean, one.judge.stderr),
-                Estimate(one.reference.mean, one.reference.stderr),
+                WithError(one.judge.mean, one.judge.stderr),
+                WithError(one.reference.mean, one.reference.stderr),
                 one.judge.n,
             ]
         )
@@ -125,7 +125,7 @@ def _rankings(found: JudgeValidation) -> list[Table]:
 
 
 def _cells(found: Statistic) -> list[object]:
-    value = None if found.mean is None else Estimate(found.mean, found.stderr)
+    value = None if found.mean is None else WithError(found.mean, found.stderr)
     return [value, found.ci95, found.n]
 
 

@@ -21,10 +21,10 @@ from harness.report.comparison import (
 from harness.report.table import (
     Column,
     Document,
-    Estimate,
     Note,
     Row,
     Table,
+    WithError,
     names,
     records,
 )
@@ -83,7 +83,7 @@ def _shown(value: SampleStatistic | None) -> object:
     """A mean, with its error where it has one."""
     if value is None or value.mean is None or value.stderr is None:
         return None if value is None else value.mean
-    return Estimate(value.mean, value.stderr)
+    return WithError(value.mean, value.stderr)
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:

@@ -16,10 +16,10 @@ from harness.report.table import (
     Cell,
     Column,
     Document,
-    Estimate,
     Note,
     Row,
     Table,
+    WithError,
     facts,
     names,
 )
@@ -119,7 +119,7 @@ def _scores(metrics: Metrics) -> Table:
     columns = names("score", Column("n"), Column("mean ± s.e.", digits=4), Column("95%", digits=4))
     rows = [
         Row([name + f" {MARK}" * marked(metrics, name), mean.n,
-             Estimate(mean.mean, mean.stderr), mean.ci95])
+             WithError(mean.mean, mean.stderr), mean.ci95])
         for name, mean in metrics.scores.items()
     ]  # fmt: skip
     return Table(columns=columns, rows=rows, fold=False)
@@ -145,7 +145,7 @@ def group_table(metrics: Metrics, label: str) -> Table:
         measure = measure_of(metrics, scores)
         found: Rate | Mean | None = measure if metrics.measure else rate
         value = measure.mean if measure else None if metrics.measure else rate.pass_rate
-        estimate = Estimate(value, found.stderr if found else None)
+        estimate = WithError(value, found.stderr if found else None)
         by_round = [each.get(number) for number in rounds]
         return [found.n if found else 0, estimate, found.ci95 if found else None, *by_round]
 
@@ -207,11 +207,11 @@ def _rounds(metrics: Metrics) -> Table:
             [
                 str(number),
                 rounds.n[number],
-                Estimate(rounds.each[number], rounds.each_stderr[number]),
+                WithError(rounds.each[number], rounds.each_stderr[number]),
                 rounds.fixed.get(number, ""),
                 rounds.broken.get(number, ""),
                 rounds.any_of_first_k_n[number],
-                Estimate(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number]),
+                WithError(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number]),
             ]
         )
         for number in rounds.each

@@ -4,7 +4,7 @@ Every kind of analysis becomes a `Document` of `Table` values. `harness.report.r
 document in a terminal and writes it as Markdown, LaTeX, CSV and JSON; the HTML report shows the
 same tables. Values stay typed until then: an unknown value is None, never 0.
 
->>> Column("mean ± s.e.").show(Estimate(0.5, 0.1)), Column("95%").show(None)
+>>> Column("mean ± s.e.").show(WithError(0.5, 0.1)), Column("95%").show(None)
 ('0.500 ± 0.100', 'n/a')
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from harness.report.text import interval, number, with_error
 
 
-class Estimate(NamedTuple):
+class WithError(NamedTuple):
     """A value with its standard error. Either is None where it is not known."""
 
     value: float | None
@@ -79,7 +79,7 @@ class Column:
             return self.form(value)
         if isinstance(value, int):
             return f"{value:,}"
-        if isinstance(value, Estimate):
+        if isinstance(value, WithError):
             return with_error(*value, self.digits, self.sign)
         if isinstance(value, tuple):
             return interval(value, self.digits, self.sign)

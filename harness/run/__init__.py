@@ -9,13 +9,38 @@ session (`session`: lock, cache, budget, call stacks) and hands the owed samples
 worker pool (`pool`); `samples` takes each through its rounds and writes the lines.
 """
 
-from harness.run.assessment import rescored
-from harness.run.dry_run import Bounds, DryRun, dry_run
-from harness.run.job import FileVariant, Job, Result, execute, prepare
-from harness.run.metrics import measure, measured, report_on, variant_of
-from harness.run.models import Resources, build_task
-from harness.run.pool import Listener, Tally
-from harness.run.reply_cache import replies_path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.run.assessment import rescored
+    from harness.run.dry_run import Bounds, DryRun, estimate_run
+    from harness.run.job import FileVariant, Job, Result, execute, prepare
+    from harness.run.metrics import measure, measured, report_on, variant_of
+    from harness.run.models import Resources, build_task
+    from harness.run.pool import Listener, Tally
+    from harness.run.reply_cache import replies_path
+
+_MODULES = {
+    "rescored": "assessment",
+    "Bounds": "dry_run",
+    "DryRun": "dry_run",
+    "estimate_run": "dry_run",
+    "FileVariant": "job",
+    "Job": "job",
+    "Result": "job",
+    "execute": "job",
+    "prepare": "job",
+    "measure": "metrics",
+    "measured": "metrics",
+    "report_on": "metrics",
+    "variant_of": "metrics",
+    "Resources": "models",
+    "build_task": "models",
+    "Listener": "pool",
+    "Tally": "pool",
+    "replies_path": "reply_cache",
+}
 
 __all__ = [
     "Bounds",
@@ -27,7 +52,7 @@ __all__ = [
     "Result",
     "Tally",
     "build_task",
-    "dry_run",
+    "estimate_run",
     "execute",
     "measure",
     "measured",
@@ -37,3 +62,10 @@ __all__ = [
     "rescored",
     "variant_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: a command that only reads runs does not load what makes them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -114,7 +114,7 @@ class _Calls:
             self.usd = self.usd.plus(low, self._price(Usage(round(most_read), longest)))
 
 
-def dry_run(job: Job, before: Collection[str] = ()) -> DryRun:
+def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
     """What a run would do.
 
     Args:

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from harness.analysis.metrics import Metrics, to_json
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
@@ -22,7 +21,6 @@ from harness.ports import Fallible, Fingerprinted, Measured, Paraphrasable, Task
 from harness.records import Attempt, Instance, Outcome
 from harness.run.assessment import NoJudges
 from harness.run.checks import check_bounded, check_supported
-from harness.run.metrics import measure
 from harness.run.models import (
     Answers,
     Model,
@@ -38,7 +36,6 @@ from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
 from harness.run.pool import Ending, Listener, Tally, work_off
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
-from harness.run.shots import Shots, build_shots
 from harness.store.files import write_whole
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -46,8 +43,10 @@ from harness.store.manifest import Manifest
 from harness.store.run_folder import JUDGEMENTS, RunFolder
 
 if TYPE_CHECKING:
-    from harness.run.judges import JudgeModel  # a run without judges spares the import
+    from harness.analysis.metrics import Metrics
+    from harness.run.judges import JudgeModel  # a run that has none spares the import
     from harness.run.judging import Judging
+    from harness.run.shots import Shots
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
@@ -190,7 +189,7 @@ def prepare(
         settings,
         _paraphraser(run, task, builder),
         _judges(run, task, builder),
-        build_shots(run, task, settings, folder, variant.runs),
+        _shots(run, task, settings, folder, variant),
         frozenset({"error", *retried}),
         variant,
     )
@@ -202,6 +201,16 @@ def prepare(
     if job.shots is not None:
         job.shots.check(job.instances)
     return job
+
+
+def _shots(
+    run: RunFile, task: Task[Any], settings: Settings, folder: RunFolder, variant: FileVariant
+) -> Shots | None:
+    if not run.task.shots.n:
+        return None
+    from harness.run.shots import build_shots
+
+    return build_shots(run, task, settings, folder, variant.runs)
 
 
 def _paraphraser(run: RunFile, task: Task[Any], builder: ModelBuilder) -> Model | None:
@@ -295,6 +304,9 @@ def _rare_collections() -> Iterator[None]:
 
 
 def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
+    from harness.analysis.metrics import to_json
+    from harness.run.metrics import measure  # not needed before the first call
+
     gc.collect()  # frees room for reading the attempts
     manifest.end(ended)
     metrics = measure(folder)

@@ -14,8 +14,7 @@ from typing import Any
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.config.identity import judge_conflicts
-from harness.config.judges import JudgeSection, judge_section
-from harness.config.panels import PanelSection, panel_section
+from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Fallible, Task
@@ -45,11 +44,7 @@ from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import (
-    JudgementOutcome,
-    RegisteredJudge,
-    read_register,
-)
+from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.references import (
     Reference,
     Unit,

@@ -11,15 +11,17 @@ import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.calls.key import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
 from harness.ports import OWN_DRAWS, Constraining, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
-from harness.run.shots import Shots
 from harness.store.index import AttemptIndex
+
+if TYPE_CHECKING:
+    from harness.run.shots import Shots  # a zero-shot run spares the import
 
 MAX_HELD = 20_000
 """Instances of a data set that are kept in memory once they were read."""

@@ -134,8 +134,8 @@ def build_shots(
     settings: Settings,
     folder: RunFolder,
     siblings: Collection[str] = (),
-) -> Shots | None:
-    """The shots of a run; None for a zero-shot run.
+) -> Shots:
+    """The shots of a few-shot run.
 
     Args:
         run: The run file.
@@ -149,8 +149,6 @@ def build_shots(
         DataMissing: Their source does not exist.
     """
     section = run.task.shots
-    if not section.n:
-        return None
     if run.polish is not None and section.form != "turns":
         raise ConfigError(
             f"polish would rewrite the shots too if task.shots.form is {section.form!r}.",

@@ -341,7 +341,6 @@ def read_answers(
         DataInvalid: A line is damaged.
         StoreFailed: A file cannot be read.
     """
-    judged = index.judgements.register.judged if index.judgements is not None else ()
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
@@ -350,10 +349,7 @@ def read_answers(
             line.sample,
             line.cluster,
             text_hash(line.text or ""),
-            tuple(
-                None if found is None or line.outcome not in judged else _said(found)
-                for found in judgements
-            ),
+            tuple(None if found is None else _said(found) for found in judgements),
             line.outcome,
             line.groups,
         )

@@ -38,8 +38,8 @@ from harness.store.columns import (
     name_digest,
 )
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
-from harness.store.judgement_index import JudgementIndex, judged_key
-from harness.store.judgements import JudgedAttempt, JudgementOutcome, verdict_over
+from harness.store.judgement_index import NONE, JudgementIndex, judged_key
+from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
 from harness.store.run_folder import JUDGES
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -314,9 +314,11 @@ class AttemptIndex:
                 yield [None for _ in judges or ()]
             return
         names = list(self.judgements.register.judges) if judges is None else judges
-        matches = [self.judgements.match(name, self._keys[rows]) for name in names]
-        none = np.empty((len(rows), 0), np.intp)
-        yield from self.judgements.read(np.stack(matches, axis=1) if matches else none, decode)
+        found = np.full((len(rows), len(names)), NONE, np.intp)
+        judged = self.judgements.judged(self.attempts)[rows]
+        for place, name in enumerate(names):
+            found[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
+        yield from self.judgements.read(found, decode)
 
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
@@ -366,7 +368,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Read the attempts of one instance, by sample and round, without an index of all.
+    """Read the attempts of one instance, by sample and round.
 
     Those that were judged are `harness.store.judgements.JudgedAttempt`.
 
@@ -374,38 +376,22 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
         DataInvalid: A line is damaged, or has another schema version.
         StoreFailed: A file cannot be read.
     """
-    found = [
-        (line.sample, line.round, number, offset)
-        for number, offset, line in decoded(path, LineName, ATTEMPT)
-        if line.instance == instance
+    index = AttemptIndex(path)
+    rows = np.array(index.rows_of(instance), np.intp)
+    attempts = list(index.read(Attempt, rows))
+    if index.judgements is None:
+        return attempts
+    judged = index.judgements.register.judged
+    said = index.said(rows, msgspec.json.Decoder(Judgement).decode)
+    return [
+        JudgedAttempt(
+            **msgspec.structs.asdict(attempt),
+            judgements=tuple(one for one in judgements if one is not None),
+        )
+        if attempt.outcome in judged
+        else attempt
+        for attempt, judgements in zip(attempts, said, strict=True)
     ]
-    if not found:
-        return []
-    found.sort()
-    sample, round_, number, offset = (np.array(column) for column in zip(*found, strict=True))
-    key = (np.zeros_like(sample), sample, round_)
-    counting, _ = _resolve(key, number, np.ones(len(found), np.bool_))
-    decode = msgspec.json.Decoder(Attempt).decode
-    attempts = list(decoded_at(path, offset[counting].tolist(), decode, ATTEMPT))
-    if path.with_name(JUDGES).exists():
-        judgements = JudgementIndex(path.parent)
-        return [_with_judgements(attempt, judgements) for attempt in attempts]
-    return attempts
-
-
-def _with_judgements(attempt: Attempt, judgements: JudgementIndex) -> Attempt:
-    register = judgements.register
-    if not register.judges or attempt.outcome not in register.judged:
-        return attempt
-    said = judgements.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
-    scores = {name: score for one in said.values() for name, score in one.scores.items()}
-    deciding = [said.get(name) for name in register.deciding]
-    changes: dict[str, Any] = {
-        "passed": verdict_over(attempt.passed, attempt.scores, deciding),
-        "scores": {**attempt.scores, **scores},
-        "judgements": tuple(said.values()),
-    }
-    return JudgedAttempt(**{**msgspec.structs.asdict(attempt), **changes})
 
 
 def _resolve(

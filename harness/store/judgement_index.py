@@ -197,7 +197,7 @@ class JudgementIndex:
             keys: (n,) `judged_key` of the attempts.
             neutral: (n,) whether the rules give no verdict although each could be applied.
         """
-        judged = self._judged(table)
+        judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
         says_true, says_any, unknown = (np.zeros(len(table), np.bool_) for _ in range(3))
         says_true |= table.passed == 1
@@ -237,7 +237,7 @@ class JudgementIndex:
         Returns:
             For the row of each such attempt, the judges and how often each has answered before.
         """
-        judged = self._judged(table)
+        judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
         answers = np.zeros(missing.shape, np.int32)
         for place, name in enumerate(judges):
@@ -259,8 +259,8 @@ class JudgementIndex:
             owed[row] = shared[told]
         return owed
 
-    def _judged(self, table: AttemptTable) -> Bools:
-        """(n,) whether each attempt is judged, by its outcome."""
+    def judged(self, table: AttemptTable) -> Bools:
+        """(n,) whether each attempt has an outcome that is judged."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         judged: Bools = np.isin(table.outcome, codes)
         return judged

@@ -16,7 +16,7 @@ from harness.store.run_folder import RunFolder
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of this package and of those that it directly depends on."""
+    """The versions of this package and of its direct dependencies."""
     names = ["harness"]
     for line in metadata.requires("harness") or []:
         name = line.split(";")[0].strip()
@@ -26,20 +26,24 @@ def package_versions() -> dict[str, str]:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue  # not needed on this platform
+            continue  # not installed: an extra, or not needed on this platform
     return versions
 
 
 class Manifest:
-    """Writes a run's manifest at the start and at the end of each session on it.
+    """Writes a run's manifest at the start and at the end of each session.
 
-    fingerprint: what the task's scores depend on (hashes, tokeniser).
-    simulated: no model was asked.
-    measure: the score that the task is measured by, None for the pass rate.
-    variant: of its file, whose name goes before it in the run's; empty without.
-    run_id: names a new run; by default a random one.
+    Its ``id`` identifies the run in the record of payments, whatever its folder is called.
 
-    Its ``id`` names the run in the book of payments, whatever its folder is called.
+    Args:
+        folder: of the run.
+        run: its resolved run file.
+        fingerprint: what the task's scores depend on (hashes, tokeniser).
+        simulated: no model is called.
+        measure: the task's primary score; None for the pass rate.
+        variant: the name of the variant in its run file; empty if there are none.
+        clock: seconds since the epoch.
+        run_id: identifies a new run; random by default.
     """
 
     def __init__(
@@ -78,9 +82,10 @@ class Manifest:
         }
 
     def begin(self, retried: Sequence[str] = ("error",)) -> None:
-        """A session begins: the first one, or another that resumes the run.
+        """Record that a session begins.
 
-        retried: outcomes whose attempts it makes again.
+        Args:
+            retried: outcomes whose attempts it makes again.
         """
         self._sessions.append(
             {
@@ -93,18 +98,19 @@ class Manifest:
         self._write()
 
     def plan(self, samples: int, owed: int) -> None:
-        """How many samples the whole run has, and how many of them are unfinished."""
+        """Record how many samples the run has, and how many of them are unfinished."""
         self._content |= {"samples": samples, "owed": owed}
         self._write()
 
     def left(self, owed: int) -> None:
-        """How many samples are unfinished now; written with the end of the session."""
+        """Note how many samples are unfinished now, to be written when the session ends."""
         self._content["owed"] = owed
 
     def end(self, how: str) -> None:
-        """The session ends.
+        """Record that the session ends.
 
-        how: ``finished``, ``interrupted``, ``budget`` or ``failed``.
+        Args:
+            how: ``finished``, ``interrupted``, ``budget`` or ``failed``.
         """
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         self._write()

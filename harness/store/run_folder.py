@@ -1,10 +1,10 @@
-"""The folder of one run: its files, its lock, and whether it may be continued."""
+"""The folder of one run: its files, its lock, whether it may be continued, and how it is found."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from harness.config.identity import conflicts, value
 from harness.config.loading import read, validate
 from harness.config.run_file import RunFile
-from harness.config.run_names import check_name
+from harness.config.variants import check_name
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.files import RUN_REMEDY, write_whole
 from harness.store.json_lines import lines
@@ -26,11 +26,11 @@ REFERENCES = "gold"
 
 HASH = re.compile(r"(\w+:)?[0-9a-f]{16,}")
 LONGEST_SHOWN = 200
-"""Of a value that a message names, in characters."""
+"""Characters of a value that a message quotes."""
 
 
 class _Manifest(msgspec.Struct):
-    """What is read of a manifest, as it must be."""
+    """What a manifest must look like where it is read."""
 
     id: str = ""
     task: str = ""
@@ -43,12 +43,14 @@ class _Manifest(msgspec.Struct):
 
 
 class RunFolder:
-    """``runs/NAME``: the names of a run's files.
+    """``runs/NAME`` and the paths of its files.
 
-    root: the folder of runs.
-    name: the run's.
+    Args:
+        root: the folder of runs.
+        name: the run's.
 
-    Raises: ConfigError where the name cannot be a folder's.
+    Raises:
+        ConfigError: The name cannot be that of a folder.
     """
 
     def __init__(self, root: Path, name: str) -> None:
@@ -64,18 +66,20 @@ class RunFolder:
         self.servers = self.path / "servers"
 
     def exists(self) -> bool:
-        """Whether a run has its configuration here."""
+        """Whether the folder holds a run."""
         return _exists(self.config)
 
     def begun(self) -> bool:
-        """Whether there is anything to continue: at least one attempt."""
+        """Whether the run has at least one attempt."""
         return self.exists() and any(True for _ in lines(self.attempts))
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the one process that works on this run; the lock dies with its owner.
+        """Lock the run for this process; the lock is released when the process dies.
 
-        Raises: RunConflict where another process has it; StoreFailed.
+        Raises:
+            RunConflict: Another process holds the lock.
+            StoreFailed: The folder cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -94,7 +98,7 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """The run file that the run was begun with."""
+        """Read the run file that the run was started with."""
         return validate(read(self.config), str(self.config))
 
     def check_continues(
@@ -103,22 +107,25 @@ class RunFolder:
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
     ) -> None:
-        """Refuse to continue a run as another one.
+        """Refuse to continue a run as a different one.
 
-        fingerprint: what the task's scores depend on now.
-        resolve: fills in the defaults of plug-ins' options, also of those that
-            an older version has not written.
+        Args:
+            run: the run file to continue with.
+            fingerprint: what the task's scores depend on now.
+            resolve: fills in the defaults of plug-ins' options, including those that an older
+                version did not write.
 
-        Raises: RunConflict naming the differing keys.
+        Raises:
+            RunConflict: Settings or data differ; the message names them.
         """
         old = resolve(self.read_config())
         differing = conflicts(old, run)
         if differing:
             raise RunConflict(
-                f"The run {self.name!r} was begun with other values of: "
+                f"The run {self.name!r} was started with other values of: "
                 + ", ".join(_change(key, value(old, key), value(run, key)) for key in differing)
                 + ".",
-                "Use --fresh to begin anew beside it, or --name for a run of another name.",
+                "Use --fresh to start a new run beside it, or --name to give it another name.",
             )
         before = self.read_manifest().get("fingerprint", {})
         changed = [
@@ -126,10 +133,10 @@ class RunFolder:
         ]
         if changed:
             raise RunConflict(
-                f"The run {self.name!r} was scored with another "
+                f"The run {self.name!r} was scored with a different "
                 + ", ".join(_change(key, before[key], fingerprint[key]) for key in changed)
                 + ".",
-                "Bring back what it was begun with, or use --fresh to begin anew beside it.",
+                "Restore what it was started with, or use --fresh to start a new run beside it.",
             )
 
     def write_config(self, run: RunFile) -> None:
@@ -139,9 +146,10 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest, empty where there is none.
+        """Read the manifest; it is empty if there is none.
 
-        Raises: StoreFailed where it cannot be one.
+        Raises:
+            StoreFailed: It is damaged or cannot be read.
         """
         found = _read_json(self.manifest)
         try:
@@ -151,24 +159,24 @@ class RunFolder:
         return found
 
     def run_id(self) -> str | None:
-        """The run's name in the book of payments, None before it is begun."""
+        """The run's id in the record of payments; None before it is started."""
         found = self.read_manifest().get("id")
         return found if isinstance(found, str) else None
 
     def progress(self) -> tuple[bool, int | None]:
-        """Whether nothing is owed, and how many samples the whole run has, where that is known."""
+        """Whether the run is complete, and how many samples it has; None if unknown."""
         manifest = self.read_manifest()
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Samples that the last session left unfinished; None where it could not say so."""
+        """Samples that the last session left unfinished; None if it was killed."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions")
         killed = not sessions or sessions[-1].get("ended") == "killed"
         return None if killed else manifest.get("owed")
 
     def read_metrics(self) -> dict[str, Any]:
-        """The metrics as they were last written, empty where there are none."""
+        """Read the metrics as they were last written; empty if there are none."""
         return _read_json(self.metrics)
 
     def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
@@ -177,7 +185,7 @@ class RunFolder:
 
 
 def _change(key: str, old: object, new: object) -> str:
-    """A key with its values, where they are short enough to help and no hashes."""
+    """A key with its values, if they are short enough to help and not hashes."""
     shown = [str(value) for value in (old, new)]
     if any(len(value) > LONGEST_SHOWN or HASH.fullmatch(value) for value in shown):
         return key
@@ -209,7 +217,7 @@ def _exists(path: Path) -> bool:
 def _unreadable(path: Path, error: OSError) -> StoreFailed:
     return StoreFailed(
         f"Cannot read {path}: {error.strerror}.",
-        "Mend its permissions, or set HARNESS_RUNS_DIR to another folder.",
+        "Fix its permissions, or set HARNESS_RUNS_DIR to another folder.",
     )
 
 
@@ -221,7 +229,7 @@ def _failed(path: Path, error: Exception) -> StoreFailed:
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """Every run below a folder, by name; other folders there are left alone."""
+    """List the runs in a folder by name; other folders are ignored."""
     if not _exists(root):
         return []
     runs = []
@@ -232,9 +240,10 @@ def all_runs(root: Path) -> list[RunFolder]:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """A run by its name or its folder's path.
+    """Find a run by its name or by the path of its folder.
 
-    Raises: DataMissing with the nearest name.
+    Raises:
+        DataMissing: There is none; the message suggests the nearest name.
     """
     path = Path(name)
     root = path.parent if path.parent.name else root
@@ -249,14 +258,87 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """The name of a variant's run; ``""`` is the run of a file without variants."""
+    """The name of a variant's run; the variant is empty for a file without variants."""
     return f"{base}.{variant}" if variant else base
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """``BASE``, or the first of ``BASE-2``, ``BASE-3``, … of which no variant's run is there."""
+    """Return ``BASE``, or the first of ``BASE-2``, ``BASE-3``, … for which no variant has a run."""
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
         free = f"{base}-{number}"
     return free
+
+
+def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
+    """Find runs by name; the name of a run file with variants stands for all of its runs.
+
+    Raises:
+        DataMissing: There is no such run.
+        ConfigError: One is named twice.
+    """
+    folders: list[RunFolder] = []
+    for name in names:
+        try:
+            folders.append(find_run(root, name))
+        except DataMissing as missing:
+            try:
+                folders += find_variants(root, name)
+            except DataMissing:
+                raise missing from None
+    own = [folder.name for folder in folders]
+    for name in own:
+        if own.count(name) > 1:
+            raise ConfigError(f"{name!r} is named twice.", "Name each run once.")
+    return folders
+
+
+def find_variants(root: Path, name: str) -> list[RunFolder]:
+    """Find the runs of a file's variants, in the order in which they were started.
+
+    Args:
+        root: the folder of runs, unless the name is a path.
+        name: of the run file, or the path of the runs' folders without the variant.
+
+    Raises:
+        DataMissing: There are fewer than two.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):  # the run file itself stands for its name
+        path = Path(path.stem)
+    root = path.parent if path.parent.name else root
+    runs = all_runs(root)
+    prefix = run_name(path.name, "?").removesuffix("?")
+    found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
+    if len(found) < 2:
+        existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
+        if any(run.name == path.name for run in runs):
+            raise DataMissing(
+                f"The run {path.name!r} has no variants: there is nothing to compare it with.",
+                "Add variants: or matrix: to its run file (docs/run-files.md).",
+            )
+        bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
+        raise DataMissing(
+            f"There is {existing} in {root}: nothing to compare.",
+            nearest(path.name, bases - {path.name})
+            or "Start some from a run file that has variants (docs/run-files.md).",
+        )
+    return sorted(found, key=lambda run: (_started(run), run.name))
+
+
+def _of_file(run: RunFolder, base: str) -> bool:
+    """Whether a run is a variant of the file with that name, rather than of another or a copy.
+
+    base: may be followed by the beginning of the variants' names (``FILE.gpt-4``).
+    """
+    variant = run.read_manifest().get("variant") or ""
+    if not variant:  # named by hand, or by a version that did not record it
+        return True
+    file = run.name.removesuffix(f".{variant}")
+    return file != run.name and (base == file or base.startswith(f"{file}."))
+
+
+def _started(run: RunFolder) -> float:
+    started = run.read_manifest().get("started_at")
+    return float(started) if isinstance(started, int | float) else float("inf")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from harness.analysis.inputs import Label
 from harness.analysis.judge_pairs import JUDGE, RULES, LeftOut, VerdictPairs, pair_verdicts
 from harness.errors import ConfigError
 from harness.store.constraints import Answer, Said, Verdict
-from harness.store.judge_labels import Label
 
 YES, NO, NONE = True, False, None
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from harness.analysis.judge_agreement import rule_agreement
 from harness.records import Score
 from harness.store.judgements import Judgement
+from tests.store.test_index import attempt
 from tests.store.test_judgements import judged, judgement
-from tests.store.test_reader import attempt
 
 YES, NO = True, False
 

@@ -44,7 +44,7 @@ def test_prompts_that_differ_in_more_than_the_form_are_marked(runs: Path, width:
     assert lines.count("CONFOUNDED") == 1
     whole = " ".join(said.split())
     assert "CONFOUNDED: the prompts of paper and of two differ in more than the form" in whole
-    assert "the prompts of json say what those of two do: what is compared is" in whole
+    assert "the prompts of json say what those of two do: the comparison is of" in whole
 
 
 def test_arms_of_the_form_and_of_decoding_are_not(runs: Path) -> None:

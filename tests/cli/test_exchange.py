@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ def test_tables(quick: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_bytes().decode() == said
 
 
+@pytest.mark.skipif(
+    find_spec("inspect_ai") is None, reason="needs inspect-ai: scripts/test-exchange"
+)
 @pytest.mark.parametrize("ending", ["eval", "json"])
 def test_a_round_trip_differs_in_nothing(ending: str, quick: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"

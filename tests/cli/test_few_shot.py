@@ -109,7 +109,7 @@ def test_a_dry_run_shows_the_shots(runs: Path) -> None:
 def test_other_shots_are_another_run(runs: Path) -> None:
     assert harness(*QUICK).returncode == 0
     said = mistake(harness(*QUICK, "-o", ONE))
-    assert "was begun with other values of: task.shots (0, now" in said
+    assert "was started with other values of: task.shots (0, now" in said
     assert harness(*QUICK, "-o", "task.shots.n=0").returncode == 0, "still the zero-shot run"
 
 

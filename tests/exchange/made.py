@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.exchange.attempt_rows import ExportedRun
+from harness.exchange.exported_run import ExportedRun
 from harness.records import SCHEMA_VERSION, Attempt, Score, Usage, encodable
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -98,8 +98,7 @@ def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> Expo
         task="sums",
         model="m",
         simulated=simulated,
-        path=path,
-        places=AttemptIndex(path),
+        index=AttemptIndex(path),
     )
 
 

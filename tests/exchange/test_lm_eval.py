@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
-from harness.exchange import foreign_json
+from harness.exchange import lm_eval_import
 from harness.exchange.imported_run import write_run
 from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.lm_eval_import import read_lm_eval
@@ -156,7 +156,7 @@ def test_broken_lines(
     text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "longer" in said:
-        monkeypatch.setattr(foreign_json, "MOST_BYTES", 1000)
+        monkeypatch.setattr(lm_eval_import, "MAX_BYTES", 1000)
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(line()) + "\n" + text)
     with pytest.raises(DataInvalid, match=rf"s\.jsonl, {said}"):
@@ -176,7 +176,7 @@ def test_any_shape_is_an_import_or_an_error(shape: Any, tmp_path: Path) -> None:
 
 def test_a_document_that_is_there_twice(tmp_path: Path) -> None:
     twice = file(tmp_path / "s.jsonl", line(), line(1), line(0, exact_match=0.0))
-    with pytest.raises(DataInvalid, match=r"line 3: the document '0' is there twice"):
+    with pytest.raises(DataInvalid, match=r"line 3: the document '0' occurs twice"):
         imported(twice)
 
 

@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 from harness.errors import ConfigError, StoreFailed
-from harness.exchange import parquet
-from harness.exchange.attempt_rows import AttemptRows
-from harness.exchange.comma_separated import write_csv
-from harness.exchange.parquet import write_parquet
+from harness.exchange import tables
+from harness.exchange.tables import AttemptRows, write_csv, write_parquet
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import AttemptLine
@@ -82,9 +80,9 @@ def test_csv_holds_what_parquet_does(found: list[Attempt]) -> None:
 
 
 def _read(kind: str, cell: str) -> object:
-    if cell == "" or kind == "text":
+    if cell == "" or kind == "VARCHAR":
         return cell
-    return cell == "true" if kind == "flag" else (int if kind == "integer" else float)(cell)
+    return cell == "true" if kind == "BOOLEAN" else (int if kind == "BIGINT" else float)(cell)
 
 
 def test_csv_tells_nothing_from_the_empty_text(tmp_path: Path) -> None:
@@ -112,7 +110,7 @@ def test_columns_that_differ_in_case_alone(tmp_path: Path) -> None:
 
 
 def test_several_runs_in_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "MOST_ROWS", 7)
+    monkeypatch.setattr(tables, "MAX_ROWS", 7)
     first = [attempt(f"i{n}", text=None if n < 40 else f"t{n}") for n in range(50)]
     second = [attempt(f"i{n}", scores={"other": Score(0.5)}) for n in range(5)]
     runs = [run(tmp_path / "one", first), run(tmp_path / "two", second, simulated=True)]
@@ -130,7 +128,7 @@ def test_what_is_there_stays_where_the_export_fails(tmp_path: Path) -> None:
     out = tmp_path / "r.parquet"
     out.write_text("before")
     table = AttemptRows([run(tmp_path / "r", [attempt("a")])])
-    table.runs[0].path.write_text("{}\n" * 9)
+    table.runs[0].index.path.write_text("{}\n" * 9)
     with pytest.raises(Exception, match="not an attempt"):
         write_parquet(table, out)
     assert out.read_text() == "before"

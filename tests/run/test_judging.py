@@ -34,13 +34,7 @@ from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter, lines
-from harness.store.judgements import (
-    Judgement,
-    Register,
-    RegisteredJudge,
-    text_hash,
-    write_register,
-)
+from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
 from tests.conftest import Scripted, Sums, sum_asked
 from tests.run.toys import QUARTER, bound, plan
 

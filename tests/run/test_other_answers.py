@@ -8,7 +8,7 @@ from harness.errors import StoreFailed
 from harness.records import Instance
 from harness.run.judges import RunAnswers
 from tests.conftest import Sums
-from tests.store.test_reader import attempt, write
+from tests.store.test_index import attempt, write
 
 
 def test_the_last_round_of_the_first_sample_where_it_is_an_answer(tmp_path: Path) -> None:

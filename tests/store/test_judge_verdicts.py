@@ -11,8 +11,8 @@ from harness.records import Score
 from harness.store.constraints import Said, Verdict, judges_with_verdicts, read_answers
 from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement, text_hash
+from tests.store.test_index import attempt
 from tests.store.test_judgements import judged, judgement
-from tests.store.test_reader import attempt
 
 
 def said(*constraints: dict[str, Any], **changes: Any) -> Judgement:

@@ -12,13 +12,13 @@ from harness.store.columns import NOT_JUDGED
 from harness.store.constraints import JudgedConstraints, judges_with_verdicts, read_judged
 from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement
+from tests.store.test_index import attempt
 from tests.store.test_judgements import judged, judgement
-from tests.store.test_reader import attempt
 
 Told = Mapping[str, bool | None]
 
 
-def said(told: Told, *, judge: str = "j", **changes: Any) -> Judgement:
+def told(verdicts: Told, *, judge: str = "j", **changes: Any) -> Judgement:
     """A judgement of an answer's constraints; ``kind`` is the first word of each."""
     constraints = [
         {
@@ -27,9 +27,9 @@ def said(told: Told, *, judge: str = "j", **changes: Any) -> Judgement:
             "probability": 0.5,
             "groups": {"category": text.split()[0], "odd": 3},
         }
-        for text, passed in told.items()
+        for text, passed in verdicts.items()
     ]
-    score = Score(all(told.values()), True, "", {"constraints": constraints})
+    score = Score(all(verdicts.values()), True, "", {"constraints": constraints})
     found = judgement(changes.pop("instance", "a"), None, judge=judge, **changes)
     # Two scores that tell of the same constraints: they are there once.
     scores = {f"{judge}.strict": score, f"{judge}.again": score}
@@ -50,8 +50,8 @@ def test_each_constraint_is_a_row_with_its_groups_and_the_instances(tmp_path: Pa
     path = judged(
         tmp_path,
         attempts,
-        said({"Length one": True, "Format two": False, "Length three": None}),
-        said({"Length four": False}, instance="b"),
+        told({"Length one": True, "Format two": False, "Length three": None}),
+        told({"Length four": False}, instance="b"),
         deciding={"j": True},
     )
     found = read_judged(AttemptIndex(path), "j")
@@ -69,10 +69,10 @@ def test_the_last_word_on_the_text_that_counts(tmp_path: Path) -> None:
     path = judged(
         tmp_path,
         attempts,
-        said({"Length": True}, text="new"),
-        said({"Length": False}, text="new"),
-        said({"Length": True}, text="old"),
-        said({"Length": True}, text="new", judge="other"),
+        told({"Length": True}, text="new"),
+        told({"Length": False}, text="new"),
+        told({"Length": True}, text="old"),
+        told({"Length": True}, text="new", judge="other"),
         deciding={"j": True, "other": False},
     )
     with (tmp_path / "judgements.jsonl").open("ab") as file:
@@ -86,9 +86,9 @@ def test_rounds_and_samples(tmp_path: Path) -> None:
     path = judged(
         tmp_path,
         attempts,
-        said({"Length": False}, round_=1),
-        said({"Length": True}, round_=2),
-        said({"Length": False}, sample=1),
+        told({"Length": False}, round_=1),
+        told({"Length": True}, round_=2),
+        told({"Length": False}, sample=1),
         deciding={"j": True},
     )
     assert passed(read_judged(AttemptIndex(path), "j")) == {"Length": [1, 0]}
@@ -105,8 +105,8 @@ def test_samples_without_a_word_are_counted_by_their_outcome(tmp_path: Path) -> 
     path = judged(
         tmp_path,
         attempts,
-        said({"Length": True}),
-        said({"Length": True}, instance="b", text=""),  # it is put before nobody
+        told({"Length": True}),
+        told({"Length": True}, instance="b", text=""),  # it is put before nobody
         judgement("c", outcome="unparseable"),
         deciding={"j": True},
     )
@@ -120,9 +120,9 @@ def test_which_judges_tell_of_constraints(tmp_path: Path) -> None:
         tmp_path,
         [attempt("a")],
         judgement("a", judge="plain"),
-        said({"Length": True}, judge="late"),
-        said({"Length": True}, judge="gone"),
-        said({"Length": True}),
+        told({"Length": True}, judge="late"),
+        told({"Length": True}, judge="gone"),
+        told({"Length": True}),
         deciding={"plain": True, "j": True, "late": False},
     )
     assert judges_with_verdicts(path, of_criteria=True) == ["j", "late"]
@@ -137,7 +137,7 @@ def test_details_of_another_shape_tell_nothing(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_judgement_is_named(tmp_path: Path) -> None:
-    path = judged(tmp_path, [attempt("a")], said({"Length": True}), deciding={"j": True})
+    path = judged(tmp_path, [attempt("a")], told({"Length": True}), deciding={"j": True})
     with (tmp_path / "judgements.jsonl").open("ab") as file:
         file.write(b'{"v":1}\n')
     with pytest.raises(DataInvalid, match="line 2: not a judgement"):

@@ -28,7 +28,7 @@ from harness.store.judgements import (
     verdict_over,
     write_register,
 )
-from tests.store.test_reader import attempt, write
+from tests.store.test_index import attempt, write
 
 PASS, FAIL, NONE = Score(True, True), Score(False, False), Score(0.5)
 UNMADE = Score(None)

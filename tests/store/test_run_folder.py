@@ -228,7 +228,8 @@ def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run(samples=2))
     with pytest.raises(
-        RunConflict, match=r"begun with other values of: samples \(2, now 1\), seed \(0, now 9\)\."
+        RunConflict,
+        match=r"started with other values of: samples \(2, now 1\), seed \(0, now 9\)\.",
     ) as caught:
         folder.check_continues(run(samples=1, seed=9), {})
     assert "--fresh" in caught.value.remedy
@@ -240,7 +241,7 @@ def test_a_run_does_not_continue_on_other_data(folder: RunFolder) -> None:
     folder.write_config(run())
     folder.check_continues(run(), {"dataset": "abc"})  # killed before its manifest was written
     folder.write_json(folder.manifest, {"fingerprint": {"dataset": "abc", "prompts": "p"}})
-    with pytest.raises(RunConflict, match=r"another dataset \(abc, now def\)\.") as caught:
+    with pytest.raises(RunConflict, match=r"a different dataset \(abc, now def\)\.") as caught:
         folder.check_continues(run(), {"dataset": "def", "prompts": "p"})
     assert "--fresh" in caught.value.remedy
 

@@ -7,7 +7,7 @@ import msgspec
 from harness.store.calls import read_latencies
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from tests.store.test_whole import attempt
+from tests.store.test_index import attempt
 
 
 def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:

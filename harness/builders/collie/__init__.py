@@ -5,12 +5,13 @@ and passages (`strings`), and each string is tried on each structure (`structure
 `extraction`); some of the resulting candidates become instances. Every instance is then audited
 (`audit`), and the folder is written with its card and report.
 
->>> build(find_structures(["paper"]), [find_source("corpus/")], Path("mine"))  # doctest: +SKIP
+>>> recipe = Recipe(find_structures(["paper"]), [find_source("corpus/")])  # doctest: +SKIP
+>>> build(recipe, Path("mine"), data_folder)  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,9 +22,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders import folder
-from harness.builders.collie.audit import Audited, Subject, audit
+from harness.builders.collie.audit import Audited, audit
 from harness.builders.collie.consistency import refuse_impossible
-from harness.builders.collie.extraction import Batch, Plan, Row, Yield, extract_batch, instances
+from harness.builders.collie.extraction import Batch, Plan, Yield, extract_batch, instances
 from harness.builders.collie.report import card, report
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.strings import Segmenter
@@ -46,8 +47,22 @@ CARD = "card.md"
 REPORT = "report.md"
 FILES = (INSTANCES, AUDIT, CARD, REPORT)
 
-TARGETS = 100
-"""The most instances of a structure from one source."""
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to build; the same recipe and corpus give the same bytes.
+
+    Attributes:
+        structures: The structures to find instances of.
+        sources: The sources of text.
+        seed: The seed of everything that is drawn.
+        targets: The most instances of a structure from one source.
+    """
+
+    structures: Sequence[Structure]
+    sources: Sequence[Source]
+    seed: int = 0
+    targets: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +80,15 @@ class Built:
     facts: dict[str, Any]
     report: str
     resumed: int
-    seconds: float
 
 
 def build(
-    structures: Sequence[Structure],
-    sources: Sequence[Source],
+    recipe: Recipe,
     out: Path,
-    *,
     data: DataFolder,
-    seed: int = 0,
-    targets: int = TARGETS,
+    *,
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Built:
     """Build the data set and write its folder.
 
@@ -86,22 +96,18 @@ def build(
     the build ends, or cannot end because its input is wrong.
 
     Args:
-        structures: The structures.
-        sources: The sources of text.
+        recipe: What to build.
         out: The folder to write.
         data: The data folder.
-        seed: The same seed gives the same bytes.
-        targets: The most instances of a structure from one source.
         jobs: Processes; their number does not change the result.
         status: Receives a line about the progress.
-        clock: Measures the build.
 
     Raises:
         ConfigError: Structures and sources do not fit together.
         RunConflict: ``out`` exists and was not built here, or another process builds it.
         DataInvalid: No document of a source can be read, or no instance was found.
     """
-    began = clock()
+    structures, sources, seed = recipe.structures, recipe.sources, recipe.seed
     out = out.resolve()
     nltk_data = data.root / "nltk_data"
     folder.refuse_other(out, KIND, FILES)
@@ -116,7 +122,7 @@ def build(
         [source.plain() for source in sources],
         _plugins(structures, sources),
         seed,
-        targets,
+        recipe.targets,
         str(nltk_data),
     )
     corpora = {source.name: Documents(source, seed, data) for source in sources}
@@ -131,11 +137,20 @@ def build(
         if not rows:
             raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
         status(f"{len(rows):,} instances; auditing them")
-        audited = _audited(rows, yields, key, stages, workers, nltk_data)
+        background = {name: found.background for name, found in yields.items()}
+        audited = stages.result(
+            "audit",
+            key_of(key, rows, background),
+            list[Audited],
+            lambda: audit(rows, background, nltk_data, workers),
+        )
+        counts: dict[str, dict[str, int]] = {}  # structure -> source -> instances
+        for (structure_name, name), n in Counter((r.structure, r.source) for r in rows).items():
+            counts.setdefault(structure_name, {})[name] = n
         facts = {
             "version": VERSION,
             "seed": seed,
-            "targets": targets,
+            "targets": recipe.targets,
             "splitter": units.name,
             "structures": {structure.name: key_of(structure.plain) for structure in structures},
             "sources": [
@@ -149,7 +164,7 @@ def build(
                 for source in sources
             ],
             "plugins": plan.plugins,
-            "counts": _counts(rows),
+            "counts": counts,
         }
         text = report(structures, yields, rows, audited)
         missed = [
@@ -160,7 +175,7 @@ def build(
         texts = {CARD: card(out.name, structures, facts), REPORT: text}
         folder.write(out, KIND, tables, facts, texts)
         stages.delete()
-    return Built(out, len(rows), facts, text, stages.resumed, clock() - began)
+    return Built(out, len(rows), facts, text, stages.resumed)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
@@ -254,49 +269,6 @@ def _extracted(
             reason = next(iter(found.problems.values()), "it has none").rstrip(".")
             raise DataInvalid(f"No document of {name!r} can be read: {reason}.")
     return yields
-
-
-def _audited(
-    rows: Sequence[Row],
-    yields: Mapping[str, Yield],
-    key: str,
-    stages: Stages,
-    workers: Workers,
-    nltk_data: Path,
-) -> list[Audited]:
-    """The audit of the instances, each against natural texts of its source and level."""
-    background = {
-        f"{name} {level}": texts
-        for name, found in yields.items()
-        for level, texts in found.background.items()
-    }
-    subjects = [
-        Subject(
-            row.id,
-            row.structure,
-            row.source,
-            {"level": row.level, "constraint": row.constraint, "targets": row.targets},
-            row.example,
-            row.prompt,
-            f"{row.source} {row.level}",
-        )
-        for row in rows
-    ]
-    return stages.result(
-        "audit",
-        key_of(key, subjects, background),
-        list[Audited],
-        lambda: audit(subjects, background, nltk_data, workers),
-    )
-
-
-def _counts(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """Structure -> source -> instances."""
-    counts: dict[str, dict[str, int]] = {}
-    for row in rows:
-        of = counts.setdefault(row.structure, {})
-        of[row.source] = of.get(row.source, 0) + 1
-    return counts
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from harness.builders.collie.consistency import problems
@@ -35,22 +35,31 @@ PIECE = 200
 """Instances that a process audits at a time."""
 
 
-class Subject(Struct, frozen=True):
-    """An instance to audit.
+class Row(Struct, frozen=True):
+    """An instance, in the form that the task ``collie`` reads.
 
     Attributes:
-        specification: In its plain form.
-        example: The reference answer, if there is one.
-        background: The name of the natural texts to check it against.
+        constraint: In its plain form, like ``targets``.
+        example: The reference answer: a text that satisfies the constraint.
+        metadata: The document that it comes from, and what its source says about that.
+        near_misses: Texts that fail.
     """
 
     id: str
     structure: str
     source: str
-    specification: dict[str, Any]
-    example: str | None
+    level: str
+    constraint: dict[str, Any]
+    targets: Any
     prompt: str
-    background: str
+    example: str | None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    near_misses: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Its specification in plain form."""
+        return {"level": self.level, "constraint": self.constraint, "targets": self.targets}
 
 
 class Audited(Struct, frozen=True):
@@ -81,38 +90,34 @@ class Audited(Struct, frozen=True):
     same_as: str | None = None
 
 
+Background = Mapping[str, Mapping[str, Sequence[str]]]
+"""Source -> level -> natural texts."""
+
+
 class _Piece(Struct, frozen=True):
-    subjects: Sequence[Subject]
-    background: dict[str, list[str]]
+    rows: Sequence[Row]
+    background: Background
     nltk_data: str
 
 
 def audit(
-    subjects: Sequence[Subject],
-    background: Mapping[str, list[str]],
-    nltk_data: Path,
-    workers: Workers,
+    rows: Sequence[Row], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
     """Audit instances, in their order.
 
     Args:
-        subjects: The instances.
-        background: Natural texts by the names that the subjects use.
+        rows: The instances.
+        background: The natural texts to check them against.
         nltk_data: Where the parameters of the sentence splitter may be.
         workers: The processes to work in.
     """
-    groups = [subjects[first : first + PIECE] for first in range(0, len(subjects), PIECE)]
     pieces = (
-        _Piece(
-            group,
-            {name: background.get(name, []) for name in {one.background for one in group}},
-            str(nltk_data),
-        )
-        for group in groups
+        _Piece(rows[first : first + PIECE], background, str(nltk_data))
+        for first in range(0, len(rows), PIECE)
     )
     found = [one for part in workers.in_order(_audit_piece, pieces) for one in part]
     first: dict[tuple[str, str | None], str] = {}
-    same = [first.setdefault((subject.prompt, subject.example), subject.id) for subject in subjects]
+    same = [first.setdefault((row.prompt, row.example), row.id) for row in rows]
     return [
         one if one.id == other else replace(one, same_as=other)
         for one, other in zip(found, same, strict=True)
@@ -121,21 +126,19 @@ def audit(
 
 def audit_items(items: Iterable[Item], nltk_data: Path, workers: Workers) -> list[Audited]:
     """Audit a data set; the natural texts are the other reference answers of the same level."""
-    subjects = []
-    background: dict[str, dict[str, None]] = defaultdict(dict)
-    for item in items:
-        level = item.specification.level
-        plain = write(item.specification)
-        subjects.append(
-            Subject(item.id, item.structure, item.source, plain, item.example, item.prompt, level)
+    rows = []
+    texts: dict[str, dict[str, None]] = defaultdict(dict)
+    for one in items:
+        plain = write(one.specification)
+        rows.append(
+            Row(one.id, one.structure, one.source, **plain, prompt=one.prompt, example=one.example)
         )
-        if item.example is not None:
-            background[level][item.example] = None
+        if one.example is not None:
+            texts[one.specification.level][one.example] = None
     spread = {
-        level: list(texts)[:: max(1, len(texts) // BACKGROUND)]
-        for level, texts in background.items()
+        level: list(found)[:: max(1, len(found) // BACKGROUND)] for level, found in texts.items()
     }
-    return audit(subjects, spread, nltk_data, workers)
+    return audit(rows, dict.fromkeys({row.source for row in rows}, spread), nltk_data, workers)
 
 
 def _audit_piece(piece: _Piece) -> list[Audited]:
@@ -146,7 +149,8 @@ def _audit_piece(piece: _Piece) -> list[Audited]:
         return extract(base, text, units)
 
     return [
-        _audited(one, piece.background[one.background], units, observe) for one in piece.subjects
+        _audited(row, piece.background[row.source].get(row.level, ()), units, observe)
+        for row in piece.rows
     ]
 
 
@@ -156,15 +160,15 @@ def _units(nltk_data: str) -> Splitter:
 
 
 def _audited(
-    subject: Subject,
+    row: Row,
     background: Sequence[str],
     units: Splitter,
     observe: Callable[[Base, str], Observed],
 ) -> Audited:
-    specification = read(subject.specification, subject.id)
+    specification = read(row.plain, row.id)
     clauses = [clause(base, target) for base, target in specification.bases()]
     bases = [base for base, _ in specification.bases()]
-    reference = subject.example
+    reference = row.example
     passes = None if reference is None else check(specification, reference, units).passed
     missed = (
         near_misses(specification, reference, units) if reference is not None and passes else None
@@ -177,9 +181,9 @@ def _audited(
     n = len(verdicts)
     share = sum(verdict.passed for verdict in verdicts) / n if n else None
     return Audited(
-        id=subject.id,
-        structure=subject.structure,
-        source=subject.source,
+        id=row.id,
+        structure=row.structure,
+        source=row.source,
         passes=passes,
         near_misses=missed.texts if missed else (),
         unbroken=tuple(clauses[place] for place in missed.unbroken) if missed else (),

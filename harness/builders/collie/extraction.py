@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from harness.builders.collie.audit import Row
 from harness.builders.collie.source import Source
 from harness.builders.collie.strings import Segmenter
 from harness.builders.collie.structure import Structure, read_structure
@@ -181,7 +183,7 @@ def extract_batch(batch: Batch) -> tuple[Batch, Yield]:
         HarnessError: A plug-in fails; the message names the document.
     """
     found = _extractor(batch.plan, batch.source).extract(batch.documents)
-    return msgspec.structs.replace(batch, plan=b"", documents=[]), found
+    return replace(batch, plan=b"", documents=[]), found
 
 
 @cache
@@ -275,27 +277,6 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
     return None
 
 
-class Row(Struct, frozen=True):
-    """An instance, in the form that the task ``collie`` reads.
-
-    Attributes:
-        example: The text from the corpus, which satisfies the constraint.
-        metadata: The document that it comes from, and what its source says about that.
-        near_misses: Texts that fail.
-    """
-
-    id: str
-    structure: str
-    source: str
-    level: str
-    constraint: dict[str, Any]
-    targets: Any
-    prompt: str
-    example: str
-    metadata: dict[str, Any]
-    near_misses: tuple[str, ...] = field(default=())
-
-
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[Row]:
     """The instances, structure by structure; a structure uses a text only once.
 
@@ -311,20 +292,17 @@ def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> l
             ]
             texts |= {one.text for one in candidates}
             for number, one in enumerate(candidates):
-                level, constraint, targets = structure.level, one.constraint, one.targets
-                plain = {"level": level, "constraint": constraint, "targets": targets}
-                specification = read(plain, f"{structure.name} from {one.document}")
-                rows.append(
-                    Row(
-                        id=f"{source}/{structure.name}/{number}",
-                        structure=structure.name,
-                        source=source,
-                        level=level,
-                        constraint=constraint,
-                        targets=targets,
-                        prompt=structure.instruction(specification),
-                        example=one.text,
-                        metadata={**one.about, "document": one.document},
-                    )
+                row = Row(
+                    id=f"{source}/{structure.name}/{number}",
+                    structure=structure.name,
+                    source=source,
+                    level=structure.level,
+                    constraint=one.constraint,
+                    targets=one.targets,
+                    prompt="",
+                    example=one.text,
+                    metadata={**one.about, "document": one.document},
                 )
+                specification = read(row.plain, f"{structure.name} from {one.document}")
+                rows.append(replace(row, prompt=structure.instruction(specification)))
     return rows

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from statistics import mean, median
 from typing import Any
 
-from harness.builders.collie.audit import TRIVIAL, Audited
-from harness.builders.collie.extraction import Row, Yield
+from harness.builders.collie.audit import TRIVIAL, Audited, Row
+from harness.builders.collie.extraction import Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.markdown import Cell, inline, quoted, settings, table
 
@@ -131,7 +131,7 @@ def _structures(
             numbers = [found.texts[structure.level], found.satisfied.get(name, 0)]
             numbers += [found.suspicious.get(name, 0), len(own)]
             numbers.append(len({json.dumps([row.constraint, row.targets]) for row in own}))
-            words = mean(len(row.example.split()) for row in own) if own else None
+            words = mean(len((row.example or "").split()) for row in own) if own else None
             lines.append([name, source, *numbers, words])
     head = ["structure", "source", "tried", "satisfied", "suspicious", "instances"]
     return table([*head, "different targets", "mean words"], lines)
@@ -178,4 +178,5 @@ def _findings(audited: Sequence[Audited]) -> Iterator[str]:
 def _examples(structures: Sequence[Structure], rows: Sequence[Row]) -> Iterator[str]:
     for structure in structures:
         for row in [row for row in rows if row.structure == structure.name][:EXAMPLES]:
-            yield f"**{inline(row.id)}**: {inline(row.prompt)}\n\n{quoted(row.example, LONGEST)}"
+            example = quoted(row.example or "", LONGEST)
+            yield f"**{inline(row.id)}**: {inline(row.prompt)}\n\n{example}"

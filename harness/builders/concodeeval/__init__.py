@@ -4,16 +4,14 @@
 bytes from the same seed on any machine. How a schema is written and an instance is asked about is
 the task's business (`harness.tasks.concodeeval`).
 
->>> build(0, Path("my_benchmark")).counts["schemas"]["number"]  # doctest: +SKIP
+>>> build(0, Path("my_benchmark"))["schemas"]["number"]  # doctest: +SKIP
 150
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.builders import folder
@@ -35,20 +33,6 @@ BUILTIN = {"seed": 2407, "per_range": 5, "instances": 124}
 """How the set that the task ships was built."""
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A built benchmark.
-
-    Attributes:
-        counts: Schemas by root type, instances by label, violated keywords, and instances that
-            the authors' validation (Draft 7, no formats) labels differently.
-        seconds: How long the build took.
-    """
-
-    counts: Mapping[str, Mapping[str, int]]
-    seconds: float
-
-
 def build(
     seed: int,
     out: Path,
@@ -57,8 +41,7 @@ def build(
     per_range: int = PER_RANGE,
     instances: int = INSTANCES,
     share_no: float = SHARE_NO,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Built:
+) -> Mapping[str, Mapping[str, int]]:
     """Build the benchmark and write its folder.
 
     Args:
@@ -68,7 +51,10 @@ def build(
         per_range: Schemas of each root type and value range.
         instances: Instances of the validation task; fewer if the schemas have no more.
         share_no: The share of instances that violate a keyword.
-        clock: Measures the build.
+
+    Returns:
+        Counts of schemas by root type, of instances by label, of violated keywords, and of
+        instances that the authors' validation (Draft 7, no formats) labels differently.
 
     Raises:
         ConfigError: The numbers make no benchmark.
@@ -81,7 +67,6 @@ def build(
             f"{share_no} 'no'.",
             "Ask for at least 1, at least 0, and a share from 0 to 1.",
         )
-    began = clock()
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))
     no = round(instances * share_no)
@@ -104,7 +89,7 @@ def build(
         "counts": counts,
     }
     folder.write(out, KIND, {SCHEMAS: schemas, VALIDATION: rows}, facts)
-    return Built(counts, clock() - began)
+    return counts
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

@@ -1,9 +1,7 @@
-"""The pictures of a report.
+"""The figures of a report: which there are, and in which order.
 
-Owns which pictures there are, and in which order: each is left out where there is
-nothing to show in it. Charts carry their data, and neither a theme nor an address:
-the page adds `harness.report.figures.theme.config`, and so do files of their own
-(`harness.report.figures.images`).
+A figure is left out if it has nothing to show. Charts carry their data, and neither a theme nor
+an address: the HTML page adds `harness.report.figures.figure.config`, and so do image files.
 
 >>> [figure.name for figure in figures([], None)]
 []
@@ -15,29 +13,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.analysis.run_comparison import RunComparison
-from harness.report.figure import Figure
-from harness.report.figures.comparison import comparison_figures
-from harness.report.figures.constraints import constraint_figures
-from harness.report.figures.cost import cost_figures
-from harness.report.figures.effects import effect_figures
-from harness.report.figures.heat_map import heat_map_figures
-from harness.report.figures.outcomes import outcome_figures
-from harness.report.figures.rates import any_round_figures, rate_figures
-from harness.report.figures.rounds import round_figures
-from harness.report.figures.runs import Runs
-from harness.report.figures.samples import sample_figures
+from harness.report.figures.figure import Figure
 from harness.report.reported_run import ReportedRun
 
 
 def figures(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> list[Figure]:
-    """All pictures of the runs; no two have one name.
+    """All figures of runs and of their comparison, if they have one; no two have the same name."""
+    taken: set[str] = set()
+    found = []
+    for figure in _figures(runs, comparison):
+        name, number = figure.name, 2
+        while name in taken:  # different labels may have the same letters
+            name = f"{figure.name}_{number}"
+            number += 1
+        taken.add(name)
+        found.append(replace(figure, name=name))
+    return found
 
-    comparison: of the same runs; None where there is none.
-    """
-    return list(_unlike(_figures(Runs.of(runs, comparison), comparison)))
 
+def _figures(reported: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Figure]:
+    # Imported here: they import altair, which `harness.report.figures.figure` does without.
+    from harness.report.figures.constraints import constraint_figures
+    from harness.report.figures.cost import cost_figures, outcome_figures
+    from harness.report.figures.curves import round_figures, sample_figures
+    from harness.report.figures.groups import (
+        any_round_figures,
+        comparison_figures,
+        effect_figures,
+        rate_figures,
+    )
+    from harness.report.figures.heat_map import heat_map_figures
+    from harness.report.figures.runs import Runs
 
-def _figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
+    runs = Runs.of(reported, comparison)
     yield from rate_figures(runs)
     yield from any_round_figures(runs)
     yield from round_figures(runs)
@@ -48,15 +56,3 @@ def _figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
     yield from constraint_figures(runs, comparison)
     yield from outcome_figures(runs)
     yield from cost_figures(runs)
-
-
-def _unlike(every: Iterator[Figure]) -> Iterator[Figure]:
-    """With a number where labels of different names come to the same letters."""
-    taken: set[str] = set()
-    for figure in every:
-        name, number = figure.name, 2
-        while name in taken:
-            name = f"{figure.name}_{number}"
-            number += 1
-        taken.add(name)
-        yield replace(figure, name=name)

@@ -1,54 +1,65 @@
-"""Dots with error bars, one row of the picture for each group and a colour for each run.
+"""Values with error bars: dots in rows of groups, and lines for groups whose names are numbers.
 
-Owns that what is not known is seen to be unknown: a row without a value says
-``n/a``, a value without an interval is a hollow dot.
+What is unknown is seen to be unknown: a row without a value says ``n/a``, and a value without an
+interval is a hollow dot.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
-import altair as alt
-
-from harness.analysis.clustered import SampleStatistic
+from harness.analysis.clustered import Statistic
+from harness.report.figures.chart import (
+    PADDING,
+    SIGNED,
+    STEP,
+    UNIT,
+    Sheet,
+    alt,
+    bounds,
+    known,
+    name_axis,
+    number_scale,
+    number_title,
+    specification,
+    unknown,
+)
 from harness.report.figures.names import interval, number, on_axis
-from harness.report.figures.runs import Runs, name_axis, specification
-from harness.report.figures.scales import PADDING
+from harness.report.figures.runs import Runs
 from harness.report.text import UNKNOWN
 
-STEP = 22
-"""Pixels of a row."""
-_STEP_OF_RUN = 9
-_MANY = 8
-_IS_HEAD = "trim(datum.label) == ''"
-
-SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"
-"""How the figures of an axis are written that have a sign."""
-
 BARS = (
-    "Thick bars: one standard error each way; thin ones: 95% interval. A hollow dot has no "
+    "Thick bars: one standard error each way; thin bars: 95% interval. A hollow dot has no "
     "interval."
 )
+LINE_BARS = "Bars: 95% interval. A hollow dot has no interval."
+LEAST_OF_LINE = 3
+"""Groups needed for a line."""
+
+_STEP_OF_RUN = 9
+_MANY = 8
+_LINE_HEIGHT = 240
+_MOST_TICKS = 10
+_IS_HEAD = "trim(datum.label) == ''"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One run's figure in one row.
+    """One run's value in one row.
 
-    row: as shown in tooltip and table.
-    n: of what the figure is the mean; n_clusters: the statistical units they come from.
-    beside: what else is known, by its heading: the same headings for all dots of a picture.
+    Attributes:
+        row: As shown in tooltip and table.
+        beside: What else is known, by its heading; all dots of a figure have the same headings.
     """
 
     row: str
     run: str
-    value: float | None
-    stderr: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    n_clusters: int
+    of: Statistic
     beside: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -56,12 +67,15 @@ class Dot:
 class Plan:
     """How dots are arranged.
 
-    heading: of the rows; value: what the dots are; of: what n counts.
-    rows: shown names from the top; a heading over rows is in ``levels``.
-    labels: what the axis says of a row in place of its shown name.
-    levels: heading to its rows; empty where the rows have none.
-    bounded: the values are rates or fractions.
-    difference: they have a sign, and 0 is where nothing differs.
+    Attributes:
+        heading: Of the rows.
+        value: What the dots are.
+        rows: Shown names from the top.
+        of: What n counts.
+        levels: Headings over rows; empty for none.
+        labels: What the axis shows for a row in place of its name.
+        bounded: Whether the values are fractions.
+        difference: Whether they are signed, with 0 for no difference.
     """
 
     heading: str
@@ -74,81 +88,53 @@ class Plan:
     difference: bool = False
 
 
-def dot(row: str, run: str, part: SampleStatistic, beside: Mapping[str, str] | None = None) -> Dot:
-    """The dot of a part of the samples."""
-    return Dot(row, run, part.mean, part.stderr, part.ci95, part.n, part.n_clusters, beside or {})
-
-
 def are_fractions(dots: Sequence[Dot]) -> bool:
     """Whether all values are between 0 and 1."""
-    return all(0 <= one.value <= 1 for one in dots if one.value is not None)
+    return all(0 <= one.of.mean <= 1 for one in dots if one.of.mean is not None)
 
 
-def table(dots: Sequence[Dot], plan: Plan) -> tuple[list[str], list[list[str]]]:
-    """The headings, and a row for each dot."""
-    beside = list(dots[0].beside) if dots else []
-    others = ["run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside]
-    # A label may be called anything; a tooltip has one line of a name.
-    heading = f"group of {plan.heading}" if plan.heading in others else plan.heading
-    return [heading, *others], [
-        [one.row, one.run, *_texts(one, plan), *one.beside.values()] for one in dots
-    ]
-
-
-def chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> dict[str, Any]:
-    """The picture."""
+def dot_chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
+    """Dots in rows."""
     axis = on_axis(plan.rows, plan.labels)
     domain = list(_domain(plan, axis))
-    present = {one.run for one in dots}
-    values = [{"row": axis[one.row], **datum(one, plan, runs)} for one in dots]
     slots = _slots(dots, runs)
-    for value, slot in zip(values, slots, strict=True):
-        value["slot"] = slot
+    places = [{"row": axis[one.row], "slot": slot} for one, slot in zip(dots, slots, strict=True)]
+    sheet = _sheet(dots, plan, runs, places)
     deep = max(slots, default=0) + 1
     folded = any("\n" in row for row in axis.values())
-    # Of many runs a row would be higher than a screen.
+    # With many runs a row would be higher than a screen.
     of_run = _STEP_OF_RUN if deep <= _MANY else _STEP_OF_RUN / 2
     step = max(STEP + (4 if folded else 0), of_run * deep + 6)
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y(
-            "row:N",
-            scale=alt.Scale(domain=domain),
-            axis=name_axis(
-                grid=True, gridOpacity={"condition": {"test": _IS_HEAD, "value": 0}, "value": 1}
-            ),
-        ),
-        tooltip=tooltip(dots, plan),
-    )
+    grid = {"condition": {"test": _IS_HEAD, "value": 0}, "value": 1}
+    scale = alt.Scale(domain=domain)
+    row = alt.Y("row:N", scale=scale, axis=name_axis(grid=True, gridOpacity=grid))
+    base = sheet.base().encode(y=row)
     if deep > 1:
         base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
+    present = {one.run for one in dots}
     colour, shape = runs.colour(present), runs.shape(present)
-    fill = runs.colour(present, alt.Fill)
     x = _x("value", plan)
-    known = base.transform_filter("isValid(datum.value)")
     layers: list[Any] = []
     if plan.difference:
         zero = alt.Chart(alt.InlineData(values=[{"zero": 0, "told": "no difference"}]))
-        layers.append(
-            zero.mark_rule(strokeDash=[4, 3]).encode(
-                x=_x("zero", plan), tooltip=[alt.Tooltip("told:N", title="0")]
-            )
-        )
+        tooltip = [alt.Tooltip("told:N", title="0")]
+        line = zero.mark_rule(strokeDash=[4, 3])
+        layers.append(line.encode(x=_x("zero", plan), tooltip=tooltip))
+    thin: dict[str, Any] = {"strokeWidth": 1.25}
+    thick: dict[str, Any] = {"strokeWidth": 4, "opacity": 0.55}
     layers += [
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=1.25)
-        .encode(x=_x("low", plan), x2="high:Q", color=colour),
-        base.transform_filter("isValid(datum.low_se)")
-        .mark_rule(strokeWidth=4, opacity=0.55)
-        .encode(x=_x("low_se", plan), x2="high_se:Q", color=colour),
-        known.transform_filter("isValid(datum.low)")
-        .mark_point(size=50, strokeWidth=1.5, fillOpacity=1, opacity=1)
-        .encode(x=x, color=colour, fill=fill, shape=shape),
-        known.transform_filter("!isValid(datum.low)")
-        .mark_point(size=50, strokeWidth=1.5, filled=False, opacity=1)
+        known(base, low).mark_rule(**look).encode(x=_x(low, plan), x2=f"{high}:Q", color=colour)
+        for low, high, look in (("low", "high", thin), ("low_se", "high_se", thick))
+    ]
+    point: dict[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
+    layers += [
+        known(known(base), "low")
+        .mark_point(**point, fillOpacity=1)
+        .encode(x=x, color=colour, fill=runs.colour(present, alt.Fill), shape=shape),
+        unknown(known(base), "low")
+        .mark_point(**point, filled=False)
         .encode(x=x, color=colour, shape=shape),
-        base.transform_filter("!isValid(datum.value)")
-        .mark_text(align="left", text=UNKNOWN, fontSize=9)
-        .encode(x=alt.value(2)),
+        unknown(base).mark_text(align="left", text=UNKNOWN, fontSize=9).encode(x=alt.value(2)),
     ]
     if plan.levels:
         heads = [{"row": key, "level": level} for level, key in _heads(plan).items()]
@@ -157,15 +143,95 @@ def chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> dict[str, Any]:
             .mark_text(align="left", fontWeight="bold", fontSize=10.5)
             .encode(
                 x=alt.value(2),
-                y=alt.Y("row:N", scale=alt.Scale(domain=domain)),
+                y=alt.Y("row:N", scale=scale),
                 text="level:N",
                 tooltip=[alt.Tooltip("level:N", title="level")],
             )
         )
-    picture = alt.layer(*layers).properties(
-        width="container", height=alt.Step(step=step, **{"for": "position"})
+    height = alt.Step(step=step, **{"for": "position"})
+    return specification(*layers, height=height), sheet
+
+
+def as_numbers(groups: Sequence[str]) -> dict[str, float] | None:
+    """The number of each group; None if one has none, or two have the same.
+
+    >>> as_numbers(["2", "10"])
+    {'2': 2.0, '10': 10.0}
+    >>> as_numbers(["2", "10", "other"])
+    """
+    found = {group: float(group) for group in groups if _NUMBER.fullmatch(group)}
+    differ = len(set(found.values())) == len(groups)
+    return found if differ and all(map(isfinite, found.values())) else None
+
+
+def line_chart(
+    dots: Sequence[Dot], at: Mapping[str, float], plan: Plan, runs: Runs
+) -> tuple[dict[str, Any], Sheet]:
+    """Lines along an axis of numbers, one for each row."""
+    present = {one.run for one in dots}
+    numbers = sorted(at.values())
+    few = len(numbers) <= _MOST_TICKS
+    axis = alt.Axis(
+        title=number_title(numbers, plan.heading),
+        format="~g",
+        grid=False,
+        **({"values": numbers} if few else {"tickCount": _MOST_TICKS}),
     )
-    return specification(picture)
+    sheet = _sheet(dots, plan, runs, [{"at": at[one.row]} for one in dots])
+    base = sheet.base().encode(
+        x=alt.X("at:Q", axis=axis, scale=number_scale(numbers, zero=False)),
+        color=runs.colour(present),
+    )
+    scale = UNIT if plan.bounded else alt.Scale(zero=False)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", scale=scale, axis=alt.Axis(title=plan.value, tickCount=5))
+
+    shape = runs.shape(present)
+    bars = known(base, "low").mark_rule(strokeWidth=1.25, opacity=0.7)
+    sure, unsure = known(known(base), "low"), unknown(known(base), "low")
+    hollow = unsure.mark_point(filled=False, size=45, strokeWidth=1.5, opacity=1)
+    missing = unknown(base).mark_text(text=UNKNOWN, fontSize=9, baseline="bottom")
+    chart = specification(
+        bars.encode(y=y("low"), y2="high:Q"),
+        known(base).mark_line(strokeWidth=1.5).encode(y=y("value")),
+        sure.mark_point(filled=True, size=45, opacity=1).encode(y=y("value"), shape=shape),
+        hollow.encode(y=y("value"), shape=shape),
+        missing.encode(y=alt.value(_LINE_HEIGHT - 2)),
+        height=_LINE_HEIGHT,
+    )
+    return chart, sheet
+
+
+def _sheet(
+    dots: Sequence[Dot], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
+) -> Sheet:
+    """The data of dots. ``places`` are the fields that say where each one is."""
+    beside = list(dots[0].beside) if dots else []
+    others = ["run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside]
+    # A label may have any name, and a tooltip has one line per name.
+    heading = f"group of {plan.heading}" if plan.heading in others else plan.heading
+    sheet = Sheet(heading, *others)
+    for one, place in zip(dots, places, strict=True):
+        of = one.of
+        low_se = high_se = None
+        if of.mean is not None and of.stderr is not None:
+            low_se, high_se = of.mean - of.stderr, of.mean + of.stderr
+            if plan.bounded:
+                low_se, high_se = max(0.0, low_se), min(1.0, high_se)
+        texts = [number(of.mean, plan.difference), number(of.stderr)]
+        texts += [interval(of.ci95, plan.difference), f"{of.n:,}", f"{of.n_clusters:,}"]
+        sheet.add(
+            [one.row, one.run, *texts, *one.beside.values()],
+            name=one.row,
+            key=runs.keys[one.run],
+            value=of.mean,
+            low_se=low_se,
+            high_se=high_se,
+            **bounds(of.ci95),
+            **place,
+        )
+    return sheet
 
 
 def _slots(dots: Sequence[Dot], runs: Runs) -> list[int]:
@@ -202,41 +268,3 @@ def _domain(plan: Plan, axis: Mapping[str, str]) -> Iterator[str]:
     for level, key in _heads(plan).items():
         yield key
         yield from (axis[row] for row in plan.levels[level])
-
-
-def _texts(one: Dot, plan: Plan) -> list[str]:
-    return [
-        number(one.value, plan.difference),
-        number(one.stderr),
-        interval(one.ci95, plan.difference),
-        f"{one.n:,}",
-        f"{one.n_clusters:,}",
-    ]
-
-
-_FIELDS = ("name", "run", "figure", "error", "between", "n", "units")
-
-
-def tooltip(dots: Sequence[Dot], plan: Plan) -> list[alt.Tooltip]:
-    """What a dot tells: its row of the table."""
-    headings, _ = table(dots[:1], plan)
-    names = [*_FIELDS, *(f"beside{i}" for i in range(len(headings) - len(_FIELDS)))]
-    return [
-        alt.Tooltip(f"{name}:N", title=title) for name, title in zip(names, headings, strict=True)
-    ]
-
-
-def datum(one: Dot, plan: Plan, runs: Runs) -> dict[str, Any]:
-    """A dot as the chart has it; where it is has to be added."""
-    texts = dict(zip(_FIELDS[2:], _texts(one, plan), strict=True))
-    found: dict[str, Any] = {"name": one.row, "run": one.run, "key": runs.keys[one.run], **texts}
-    found |= {f"beside{i}": text for i, text in enumerate(one.beside.values())}
-    found["value"] = one.value
-    found["low"], found["high"] = one.ci95 or (None, None)
-    found["low_se"] = found["high_se"] = None
-    if one.value is not None and one.stderr is not None:
-        low, high = one.value - one.stderr, one.value + one.stderr
-        if plan.bounded:
-            low, high = max(0.0, low), min(1.0, high)
-        found["low_se"], found["high_se"] = low, high
-    return found

@@ -1,28 +1,28 @@
-"""Attempts, packed for the page: an index of all of them, and their texts in chunks.
+"""Attempts for the page: which ones, an index of all of them, and their texts in chunks.
 
-The index is a table by columns, small enough to be unpacked when the page opens. A
-chunk holds the texts of some instances, each with the attempts of all runs, and is
-unpacked when one of them is opened or searched. Memory holds the index and one chunk.
-
-A text that is too long is cut, and says so: ``{"text": …, "length": …}`` in place of
-the text.
+The index is a table by columns, small enough to be unpacked when the page opens. A chunk holds
+the texts of some instances, each with the attempts of all runs, and is unpacked when one of them
+is opened or searched. Memory holds the index and one chunk. A text that is too long is cut:
+``{"text": …, "length": …}`` stands in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 from msgspec import UNSET, Struct, UnsetType, field
+from numpy.typing import NDArray
 
 from harness.analysis.run_comparison import RunComparison
 from harness.records import OUTCOMES, Message, Score, Usage
-from harness.report.html.blocks import block, to_json
-from harness.report.html.selection import Selection
+from harness.report.html.inline import block, to_json
 from harness.report.reported_run import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.index import AttemptLine
+from harness.store.index import AttemptIndex, AttemptLine
 
 LONGEST_TEXT = 200_000
 """Characters of one text that the page has."""
@@ -31,8 +31,77 @@ LONGEST_SNIPPET = 160
 CHUNK_BYTES = 1 << 19
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which attempts of several runs are in the page.
+
+    Attributes:
+        digest: (m,) digests of the instances, in the order of the page.
+        rows: Each run's rows, instance by instance in that order.
+        counts: For each run (m,) rows of each instance.
+        n_instances: How many instances the runs have.
+    """
+
+    digest: NDArray[np.int64]
+    rows: Sequence[NDArray[np.intp]]
+    counts: Sequence[NDArray[np.intp]]
+    n_instances: int
+
+
+def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
+    """Choose instances: in the first run's order, then those that only the others have.
+
+    If there are too many, whole instances are left out, in an order that does not depend on what
+    they are and that is the same for all runs: the page then has a fair sample of every group,
+    and all runs of each of its instances.
+
+    Args:
+        runs: Where their attempts are.
+        most: Attempts of any one run; None for all. At least one instance is taken.
+    """
+    every = _in_order(runs)
+    taken = every if most is None else every[_within(every, runs, most)]
+    rows, counts = [], []
+    for run in runs:
+        place = _places_of(run, taken)
+        chosen = np.flatnonzero(place >= 0)
+        rows.append(chosen[np.argsort(place[chosen], kind="stable")])
+        counts.append(np.bincount(place[chosen], minlength=len(taken)))
+    return Selection(taken, rows, counts, len(every))
+
+
+def _in_order(runs: Sequence[AttemptIndex]) -> NDArray[np.int64]:
+    """(n,) digests of all instances, as the files of the runs begin them."""
+    digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
+    every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
+    return every[np.argsort(first, kind="stable")]
+
+
+def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
+    """Ascending places of the instances that are taken: the first ones by digest."""
+    order = np.argsort(every, kind="stable")
+    n = len(every)
+    for run in runs:
+        place = _places_of(run, every)
+        so_far = np.cumsum(np.bincount(place, minlength=len(every))[order])
+        n = min(n, int(np.searchsorted(so_far, most, side="right")))
+    return np.sort(order[: max(1, n)])
+
+
+def _places_of(run: AttemptIndex, digests: NDArray[np.int64]) -> NDArray[np.intp]:
+    """(n,) place among the digests of the instance of each of a run's attempts, or -1."""
+    if not len(digests):
+        return np.full(len(run.attempts), -1, np.intp)
+    order = np.argsort(digests, kind="stable")
+    own = run.attempts.instances.digest
+    at = np.minimum(np.searchsorted(digests, own, sorter=order), len(digests) - 1)
+    place = np.where(digests[order[at]] == own, order[at], -1)
+    of_attempts: NDArray[np.intp] = place[run.attempts.instance]
+    return of_attempts
+
+
 class Cut(Struct, frozen=True):
-    """The beginning of a text, and how long the whole is."""
+    """The beginning of a text, and the length of the whole."""
 
     text: str
     length: int

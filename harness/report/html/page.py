@@ -22,12 +22,9 @@ from markupsafe import Markup
 from harness.analysis.run_comparison import RunComparison
 from harness.report import runs as run_tables
 from harness.report.comparison import captions, changes, comparison_tables, details, unequal
-from harness.report.figure import Figure
-from harness.report.figures.theme import config
-from harness.report.html.archive import Archive
-from harness.report.html.blocks import block, json_block, source_hash
-from harness.report.html.selection import Selection, select
-from harness.report.html.visible import all_visible, marked, visible
+from harness.report.figures.figure import Figure, config
+from harness.report.html.archive import Archive, Selection, select
+from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
 from harness.report.reported_run import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, text_table
 from harness.store.files import replacing

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie import AUDIT, CARD, INSTANCES, REPORT, Built, build
+from harness.builders.collie import AUDIT, CARD, INSTANCES, REPORT, Built, Recipe, build
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.folder import MANIFEST
@@ -29,13 +29,13 @@ def made(
     sources = options.pop(
         "sources", (f"corpus={folder / 'corpus'}", f"words={folder / 'words.txt'}")
     )
-    return build(
+    recipe = Recipe(
         find_structures(list(structures)),
         [find_source(source) for source in sources],
-        folder / out,
-        data=DataFolder(folder),
-        **options,
+        options.pop("seed", 0),
+        options.pop("targets", 100),
     )
+    return build(recipe, folder / out, DataFolder(folder), **options)
 
 
 @pytest.fixture(scope="module")
@@ -147,12 +147,8 @@ def test_the_report_says_what_became_of_the_text(whole: Built) -> None:
 def test_documents_and_strings_are_bounded(corpus: Path) -> None:
     source = f"corpus={corpus / 'corpus'}"
     changes = {"documents": 20, "strings": 2}
-    built = build(
-        find_structures(["sent04"]),
-        [find_source(source, changes)],
-        corpus / "few",
-        data=DataFolder(corpus),
-    )
+    recipe = Recipe(find_structures(["sent04"]), [find_source(source, changes)])
+    built = build(recipe, corpus / "few", DataFolder(corpus))
     found = Counter(row["metadata"]["document"] for row in rows(built))
     assert len(found) == 20
     assert max(found.values()) == 2

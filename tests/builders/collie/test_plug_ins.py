@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.builders.collie import AUDIT, CARD, INSTANCES, Built, build
+from harness.builders.collie import AUDIT, CARD, INSTANCES, Built, Recipe, build
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import find_structures
 from harness.builders.folder import MANIFEST
@@ -60,7 +60,7 @@ def made(
     (site / "s.yaml").write_text(yaml.safe_dump(source))
     found = find_structures([structure])
     sources = [find_source(str(site / "s.yaml"))]
-    return build(found, sources, site / out, data=DataFolder(site), status=status)
+    return build(Recipe(found, sources), site / out, DataFolder(site), status=status)
 
 
 CALLS = """

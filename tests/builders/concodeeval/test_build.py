@@ -31,8 +31,7 @@ def rows(folder: Path, name: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("build") / "whole"
-    built = build(0, folder)
-    assert built.seconds < 30
+    build(0, folder)
     return folder
 
 
@@ -122,8 +121,8 @@ def test_the_shipped_set_is_made_again_byte_for_byte(tmp_path: Path) -> None:
     built = build(out=tmp_path / "builtin", **BUILTIN)
     assert contents(tmp_path / "builtin") == contents(SHIPPED)
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 150_000
-    assert built.counts["labels"] == {"yes": 68, "no": 56}
-    assert sum(built.counts["schemas"].values()) == 62
+    assert built["labels"] == {"yes": 68, "no": 56}
+    assert sum(built["schemas"].values()) == 62
 
 
 def test_its_own_folder_is_replaced(tmp_path: Path) -> None:
@@ -171,7 +170,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 def test_fewer_instances_where_there_are_no_more(tmp_path: Path) -> None:
     built = build(1, tmp_path / "out", per_range=1, instances=100_000, share_no=1.0)
-    assert 0 < built.counts["labels"]["no"] < 5_000
+    assert 0 < built["labels"]["no"] < 5_000
 
 
 @pytest.mark.parametrize("change", [{"per_range": 0}, {"instances": -1}, {"share_no": 1.5}])

@@ -1,16 +1,15 @@
-"""The real packages, in an environment of their own; without it these tests are left out."""
+"""Real programs of other tools; without them these tests are skipped (scripts/test-exchange)."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[3]
-ENVIRONMENT = ROOT / ".venv-exchange" / "bin"
 
 Peer = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -18,9 +17,9 @@ Peer = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="session")
 def peers() -> Path:
     """The folder of the environment's programs."""
-    if not (ENVIRONMENT / "python").exists():
-        pytest.skip("no Inspect and lm-eval here: scripts/test-exchange makes them and runs this")
-    return ENVIRONMENT
+    if find_spec("inspect_ai") is None or find_spec("lm_eval") is None:
+        pytest.skip("Inspect and lm-eval are not installed: run scripts/test-exchange")
+    return Path(sys.executable).parent
 
 
 @pytest.fixture

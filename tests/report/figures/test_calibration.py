@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
-from harness.report.figures.calibration import calibration_figure
-from harness.report.figures.images import as_svg
+from harness.report.figures.curves import calibration_figure
+from harness.report.figures.figure import as_svg
 from harness.store.constraints import Answer, Said, Verdict
 
 
@@ -32,7 +32,7 @@ def test_bins_with_criteria_are_points() -> None:
         ("0.1-0.2", "0.150", "0.000", "1"),
         ("0.9-1", "0.927", "0.667", "3"),
     ]
-    svg = as_svg(figure)
+    svg = as_svg(figure).decode()
     ElementTree.fromstring(svg)
     assert "&lt;j&gt;" in svg
 

@@ -12,9 +12,8 @@ from harness.analysis.constraints import ConstraintKind, KindChange
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import latencies
 from harness.records import Score, Usage
-from harness.report.figure import Figure
 from harness.report.figures import figures
-from harness.report.figures.theme import config
+from harness.report.figures.figure import Figure, config
 from harness.report.reported_run import ReportedRun
 from tests.report.figures.conftest import EFFECTS, attempt
 from tests.report.figures.pictures import column, fields, strings, told, units
@@ -388,7 +387,7 @@ def test_later_rounds_after_a_stop_are_said_to_be_of_failures(report) -> None:
     seen = report("r", attempts)
     for run in (told_so, seen):
         (figure,) = [f for f in figures([run], None) if f.name == "rounds"]
-        assert "Samples of r stop on their pass" in figure.caption
+        assert "Samples of r stop when they pass" in figure.caption
         assert figure.rows[-1] == ("in this round", "r", "2", "1.000", "n/a", "n/a", "1")
 
 

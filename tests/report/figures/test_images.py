@@ -5,9 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.report.figure import Figure
 from harness.report.figures import figures
-from harness.report.figures.images import as_pdf, as_png, as_svg
+from harness.report.figures.figure import Figure, ImageOptions, as_pdf, as_png, as_svg
 from tests.report.figures.conftest import attempt
 
 HOSTILE = "<script>alert(1)</script> url(http://example.org/x) \u202e{{7*7}} [a].b"
@@ -25,7 +24,7 @@ def figure(report) -> Figure:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_an_svg_refers_to_nothing_outside(figure: Figure, dark: bool) -> None:
-    svg = as_svg(figure, dark)
+    svg = as_svg(figure, ImageOptions(dark=dark)).decode()
     tags = set()
     for element in ElementTree.fromstring(svg).iter():
         tags.add(element.tag.rpartition("}")[2])
@@ -70,18 +69,20 @@ def test_a_pdf_is_one_page_of_vectors(figure: Figure) -> None:
 
 def test_the_title_can_be_left_to_the_caption_of_a_paper(figure: Figure) -> None:
     with_title, without = (
-        as_svg(figure, subtitle="of x", titled=titled) for titled in (True, False)
+        as_svg(figure, ImageOptions(subtitle="of x", titled=titled)).decode()
+        for titled in (True, False)
     )
     assert ">Pass rate by parity" in with_title
     assert "Pass rate by parity" not in without
     assert ">of x" not in without
     heights = [
-        int.from_bytes(as_png(figure, titled=titled)[20:24], "big") for titled in (True, False)
+        int.from_bytes(as_png(figure, ImageOptions(titled=titled))[20:24], "big")
+        for titled in (True, False)
     ]
     assert heights[1] < heights[0]
-    assert as_pdf(figure, titled=False).startswith(b"%PDF-")
+    assert as_pdf(figure, ImageOptions(titled=False)).startswith(b"%PDF-")
 
 
 def test_all_figures_can_be_drawn_at_a_narrow_width(figure: Figure) -> None:
-    svg = as_svg(figure, width=330)
+    svg = as_svg(figure, ImageOptions(width=330)).decode()
     assert ElementTree.fromstring(svg).attrib["width"] == "330"

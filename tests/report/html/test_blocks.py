@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from harness.report.html.blocks import block, json_block, source_hash, to_json
+from harness.report.html.inline import block, json_block, source_hash, to_json
 
 
 def test_a_block_holds_its_data_and_no_letter_that_ends_it() -> None:

@@ -1,7 +1,7 @@
 import pytest
 from markupsafe import Markup
 
-from harness.report.html.visible import all_visible, marked, visible
+from harness.report.html.inline import all_visible, marked, visible
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,310 @@
+"""What a provider's response says besides the answer: what failed, and its rate limits.
+
+What becomes of a call that failed stands in two tables, by HTTP status and by exception.
+
+=====================  ========================================================================
+error                  what becomes of the call
+=====================  ========================================================================
+``TransientError``     tried again, with backoff; its `kind` decides about rate and billing
+``FatalCallError``     ends the run, which can be resumed
+``PromptRefused``      an answer with outcome ``refused``
+``RequestRejected``    an attempt with outcome ``error``
+=====================  ========================================================================
+
+The OpenAI and Anthropic SDKs come from one generator: their exceptions have the same names and
+shapes, so one table serves both, and httpx2's transport errors too. A test fails when a new
+version of an SDK has an exception that is not in the table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+from harness.errors import (
+    CallError,
+    FailureKind,
+    FatalCallError,
+    PromptRefused,
+    RequestRejected,
+    TransientError,
+)
+from harness.records import Allowance
+
+Treatment = FailureKind | Literal["fatal", "rejected"]
+
+STATUSES: Mapping[int, Treatment] = {
+    **dict.fromkeys((400, 412, 413, 422, 431), "rejected"),
+    **dict.fromkeys((401, 402, 403, 404), "fatal"),
+    **dict.fromkeys((408, 499, 504, 524), "interrupted"),
+    **dict.fromkeys((409, 500, 501, 502), "server_failed"),
+    429: "rate_limited",
+    **dict.fromkeys((503, 529), "overloaded"),
+}
+"""Any other status from 500 is ``server_failed``, and any other from 400 ``rejected``."""
+
+EXCEPTIONS: Mapping[str, Treatment | Literal["by status", "by cause"]] = {
+    "APIStatusError": "by status",
+    "APIConnectionError": "by cause",
+    "RequestError": "by cause",
+    "SSLError": "by cause",
+    "APIResponseValidationError": "malformed",
+    "APIWebhookValidationError": "malformed",
+    "APIError": "malformed",
+    "ContentFilterFinishReasonError": "rejected",
+    "LengthFinishReasonError": "rejected",
+    "RetryableError": "server_failed",
+    "WebSocketConnectionClosedError": "connection_lost",
+    "WebSocketQueueFullError": "overloaded",
+    "OpenAIError": "fatal",  # the client cannot make requests as it is configured
+    "AnthropicError": "fatal",
+    "CredentialsError": "fatal",
+    "WorkloadIdentityError": "fatal",
+    "IdentityTokenFileError": "fatal",
+    "_AmbiguousModuleClientUsageError": "fatal",
+    "ClientError": "malformed",  # aiohttp's own errors come through if a server does not speak HTTP
+    "HttpProcessingError": "malformed",
+}
+"""Looked up by the name of the exception's class, then of its bases."""
+
+UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
+"""Exceptions of the transports that say that no request was sent."""
+
+NO_CREDIT = frozenset(
+    {
+        *("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
+        *("enforced_spend_limit_reached", "contract_spend_limit_reached"),
+    }
+)
+"""Codes that say that the account has no money left: waiting does not help."""
+UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
+UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
+"""Anthropic has no code for it."""
+FILTERS = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+FILTER_WORDS = (
+    "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
+    "blocked by content filtering policy",  # Anthropic
+    "Content Exists Risk",  # DeepSeek
+    "ContentPolicyViolationError",  # LiteLLM proxies
+)
+
+LONGEST_WAIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked, for error messages.
+
+    Args:
+        endpoint: Base URL.
+        model: The model's name.
+        key_variable: The environment variable of the key; None if no key was sent.
+        key: The key itself, which is removed from every message: servers like to quote it.
+    """
+
+    endpoint: str
+    model: str = ""
+    key_variable: str | None = None
+    key: str = ""
+
+    def without_key(self, text: str) -> str:
+        """The text on one line, shortened, without the key."""
+        text = text.replace(self.key, "***") if self.key else text  # first: a cut may split it
+        return " ".join(text.split())[:500]
+
+
+def from_exception(error: Exception, asked: Asked) -> CallError | None:
+    """The error of ours for an exception of an SDK or transport; None for anything else."""
+    names = (kind.__name__ for kind in type(error).__mro__)
+    treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
+    if treatment is None:
+        return None
+    if treatment == "by status":
+        response: Any = getattr(error, "response")  # noqa: B009 (an SDK's status error has one)
+        body = getattr(error, "body", None)
+        return from_status(response.status_code, response.headers, body or str(error), asked)
+    if treatment == "by cause":
+        return _connection(error, asked.endpoint)
+    said = f"{asked.endpoint}: {type(error).__name__}: {asked.without_key(str(error))}"
+    return _error(treatment, said, "The client cannot make requests as it is configured.")
+
+
+def from_status(status: int, headers: Mapping[str, str], body: object, asked: Asked) -> CallError:
+    """The error of ours for an unsuccessful HTTP answer.
+
+    Args:
+        status: The HTTP status.
+        headers: Its headers, for ``retry-after``.
+        body: The body: as bytes, text, or already parsed.
+        asked: What was asked.
+    """
+    detail, said = _detail(body)
+    more = detail.get("details")
+    exact = more.get("error_code") if isinstance(more, dict) else None
+    code = str(exact or detail.get("code") or detail.get("type") or "")
+    said = asked.without_key(said)
+    message = f"{asked.endpoint} answered {status}: {said}"
+    treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
+    if code in NO_CREDIT or status == 402:
+        return FatalCallError(message, "The account has no credit left.")
+    if status in (400, 403) and _filtered(code, said, detail):
+        return PromptRefused(message)
+    if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
+        return FatalCallError(message, "Remove it from decoding in the run file.")
+    remedy = f"Check model.name ({asked.model!r}) and model.base_url in the run file."
+    if status in (401, 403):
+        remedy = (
+            f"Check the key in the environment variable {asked.key_variable}."
+            if asked.key_variable
+            else "No key was sent: name the variable that holds it in model.api_key_env."
+        )
+    return _error(treatment, message, remedy, _retry_after(headers))
+
+
+def _error(
+    treatment: Treatment, message: str, remedy: str, retry_after: float | None = None
+) -> CallError:
+    if treatment == "rejected":
+        return RequestRejected(message)
+    if treatment == "fatal":
+        return FatalCallError(message, remedy)
+    return TransientError(message, kind=treatment, retry_after=retry_after)
+
+
+def _detail(body: object) -> tuple[dict[str, Any], str]:
+    """The provider's error object, and its message: OpenAI wraps it as ``error``."""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
+    if isinstance(body, bytes | str):
+        try:
+            body = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}, text
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    detail = body if isinstance(body, dict) else {}
+    return detail, str(detail.get("message") or text or "no explanation")
+
+
+def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
+    """Whether a provider's filter refuses the prompt; OpenRouter's 403 is not about the key."""
+    inner, more = detail.get("innererror"), detail.get("metadata")
+    return (
+        code in FILTERS
+        or (isinstance(inner, dict) and inner.get("code") in FILTERS)
+        or any(words in said for words in FILTER_WORDS)
+        or (isinstance(more, dict) and ("flagged_input" in more or "reasons" in more))
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from ``retry-after-ms`` or ``retry-after``, at most ten minutes."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if (value := headers.get(name)) is None:
+            continue
+        try:
+            seconds = float(value) * unit
+        except ValueError:
+            try:
+                seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+            except (ValueError, TypeError, OverflowError):  # not a date, or one without a zone
+                continue
+            seconds = max(0.0, seconds)
+        if seconds >= 0:
+            return min(seconds, LONGEST_WAIT_S)
+    return None
+
+
+def _connection(error: Exception, endpoint: str) -> CallError:
+    # The aiohttp transport reports any broken or refused connection as a connect timeout: what
+    # really happened is further down the chain.
+    cause: BaseException | None = error
+    chain: list[BaseException] = []
+    while cause is not None and len(chain) < 10:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
+    broken = any(isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain)
+    timed_out = bool(names & {"APITimeoutError", "TimeoutException"})
+    if timed_out and not broken and "ConnectTimeout" not in names:
+        return TransientError(f"{endpoint}: no answer in time.", kind="timed_out")
+    why = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
+    remedy = "Check model.base_url and the network."
+    if names & UNSENT:
+        return TransientError(f"Cannot reach {endpoint}: {why}.", remedy, kind="unreachable")
+    return TransientError(
+        f"The connection to {endpoint} broke: {why}.", remedy, kind="connection_lost"
+    )
+
+
+OnAllowances = Callable[[tuple[Allowance, ...]], None]
+"""Is told what an answer says."""
+
+MOST = 2**53
+WINDOW_S = 60.0
+LONGEST_S = 31 * 86_400.0
+"""A reset that is further away than a month is no reset."""
+
+_DURATION = re.compile(
+    r"(?=.)(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?"
+    r"(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?",
+    re.ASCII,
+)
+_SECONDS = (86_400, 3_600, 60, 1, 0.001)
+
+
+def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
+    """The limits that an answer's headers tell of.
+
+    now: seconds since the epoch, against which a time is measured.
+    """
+    return tuple(_found(headers, now))
+
+
+def _found(headers: Mapping[str, str], now: float) -> Iterator[Allowance]:
+    for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
+        name = unit.replace("_", "-")
+        for form in (f"anthropic-ratelimit-{name}-%s", f"x-ratelimit-%s-{name}"):
+            limit = _count(headers.get(form % "limit"))
+            remaining = _count(headers.get(form % "remaining"))
+            reset_s = _until(headers.get(form % "reset"), now)
+            if (limit, remaining, reset_s) != (None, None, None):
+                if reset_s is not None and reset_s > WINDOW_S:
+                    limit = None
+                yield Allowance(unit, limit, remaining, reset_s)
+                break
+
+
+def _count(value: str | None) -> int | None:
+    if value is None or not re.fullmatch(r"\d{1,16}", value, re.ASCII):
+        return None
+    count = int(value)
+    return count if count <= MOST else None
+
+
+def _until(value: str | None, now: float) -> float | None:
+    """Seconds until a reset: a duration, a number of seconds or a time."""
+    seconds = duration(value) if value else None
+    if value and seconds is None:
+        try:
+            # A time without a zone would be this machine's, and means nothing.
+            time = datetime.fromisoformat(value)
+            seconds = max(0.0, time.timestamp() - now) if time.tzinfo else None
+        except (ValueError, OverflowError):
+            return None
+    return seconds if seconds is not None and seconds <= LONGEST_S else None
+
+
+def duration(value: str) -> float | None:
+    """Seconds of ``1h2m3.5s``, ``20ms`` or ``59.7``; None for anything else."""
+    if len(value) > 40:
+        return None
+    found = _DURATION.fullmatch(value)
+    if found:
+        return sum(float(n) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True) if n)
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", value, re.ASCII)
+    return float(value) if plain else None

@@ -1,0 +1,316 @@
+"""What the vLLM backends share: the model with its arguments, and prompts that kill an engine.
+
+    engine: {tensor_parallel_size: 2, dtype: bfloat16, max_model_len: 8192}
+
+Arguments have vLLM's own names. A server gets them as flags of its command line, an engine in
+this process gets them unchanged. What changes a model's answers is part of what makes two calls
+the same; what only changes its speed is not.
+
+Source: vLLM's "Engine Arguments", as of 0.32.
+
+>>> flags({"tensor_parallel_size": 2, "enforce_eager": True, "max_model_len": None})
+['--tensor-parallel-size', '2', '--enforce-eager']
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import math
+import re
+from collections.abc import AsyncIterator, Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.backends._model_files import Hashes, files_identity, local, model_identity
+from harness.errors import ConfigError, RequestRejected
+from harness.ports import CONSTRAINTS, LOGPROBS, OWN_DRAWS, PARAMETERS, PROMPT_LOGPROBS
+from harness.records import Request
+
+GIVEN = {
+    "model": "model.path or model.name",
+    "served_model_name": "model.name",
+    "host": "",
+    "port": "",
+    "api_key": "",
+    "enable_lora": "model.lora",
+    "lora_modules": "model.lora",
+}
+"""Arguments that the harness sets, with what sets them in a run file."""
+
+PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+
+SPEED = frozenset(
+    {
+        *PARALLEL,
+        *("data_parallel_size_local", "data_parallel_address", "data_parallel_rpc_port"),
+        *("data_parallel_backend", "distributed_executor_backend", "enable_expert_parallel"),
+        *("gpu_memory_utilization", "kv_cache_memory_bytes", "swap_space", "cpu_offload_gb"),
+        *("block_size", "enable_prefix_caching", "num_gpu_blocks_override", "download_dir"),
+        *("max_num_seqs", "max_num_batched_tokens", "max_num_queued_reqs", "max_num_queued_tokens"),
+        *("enable_chunked_prefill", "async_scheduling", "scheduling_policy", "stream_interval"),
+        *("enforce_eager", "compilation_config", "max_parallel_loading_workers"),
+        *("disable_log_stats", "enable_log_requests", "disable_uvicorn_access_log"),
+        *("uvicorn_log_level", "api_server_count", "max_logprobs", "max_cpu_loras", "max_loras"),
+    }
+)
+"""Arguments that change how fast an answer comes, and not which one: except for rounding, which
+differs from one batch to the next anyway."""
+
+READ = frozenset(
+    (
+        *("chat_template", "tokenizer", "generation_config", "hf_config_path", "config"),
+        "reasoning_parser_plugin",
+    )
+)
+"""Arguments that may name a file or folder whose content changes answers."""
+
+BARE = frozenset(
+    {"disable_log_stats", "aggregate_engine_logging", "data_parallel_multi_port_external_lb"}
+)
+"""Arguments whose flag has no ``--no-`` form: for false they are left out."""
+
+
+def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments under vLLM's names, without those that are null.
+
+    Raises:
+        ConfigError: A name is invalid, or one that the harness sets.
+    """
+    found: dict[str, Any] = {}
+    for key, value in engine.items():
+        name = key.removeprefix("--").replace("-", "_")
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            raise ConfigError(
+                f"model.engine: {key!r} is not an engine argument.",
+                "Write vLLM's own names, such as tensor_parallel_size.",
+            )
+        if name == "hf_token":
+            raise ConfigError(
+                "model.engine: hf_token would stand in the run's files and the list of processes.",
+                "Remove it, and set the environment variable HF_TOKEN.",
+            )
+        if name in GIVEN:
+            remedy = f"Set {GIVEN[name]}." if GIVEN[name] else "Remove it."
+            raise ConfigError(f"model.engine: {name} is set by the harness.", remedy)
+        if value is not None:
+            found[name] = value
+    for name in PARALLEL:
+        size = found.get(name, 1)
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ConfigError(f"model.engine: {name} must be 1 or more.")
+    return found
+
+
+def flags(engine: Mapping[str, Any]) -> list[str]:
+    """The arguments as words of a command line."""
+    words: list[str] = []
+    for name, value in engine.items():
+        flag = name.replace("_", "-")
+        if value is True:
+            words.append(f"--{flag}")
+        elif value is None or (value is False and name in BARE):
+            continue
+        elif value is False:
+            words.append(f"--no-{flag}")
+        elif isinstance(value, list | tuple):
+            words += [f"--{flag}", *map(_word, value)]
+        else:
+            words += [f"--{flag}", _word(value)]
+    return words
+
+
+def _word(value: object) -> str:
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that change what a model answers."""
+    return {name: value for name, value in engine.items() if name not in SPEED}
+
+
+SEATS = 256
+"""Sequences that vLLM works on at a time by default (``max_num_seqs``)."""
+
+
+def depth(engine: Mapping[str, Any]) -> int:
+    """Calls in flight that keep an engine's batch full: a quarter more than it holds."""
+    seats = engine.get("max_num_seqs", SEATS)
+    ranks = engine.get("data_parallel_size", 1)
+    return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else math.ceil(1.25 * SEATS)
+
+
+Protocol = Literal["chat", "completions"]
+"""Whether a model is asked in turns, by its chat template, or to continue one text."""
+
+
+def features(protocol: Protocol) -> frozenset[str]:
+    """What vLLM takes of a run file's decoding, and that its calls are free."""
+    taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
+    return taken | ({"conversation"} if protocol == "chat" else set())
+
+
+@dataclass(frozen=True, slots=True)
+class VLLMModel:
+    """What is loaded.
+
+    Args:
+        name: What requests call it.
+        path: A folder, or a name on the hub; empty for `name` itself.
+        lora: A folder with an adapter, or its name on the hub; empty for none.
+        engine: vLLM's engine arguments.
+        protocol: Chat or completions.
+        hashes: Hashes of the files that it is loaded from.
+
+    Raises:
+        ConfigError: An engine argument is invalid.
+    """
+
+    name: str
+    path: str = ""
+    lora: str = ""
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    protocol: Protocol = "chat"
+    hashes: Hashes = field(default_factory=Hashes, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "engine", checked(self.engine))
+
+    @property
+    def weights(self) -> str:
+        """Where vLLM loads the weights from."""
+        return _place(self.path or self.name)
+
+    @property
+    def adapter(self) -> str:
+        """Where vLLM loads the adapter from; empty without one."""
+        return _place(self.lora) if self.lora else ""
+
+    def fingerprint(self) -> dict[str, str]:
+        """What answers depend on: the content of files, and the arguments that change answers.
+
+        Raises:
+            DataMissing: A folder does not exist.
+            DataInvalid: A file cannot be read.
+        """
+        adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
+        deciding = {
+            name: self._content(name, value) for name, value in answering(self.engine).items()
+        }
+        return {
+            "weights": model_identity(self.path or self.name, self.hashes),
+            **adapter,
+            "engine": msgspec.json.encode(deciding, order="deterministic").decode(),
+        }
+
+    def _content(self, name: str, value: Any) -> Any:
+        """For an argument that names a file or folder the hash of its content, else its value."""
+        if name in READ and isinstance(value, str) and _exists(value):
+            return files_identity(Path(value), self.hashes)
+        return value
+
+    def endpoint(self) -> str:
+        """What takes the place of a URL in the cache's key; a hash of the fingerprint."""
+        parts = (self.fingerprint(), self.protocol)
+        content = msgspec.json.encode(parts, order="deterministic")
+        return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+
+
+def _place(name: str) -> str:
+    folder = local(name)
+    return name if folder is None else str(folder)
+
+
+def _exists(name: str) -> bool:
+    """Whether a text names a file or folder; the text of a template is too long for a name."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
+
+
+DEATHS = 2
+"""Deaths in whose flight a prompt was, after which it is asked alone."""
+
+
+class DeadlyPrompts:
+    """The prompts of one model that were in flight when its engine died.
+
+    A prompt can kill an engine whenever it is asked. So a prompt that was in flight at two deaths
+    is asked alone, and if the engine then dies again, the prompt is given up, with its other
+    samples. Everything else that was in flight is answered sooner or later, and cleared.
+    """
+
+    def __init__(self) -> None:
+        self._deaths: dict[Hashable, set[Hashable]] = {}
+        self._given_up: set[Hashable] = set()
+        self._alone = asyncio.Lock()
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, request: Request) -> AsyncIterator[bool]:
+        """Wait until a request may be asked; whether it is asked alone.
+
+        Raises:
+            RequestRejected: Its prompt has killed an engine three times.
+        """
+        name = _name(request) if self._deaths else None  # a name takes time
+        if name in self._given_up:
+            raise self._refusal(name)
+        alone = len(self._deaths.get(name, ())) >= DEATHS
+        if alone:
+            async with self._alone:
+                while self._in_flight:
+                    self._idle.clear()
+                    await self._idle.wait()
+                yield True
+            return
+        while self._alone.locked():
+            async with self._alone:
+                pass
+        self._in_flight += 1
+        try:
+            yield False
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+
+    def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
+        """Count the death of an engine while it worked on a request.
+
+        Args:
+            request: The request.
+            life: Tells this life of the engine from its others.
+            alone: Whether the request was the only one in flight.
+
+        Raises:
+            RequestRejected: The request was alone, so its prompt is to blame.
+        """
+        name = _name(request)
+        self._deaths.setdefault(name, set()).add(life)
+        if alone:
+            self._given_up.add(name)
+            raise self._refusal(name)
+
+    def answered(self, request: Request) -> None:
+        """Clear a prompt that was answered."""
+        if self._deaths:
+            self._deaths.pop(_name(request), None)
+
+    def _refusal(self, name: Hashable) -> RequestRejected:
+        return RequestRejected(
+            f"vLLM has died {len(self._deaths[name])} times of this prompt, the last time with "
+            "nothing else in flight."
+        )
+
+
+def _name(request: Request) -> Hashable:
+    """What the samples of a prompt have in common."""
+    return request.model, request.messages, repr(request.decoding)

@@ -1,0 +1,206 @@
+"""A figure: its chart, its table, its theme, and files of it that stand alone.
+
+The colours of runs differ in lightness as well as in hue, for readers who do not tell hues apart
+(after Okabe and Ito 2008, "Color Universal Design", darkened for white paper and lightened for
+dark), and each run also has a shape. Colours repeat after eight runs and shapes after seven, so
+56 runs differ.
+
+>>> config()["background"]
+'transparent'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+from harness.plugins import import_extra
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart that a browser draws, and its values as a table for readers who cannot see it.
+
+    Attributes:
+        name: For its file and its anchor: lower-case letters, digits and ``_``.
+        title: What it shows.
+        caption: What its points, bars and bands are, and what they are made of.
+        chart: A Vega-Lite specification with its data, without a theme and without addresses;
+            its width is ``container``.
+        headings: Of the same values as a table.
+        rows: The texts of that table.
+        section: ``results``, ``comparison``, ``constraints``, ``outcomes`` or ``cost``.
+    """
+
+    name: str
+    title: str
+    caption: str
+    chart: Mapping[str, Any]
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    section: str = "results"
+
+
+LIGHT = ("#0072b2", "#c94a00", "#007a5a", "#a8407a", "#946400", "#33373d", "#6a3fa0", "#7a5230")
+DARK = ("#56b4e9", "#f5854a", "#2cc295", "#e88fc2", "#e6b422", "#e6e8eb", "#b79cff", "#c9a27e")
+"""Colours of runs, in their order; the same hue at the same place."""
+
+SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
+"""Shapes of runs: seven, so that they do not repeat together with the colours."""
+
+# In the order of harness.records.OUTCOMES; what is fine is calm.
+_OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#1f8a70", "#c22f2f")
+_OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#3fbf9f", "#f0625f")
+
+RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
+"""Colours of heat maps, from little to much: viridis (Smith and van der Walt 2015)."""
+LIGHT_INK_BELOW = 0.45
+"""Where on the ramp numbers have to be white."""
+
+BACKGROUND = {False: "#ffffff", True: "#16181d"}
+"""The background of an image file, by whether it is dark."""
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
+WIDTH = 640
+
+_VEGA_LITE = "v6.4"
+"""The version that the pinned Altair writes for."""
+_CHARACTER = 7
+"""Approximate pixels of a character in a title."""
+
+
+def config(dark: bool = False) -> dict[str, Any]:
+    """The ``config`` of a chart's specification, on a transparent background.
+
+    Args:
+        dark: For light ink on a dark page.
+    """
+    ink, faint, line = ("#1f2328", "#59616c", "#e1e4e8")
+    if dark:
+        ink, faint, line = ("#e6e8eb", "#a6adb8", "#343a44")
+    text = {"labelColor": ink, "titleColor": faint, "titleFontWeight": "normal"}
+    sizes = {"labelFontSize": 11, "titleFontSize": 11}
+    return {
+        "background": "transparent",
+        "font": FONT,
+        "view": {"stroke": None},
+        "axis": {
+            **text,
+            **sizes,
+            "labelLimit": 170,
+            "labelFlush": False,  # labels stay below their line, also at the edge
+            "gridColor": line,
+            "domain": False,
+            "tickColor": line,
+            "tickSize": 4,
+        },
+        "legend": {
+            **text,
+            "orient": "top",
+            "columns": 2,
+            "layout": {"top": {"anchor": "start", "direction": "vertical", "margin": 4}},
+            "labelFontSize": 11,
+            "labelLimit": 210,
+            "titleLimit": 300,
+            "symbolSize": 70,
+            "rowPadding": 2,
+        },
+        "title": {
+            "color": ink,
+            "subtitleColor": faint,
+            "anchor": "start",
+            "fontSize": 13,
+            "offset": 10,
+        },
+        "rule": {"color": faint},
+        "text": {"color": ink, "fontSize": 11},
+        "range": {
+            "category": list(DARK if dark else LIGHT),
+            "ordinal": list(_OUTCOMES_DARK if dark else _OUTCOMES_LIGHT),
+            "symbol": list(SHAPES),
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOptions:
+    """How a figure is drawn in a file of its own.
+
+    Attributes:
+        subtitle: Such as the run, in a figure of one run, which has no legend.
+        titled: With title and subtitle. Without them, the caption of a paper has to say what the
+            title says: that runs are simulated or unfinished.
+    """
+
+    dark: bool = False
+    width: int = WIDTH
+    subtitle: str = ""
+    titled: bool = True
+
+
+def as_svg(figure: Figure, options: ImageOptions | None = None) -> bytes:
+    """The figure as an SVG document that refers to nothing outside itself.
+
+    Raises:
+        ValueError: The chart contains an address.
+        ConfigError: The drawing library is not installed.
+    """
+    svg: str = _library().vegalite_to_svg(_whole(figure, options), **_DRAWN)
+    return svg.encode()
+
+
+def as_png(figure: Figure, options: ImageOptions | None = None, scale: float = 2) -> bytes:
+    """The figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
+    png: bytes = _library().vegalite_to_png(_whole(figure, options), scale=scale, **_DRAWN)
+    return png
+
+
+def as_pdf(figure: Figure, options: ImageOptions | None = None) -> bytes:
+    """The figure as a PDF file of one page of its size; raises as `as_svg`."""
+    pdf: bytes = _library().vegalite_to_pdf(_whole(figure, options), **_DRAWN)
+    return pdf
+
+
+DRAW: Mapping[str, Callable[..., bytes]] = {"svg": as_svg, "png": as_png, "pdf": as_pdf}
+"""Image formats, and what draws them."""
+
+_DRAWN: dict[str, Any] = {"vl_version": _VEGA_LITE, "allowed_base_urls": []}
+
+
+def _library() -> Any:
+    return import_extra("vl_convert", "report")
+
+
+def _whole(figure: Figure, options: ImageOptions | None) -> dict[str, Any]:
+    """A specification with what a page would add: the theme, a background, a width, the title."""
+    if _addresses(figure.chart):
+        # The drawing library refuses data from elsewhere, but not images.
+        raise ValueError(
+            f"The chart {figure.name!r} has an address. Put what it points to into its data."
+        )
+    options = options or ImageOptions()
+    title = {
+        "text": _lines(figure.title, options.width) or [""],
+        "subtitle": _lines(options.subtitle, options.width),
+    }
+    return {
+        **figure.chart,
+        "width": options.width,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "padding": 8,
+        **({"title": title} if options.titled else {}),
+        "config": {**config(options.dark), "background": BACKGROUND[options.dark]},
+    }
+
+
+def _lines(text: str, width: int) -> list[str]:
+    return wrap(text, max(20, width // _CHARACTER))
+
+
+def _addresses(value: Any) -> bool:
+    """Whether anything in a specification is to be fetched."""
+    if isinstance(value, Mapping):
+        return any(key in ("url", "href") or _addresses(one) for key, one in value.items())
+    return isinstance(value, list | tuple) and any(map(_addresses, value))

@@ -1,0 +1,98 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.backends._responses import LONGEST_S, MOST, allowances, duration
+from harness.records import Allowance
+
+NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1s", 1), ("6m0s", 360), ("20ms", 0.02), ("1h2m3.5s", 3723.5), ("7.66s", 7.66), ("1d", 86400),
+     ("1m30.951s", 90.951), ("59", 59), ("0.5", 0.5), ("0s", 0), ("1h", 3600), ("1s20ms", 1.02)],
+)  # fmt: skip
+def test_a_duration_is_read(text: str, seconds: float) -> None:
+    assert duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["soon", "-1s", "1s2h", "s", "", "1..5s", "1e3", "inf", "nan", "١s", "+1", " 1s", "9" * 41],
+)
+def test_what_is_no_duration_is_none(text: str) -> None:
+    assert duration(text) is None
+
+
+def test_openais_headers() -> None:
+    headers = {
+        "x-ratelimit-limit-requests": "500",
+        "x-ratelimit-remaining-requests": "499",
+        "x-ratelimit-reset-requests": "120ms",
+        "x-ratelimit-limit-tokens": "30000",
+        "x-ratelimit-remaining-tokens": "29970",
+        "x-ratelimit-reset-tokens": "60ms",
+    }
+    assert allowances(headers, NOW) == (
+        Allowance("requests", 500, 499, 0.12),
+        Allowance("tokens", 30_000, 29_970, 0.06),
+    )
+
+
+def test_anthropics_headers() -> None:
+    headers = {}
+    for name in ("requests", "tokens", "input-tokens", "output-tokens"):
+        headers[f"anthropic-ratelimit-{name}-limit"] = "4000"
+        headers[f"anthropic-ratelimit-{name}-remaining"] = "0"
+        headers[f"anthropic-ratelimit-{name}-reset"] = "2027-01-15T08:00:10Z"
+    units = ("requests", "tokens", "input_tokens", "output_tokens")
+    assert allowances(headers, NOW) == tuple(Allowance(unit, 4000, 0, 10.0) for unit in units)
+    past = headers | {"anthropic-ratelimit-requests-reset": "2027-01-15T07:59:50Z"}
+    assert allowances(past, NOW)[0].reset_s == 0
+
+
+def test_a_longer_windows_limit_is_not_one_for_a_minute() -> None:
+    groq = {
+        "x-ratelimit-limit-requests": "14400",
+        "x-ratelimit-remaining-requests": "14370",
+        "x-ratelimit-reset-requests": "2m59.56s",
+        "x-ratelimit-limit-tokens": "18000",
+        "x-ratelimit-remaining-tokens": "17997",
+        "x-ratelimit-reset-tokens": "7.66s",
+    }
+    assert allowances(groq, NOW) == (
+        Allowance("requests", None, 14_370, 179.56),
+        Allowance("tokens", 18_000, 17_997, 7.66),
+    )
+
+
+def test_nothing_told_is_nothing() -> None:
+    assert allowances({}, NOW) == ()
+    assert allowances({"x-ratelimit-limit": "10", "retry-after": "3"}, NOW) == ()
+
+
+@pytest.mark.parametrize("odd", ["", "many", "-1", "1.5", "1e9", "inf", "9" * 17, "9" * 5000, "١"])
+def test_an_odd_count_is_left_out(odd: str) -> None:
+    headers = {"x-ratelimit-limit-tokens": odd, "x-ratelimit-remaining-tokens": "7"}
+    assert allowances(headers, NOW) == (Allowance("tokens", None, 7),)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["", "soon", "-1s", "1760000000", "9999-12-31T23:59:59Z", "2027-01-15T08:00:10", "99999d",
+     "0001-01-01T00:00:00+23:59"],
+)  # fmt: skip
+def test_an_odd_reset_is_left_out(odd: str) -> None:
+    headers = {"x-ratelimit-limit-tokens": "7", "x-ratelimit-reset-tokens": odd}
+    found = allowances(headers, NOW)
+    assert found in ((Allowance("tokens", 7),), (Allowance("tokens", 7, None, 0.0),))
+
+
+@given(st.text() | st.from_regex(r"[0-9.]+(d|h|m|s|ms)?([0-9]+(d|h|m|s|ms))?", fullmatch=True))
+def test_no_header_is_believed_beyond_all_bounds(text: str) -> None:
+    headers = {f"x-ratelimit-{what}-requests": text for what in ("limit", "remaining", "reset")}
+    for told in allowances(headers, NOW):
+        assert 0 <= (told.limit or 0) <= MOST
+        assert 0 <= (told.remaining or 0) <= MOST
+        assert 0 <= (told.reset_s or 0) <= LONGEST_S
