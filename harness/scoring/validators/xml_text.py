@@ -414,6 +414,6 @@ def _escaped(text: str, path: Sequence[str | int]) -> str:
     if found := _FORBIDDEN.search(text):
         raise UnparseableDocument(
             f"the value at {pointer(path)[:80] or 'the root'} has the character "
-            f"U+{ord(found[0]):04X}, which XML cannot hold"
+            f"U+{ord(found[0]):04X}, which XML cannot hold: use JSON or YAML"
         )
     return text.translate(_ESCAPES)
