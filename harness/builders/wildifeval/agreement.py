@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from harness.builders.wildifeval.asking import Answer, Asking
+from harness.builders.wildifeval.asking import Asking, StageAnswer
 from harness.builders.wildifeval.questions import Question
 from harness.config.curation import FilterSection
 from harness.errors import ConfigError
@@ -55,11 +55,11 @@ async def yes_probabilities(
     return [share_of_yes(each) for each in votes]
 
 
-def _vote(line: Answer) -> bool | None:
+def _vote(line: StageAnswer) -> bool | None:
     return vote(line.text) if line.outcome in ("ok", "truncated") else None
 
 
-def _by_tokens(line: Answer) -> float | None:
+def _by_tokens(line: StageAnswer) -> float | None:
     if line.outcome == "refused":  # "No, I will not" is no no
         return None
     found = yes_probability(line.logprobs or ())
@@ -67,7 +67,7 @@ def _by_tokens(line: Answer) -> float | None:
 
 
 def _refuse_unreadable(
-    stage: str, read: Callable[[Answer], float | None], first: Sequence[Answer]
+    stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
     """Stop a stage none of whose first replies can be read; a refusal tells nothing of that.
 

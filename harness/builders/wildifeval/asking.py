@@ -19,7 +19,7 @@ T = TypeVar("T")
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
-class Answer(Struct, frozen=True):
+class StageAnswer(Struct, frozen=True):
     """A model's answer to a question.
 
     Attributes:
@@ -33,7 +33,7 @@ class Answer(Struct, frozen=True):
     logprobs: Logprobs | None = None
 
 
-Look = Callable[[Sequence[Answer]], None]
+Look = Callable[[Sequence[StageAnswer]], None]
 """Looks at the first answers, and raises to end the build where more of them would be useless."""
 
 
@@ -49,7 +49,7 @@ class Asking(Protocol):
         stage: str,
         questions: Sequence[Question],
         decoding: Decoding,
-        read: Callable[[Answer], T],
+        read: Callable[[StageAnswer], T],
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:

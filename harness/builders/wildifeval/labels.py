@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from harness.builders.wildifeval.asking import Answer, Asking
+from harness.builders.wildifeval.asking import Asking, StageAnswer
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.questions import Question, Questions
 from harness.builders.wildifeval.repetition import Task
@@ -122,11 +122,11 @@ def inline_name(name: str) -> str:
     return " ".join(name.split()).replace("<", "&lt;")
 
 
-def _category(line: Answer) -> Category:
+def _category(line: StageAnswer) -> Category:
     return category(line.text) if line.outcome == "ok" else Category()
 
 
-def _names(line: Answer) -> list[str]:
+def _names(line: StageAnswer) -> list[str]:
     """A list that was cut off lacks its last names only; the last one there may be half a word."""
     if line.outcome not in ("ok", "truncated"):
         return []
@@ -134,7 +134,7 @@ def _names(line: Answer) -> list[str]:
     return names[:-1] if line.outcome == "truncated" else names
 
 
-def _chosen(line: Answer, names: Sequence[str]) -> str:
+def _chosen(line: StageAnswer, names: Sequence[str]) -> str:
     return chosen(line.text, names) if line.outcome == "ok" else ""
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from harness.builders.wildifeval.asking import Answer, Asking
+from harness.builders.wildifeval.asking import Asking, StageAnswer
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.labels import (
     categories,
@@ -144,7 +144,7 @@ class Pipeline:
         )
 
 
-def _apart(line: Answer) -> Decomposition | str:
+def _apart(line: StageAnswer) -> Decomposition | str:
     """What a reply says, or why it says nothing."""
     if line.outcome != "ok":
         return line.outcome
