@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.datasets.collie_dill import VOCABULARY
+from harness.datasets.conversion import VOCABULARY
 from harness.datasets.inert_pickle import Record, read_pickle
 from harness.errors import DataInvalid, DataMissing
 from tests.datasets import hostile
@@ -262,7 +262,7 @@ def test_no_pickle_takes_the_memory_the_time_or_the_interpreter(tmp_path: Path) 
 LIMITED = """
 import importlib.util, json, resource, sys, time
 from pathlib import Path
-from harness.datasets.collie_dill import VOCABULARY
+from harness.datasets.conversion import VOCABULARY
 from harness.datasets.inert_pickle import read_pickle
 from harness.errors import DataInvalid
 
