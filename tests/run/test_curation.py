@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.asking import StageAnswer
-from harness.builders.wildifeval.questions import Question
+from harness.builders.wildifeval.asking import Question, StageAnswer
 from harness.calls.signals import Stop, Stopping
 from harness.errors import (
     ConfigError,
