@@ -120,7 +120,7 @@ def describe(
     from harness.plugins import kind
     from harness.ports import Judged
     from harness.report.constraints import criteria_document
-    from harness.report.render import FORMATS
+    from harness.report.table import FORMATS
     from harness.report.terminal import terminal
 
     forms = ("table", "markdown", "json")
