@@ -199,9 +199,14 @@ def facts(pairs: Iterable[tuple[object, object]]) -> Table:
     return Table(columns=columns, rows=[Row(pair) for pair in pairs], headless=True)
 
 
-def records(keys: Iterable[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table for CSV: raw values under the keys of its columns."""
-    return Table(columns=[Column(key, key) for key in keys], rows=[Row(row) for row in rows])
+def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> Table:
+    """A table for CSV: raw values by key, in the order of ``keys`` and then of appearance."""
+    every = list(rows)
+    order = dict.fromkeys([*keys, *(key for row in every for key in row)])
+    return Table(
+        columns=[Column(key, key) for key in order],
+        rows=[Row([row.get(key) for key in order]) for row in every],
+    )
 
 
 def as_markdown(document: Document) -> str:
