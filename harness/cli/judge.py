@@ -18,9 +18,8 @@ from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
 from harness.cli.validate import app as validate_app
-from harness.config.judges import JudgeSection
+from harness.config.judges import JudgeSection, PanelSection
 from harness.config.loading import read
-from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.report.run_tables import run_document

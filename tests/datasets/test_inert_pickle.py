@@ -227,7 +227,7 @@ def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
         read_pickle(tmp_path / "x.dill", VOCABULARY)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     start=st.sampled_from([official(), b"\x80\x04", b""]),
     places=st.lists(st.tuples(st.integers(0, 700), st.binary(max_size=6)), max_size=4),
