@@ -17,11 +17,9 @@ from uuid import uuid4
 from harness.builders.folder import refuse_other
 from harness.builders.stages import key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
-from harness.builders.wildifeval.asking import Answer, AnswerOutcome, Look
+from harness.builders.wildifeval.asking import Answer, AnswerOutcome, Look, Question
 from harness.builders.wildifeval.dry_run import StageEstimate, estimate
-from harness.builders.wildifeval.prompts import Prompts
-from harness.builders.wildifeval.questions import Question
-from harness.builders.wildifeval.simulation import simulated_reply
+from harness.builders.wildifeval.prompts import Prompts, simulated_reply
 from harness.calls.budget import Budget
 from harness.calls.key import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping

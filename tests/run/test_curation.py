@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.asking import Answer
-from harness.builders.wildifeval.questions import Question
+from harness.builders.wildifeval.asking import Answer, Question
 from harness.calls.signals import Stop, Stopping
 from harness.errors import (
     ConfigError,
