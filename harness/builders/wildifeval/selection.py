@@ -19,7 +19,7 @@ from harness.builders.wildifeval.screening import Step
 from harness.config.curation import FilterSection, ScreenSection
 from harness.errors import ConfigError
 from harness.records import Decoding
-from harness.scoring.yes_probability import TOKENS, VOTES, share_of_yes, vote, yes_probability
+from harness.scoring.judges import TOKENS, VOTES, share_of_yes, vote, yes_probability
 
 VOTING_TEMPERATURE = 0.7
 THINKING_TOKENS = 4000
