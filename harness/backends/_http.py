@@ -22,25 +22,36 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
-from harness.backends._failures import Asked, from_exception, from_status
-from harness.backends._rate_limit_headers import OnAllowances, allowances
+from harness.backends._responses import (
+    Asked,
+    OnAllowances,
+    allowances,
+    from_exception,
+    from_status,
+)
 from harness.errors import CallError, ConfigError, TransientError
 from harness.records import Reply, Request
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Headers, Response
+    from httpx2 import Request as HttpRequest
 
 HEADERS_EVERY_S = 0.1
 """Seconds between two readings of the rate limits in good answers: headers are slow to read."""
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 """What reading a hostile body may raise."""
+
+OWN_HOSTS = ("api.openai.com", "api.anthropic.com")
+CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -156,6 +167,85 @@ class HttpClient:
         """Close the connections, if any were made."""
         if "http" in self.__dict__:
             await self.http.aclose()
+
+
+class SDKClient(HttpClient):
+    """A client of one server, by a vendor's SDK.
+
+    The SDK gives its authentication and transport. It builds the first request to a path; later
+    ones are copies with another body, sent by the same HTTP client: half the CPU time of the
+    SDK's `post`, a quarter of that of its typed methods (scripts/bench_calls.py). The SDK's own
+    retries are off.
+
+    Args:
+        vendor: Whose SDK.
+        url: The server's base URL.
+        key_variable: The environment variable that holds the key; None to send none.
+        secret: Gives a secret by its variable's name.
+        options: As `HttpClient` takes them.
+
+    Raises:
+        ConfigError: The URL is not valid, or holds a password.
+        SecretMissing: The variable is not set.
+    """
+
+    def __init__(
+        self,
+        vendor: Literal["openai", "anthropic"],
+        url: str,
+        key_variable: str | None,
+        *,
+        secret: Callable[[str], str],
+        **options: Any,
+    ) -> None:
+        key = secret(key_variable) if key_variable else ""
+        super().__init__(url, key=key, key_variable=key_variable, **options)
+        self._vendor = vendor
+        self._key = key
+        self._first: dict[str, HttpRequest] = {}
+
+    @cached_property
+    def _sdk(self) -> ModuleType:
+        return import_module(self._vendor)  # takes a third of a second: only when it is needed
+
+    @cached_property
+    def http(self) -> AsyncClient:
+        """The SDK's own HTTP client, on aiohttp."""
+        client: AsyncClient = self._sdk.DefaultAioHttpClient(**self.options())
+        return client
+
+    @cached_property
+    def _client(self) -> Any:
+        client = getattr(self._sdk, CLIENTS[self._vendor])(
+            api_key=self._key or "none",
+            base_url=self.url,
+            max_retries=0,
+            default_headers=self.headers,
+            http_client=self.http,
+        )
+        if urlsplit(self.url).hostname not in OWN_HOSTS:
+            # The SDKs add what they find in the environment: not for other hosts.
+            client._custom_headers = self.headers
+            client.organization = client.project = None
+        return client
+
+    async def send(self, path: str, content: bytes) -> Response:
+        """The answer to a JSON body; raises the exceptions of the SDK or its transport."""
+        from httpx2 import ByteStream, Request, Response
+
+        first = self._first.get(path)
+        if first is None:
+            response: Response = await self._client.post(path, content=content, cast_to=Response)
+            self._first[path] = (*response.history, response)[0].request
+            return response
+        headers = first.headers.copy()
+        headers["Content-Length"] = str(len(content))
+        stream = ByteStream(content)
+        request = Request(
+            "POST", first.url, headers=headers, stream=stream, extensions=first.extensions
+        )
+        request.read()
+        return await self.http.send(request)
 
 
 class HttpBackend:

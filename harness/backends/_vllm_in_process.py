@@ -24,7 +24,7 @@ from harness.backends._bodies import (
     vllm_constraint,
 )
 from harness.backends._processes import Guard
-from harness.backends._vllm_model import VLLMModel, flags
+from harness.backends._vllm import VLLMModel, flags
 from harness.config.settings import handed_down
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage

@@ -15,9 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._bodies import Count, counted, read
-from harness.backends._http import HttpBackend
-from harness.backends._rate_limit_headers import OnAllowances
-from harness.backends._sdk import SDKClient
+from harness.backends._http import HttpBackend, SDKClient
+from harness.backends._responses import OnAllowances
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 URL = "https://api.anthropic.com"

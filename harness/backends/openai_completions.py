@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from harness.backends._bodies import finish, logprobs_in, prompt_logprobs_in, read, split_think
-from harness.backends._presets import Preset
-from harness.backends.openai import OpenAIBackend, usage_record
+from harness.backends.openai import OpenAIBackend, Preset, usage_record
 from harness.records import Reply, Request
 
 

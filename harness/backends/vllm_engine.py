@@ -23,12 +23,11 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from harness.backends._deadly_prompts import DeadlyPrompts
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers, errors_in, tail
+from harness.backends._vllm import DeadlyPrompts, VLLMModel, depth, features
+from harness.backends._vllm import Protocol as ModelProtocol
 from harness.backends._vllm_in_process import InProcessEngine
-from harness.backends._vllm_model import Protocol as ModelProtocol
-from harness.backends._vllm_model import VLLMModel, depth, features
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
 

@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from harness.backends._deadly_prompts import DeadlyPrompts
 from harness.backends._http import past_proxies
 from harness.backends._model_files import Hashes
 from harness.backends._processes import (
@@ -36,7 +35,7 @@ from harness.backends._processes import (
     open_files,
     remedy,
 )
-from harness.backends._vllm_model import Protocol, VLLMModel, depth, features, flags
+from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, FatalCallError, HarnessError, TransientError

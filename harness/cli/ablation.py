@@ -12,6 +12,7 @@ from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import findings
 from harness.analysis.comparable import Variant
 from harness.cli.console import messages, output
+from harness.cli.options import Score
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
@@ -29,28 +30,27 @@ FORMS = ("table", "markdown", "csv", "json")
 
 def ablation(
     name: Annotated[
-        str, typer.Argument(help="The run file's name: its variants' runs are NAME.VARIANT.")
+        str, typer.Argument(help="The run file's name; its variants' runs are NAME.VARIANT.")
     ],
     baseline: Annotated[
-        str, typer.Option(metavar="VARIANT", help="Compare with it; by default the first one.")
+        str, typer.Option(metavar="VARIANT", help="Baseline variant (default: the first).")
     ] = "",
     over: Annotated[
         str,
         typer.Option(
             metavar="LABEL",
-            help="Average and pair over its groups; by default the first label of all the runs.",
+            help="Label whose groups are averaged and paired (default: the first label).",
         ),
     ] = "",
-    score: Annotated[
-        str,
-        typer.Option(help="By default what the task is measured by, else pass_rate."),
-    ] = "",
+    score: Score = "",
     by: Annotated[
-        str, typer.Option(metavar="LABEL", help="Gains by its groups, too, such as category.")
+        str, typer.Option(metavar="LABEL", help="Also show gains by groups of this label.")
     ] = "",
-    form: Annotated[str, typer.Option("--format", help="table, markdown, csv or json.")] = "table",
+    form: Annotated[
+        str, typer.Option("--format", help="Output format: table, markdown, csv or json.")
+    ] = "table",
 ) -> None:
-    """Show what the variants of a run file gain over one of them, and which claims hold."""
+    """Show what each variant of a run file gains over the baseline, and which claims hold."""
     show_ablation(name, baseline=baseline, over=over, score=score, by=by, form=form)
 
 

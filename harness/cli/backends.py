@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.text import Text
 
-from harness.backends._presets import PRESETS
+from harness.backends.openai import PRESETS
 from harness.cli.console import output
 from harness.config.settings import secret
 from harness.errors import ConfigError, HarnessError, SecretMissing

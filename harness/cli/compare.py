@@ -21,10 +21,10 @@ from harness.analysis.run_comparison import (
     with_names,
 )
 from harness.analysis.summary import latencies
-from harness.cli.completion import run_names
 from harness.cli.console import output
+from harness.cli.options import Baseline, Cluster, Round, Runs, Score, TableFormat, check_format
 from harness.config.settings import Settings
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError
 from harness.report.comparison import comparison_document
 from harness.report.render import FORMATS
 from harness.report.runs import cost_table
@@ -39,44 +39,29 @@ from harness.store.run_folder import RunFolder, find_runs
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(help="Two runs or more.", autocompletion=run_names)],
-    baseline: Annotated[
-        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
-    ] = "",
+    runs: Runs,
+    baseline: Baseline = "",
     by: Annotated[
-        str, typer.Option(metavar="LABEL", help="Compare the groups of a label, too.")
+        str, typer.Option(metavar="LABEL", help="Compare each group of this label as well.")
     ] = "",
-    score: Annotated[
-        str,
-        typer.Option(
-            "--score",
-            "--metric",
-            help="By default what the task is measured by, else pass_rate.",
-        ),
-    ] = "",
-    round_: Annotated[
-        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
-    ] = None,
-    cluster: Annotated[
-        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
-    ] = "",
-    form: Annotated[
-        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
-    ] = "table",
+    score: Score = "",
+    round_: Round = None,
+    cluster: Cluster = "",
+    form: TableFormat = "table",
     ids: Annotated[
-        bool, typer.Option("--ids", help="List the instances in which a run is better, and worse.")
+        bool, typer.Option("--ids", help="List the instances where a run is better or worse.")
     ] = False,
     constraints: Annotated[
         bool,
         typer.Option(
-            "--constraints", help="What a run fixed and broke, by kind of base constraint."
+            "--constraints", help="Show what a run fixed and broke, by kind of base constraint."
         ),
     ] = False,
     cost: Annotated[
-        bool, typer.Option("--cost", help="What the runs took: calls, tokens, seconds, money.")
+        bool, typer.Option("--cost", help="Show calls, tokens, latency and cost of each run.")
     ] = False,
 ) -> None:
-    """Compare runs instance by instance: difference, interval, p, and what got better and worse."""
+    """Compare runs instance by instance with paired tests and confidence intervals."""
     show_comparison(
         runs,
         ComparisonOptions(score=score, round=round_, by=by, cluster=cluster),
@@ -106,9 +91,8 @@ def show_comparison(
     Raises: a `harness.errors.HarnessError`.
     """
     if cost and form != "table":
-        raise ConfigError("--cost is of the printed table.", "Leave --format out.")
-    if form not in ("table", *FORMATS):
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+        raise ConfigError("--cost works with the printed table only.", "Remove --format.")
+    check_format(form, ["table", *FORMATS])
     folders = _folders(names)
     found = _compared(folders, asked, baseline)
     names_of: dict[int, str] = {}
@@ -158,9 +142,7 @@ def compared(names: Sequence[str]) -> RunComparison:
 def _folders(names: Sequence[str]) -> list[RunFolder]:
     folders = find_runs(Settings().runs_dir, names)
     if len(folders) < 2:
-        raise ConfigError(
-            "There is one run to compare.", "Name two runs or more; 'harness ls' lists them."
-        )
+        raise ConfigError("Only one run was named.", "Name two or more; 'harness ls' lists them.")
     return folders
 
 
@@ -185,8 +167,8 @@ def _findings(folder: RunFolder, round_: int | None) -> Findings:
     findings = read_findings(AttemptIndex(folder.attempts), round_)
     if not len(findings.table):
         raise ConfigError(
-            f"The scores of the run {folder.name!r} tell of no base constraints.",
-            "Leave --constraints out.",
+            f"The run {folder.name!r} has no scores of base constraints.",
+            "Remove --constraints.",
         )
     return findings
 

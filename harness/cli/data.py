@@ -25,7 +25,7 @@ def fetch_one(
 
     from harness.cli.console import messages, output
     from harness.config.settings import Settings
-    from harness.datasets import download, fetch
+    from harness.datasets import fetch
     from harness.datasets.catalogue import Original, data_set
 
     root = Settings().data_dir
@@ -33,7 +33,7 @@ def fetch_one(
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 
-        def shown(original: Original) -> download.Progress:
+        def shown(original: Original) -> fetch.Progress:
             bar = bars.add_task(original.name, total=original.size)
             return lambda there, total: bars.update(bar, completed=there, total=total)
 

@@ -23,7 +23,7 @@ import typer
 from pydantic_settings import BaseSettings
 
 from harness.backends import anthropic
-from harness.backends._presets import PRESETS
+from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.backends import key_state
 from harness.cli.console import output

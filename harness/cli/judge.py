@@ -18,9 +18,8 @@ from harness.cli.console import messages, output
 from harness.cli.interrupt import interruptible
 from harness.cli.live import Display
 from harness.cli.validate import app as validate_app
-from harness.config.judges import JudgeSection
+from harness.config.judges import JudgeSection, PanelSection
 from harness.config.loading import read
-from harness.config.panels import PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.report.run_tables import run_document
@@ -64,45 +63,47 @@ class JudgeCommand(TyperCommand):
 
 def judge(
     run: Annotated[
-        str, typer.Argument(help="A run's name, or its folder.", autocompletion=judge_words)
+        str, typer.Argument(help="A run's name or its folder.", autocompletion=judge_words)
     ],
     judge: Annotated[
         str,
         typer.Option(
             metavar="FILE.yaml",
-            help="A judge's section, as in a run file's judges:; or the name of one it has had.",
+            help="A file with a judge's section, as in a run file's judges:, or the name of a "
+            "judge that the run already has.",
         ),
     ],
     budget: Annotated[
         float | None,
         typer.Option(
-            metavar="USD", min=0, help="What the run may cost with it; by default its own budget."
+            metavar="USD",
+            min=0,
+            help="Most that the run may cost with this judge (default: the run's budget).",
         ),
     ] = None,
     retry: Annotated[
         str,
         typer.Option(
             metavar="OUTCOMES",
-            help="Ask again where its replies held no verdict: unparseable, refused, empty, with "
-            "commas between. Failed calls are always made again.",
+            help="Retry judgements with these outcomes, separated by commas: unparseable, refused, "
+            "empty. Failed calls are always retried.",
         ),
     ] = "",
     gold: Annotated[
         bool,
         typer.Option(
-            "--gold",
-            help="Judge the gold answers to the run's instances, apart from the run's own.",
+            "--gold", help="Judge the task's reference answers instead of the run's answers."
         ),
     ] = False,
 ) -> None:
-    """Put a run's answers before one more judge; run again, only what is missing is judged.
+    """Score a run with another judge; run it again to judge only what is missing.
 
-    Writes judgements.jsonl beside the attempts: its scores stand beside the run's, and what passed
-    stays as it was. Those of gold answers (--gold) are in the folder gold/, never among the run's,
-    and 'harness show' tells how the run's answers differ from them. Ends with 0 where all is done,
-    1 where calls failed, 3 where the budget is spent, 130 where it was interrupted.
+    Writes judgements.jsonl beside the attempts. The new scores are reported with the run's own and
+    do not change what passed. Judgements of reference answers (--gold) are kept in the folder
+    gold/, and 'harness show' compares the run with them. Exit codes: 0 finished, 1 calls failed,
+    3 the budget is spent, 130 interrupted.
 
-    How far a judge is to be believed says 'harness judge validate': see its --help.
+    'harness judge validate' measures how far a judge can be trusted; see its --help.
     """
     raise typer.Exit(judge_run(run, judge, budget=budget, golds=gold, retry=retry))
 

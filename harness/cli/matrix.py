@@ -14,10 +14,10 @@ from harness.analysis.inputs import read_model_scores
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
 from harness.analysis.run_comparison import pair_matrix
-from harness.cli.completion import run_names
 from harness.cli.console import output
+from harness.cli.options import Cluster, Round, Runs, Score, TableFormat, check_format
 from harness.config.settings import Settings
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError
 from harness.report.matrix import matrix_document
 from harness.report.render import FORMATS
 from harness.report.terminal import terminal
@@ -29,44 +29,27 @@ from harness.store.run_folder import RunFolder, find_runs
 
 
 def matrix(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Two runs or more; a run file's name means all of its variants.",
-            autocompletion=run_names,
-        ),
-    ],
-    score: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="By default what the task is measured by, else pass_rate."
-        ),
-    ] = "",
+    runs: Runs,
+    score: Score = "",
     by: Annotated[
         str,
         typer.Option(
             metavar="LABEL",
-            help="How its groups rank the runs; of the instances, or of the constraints that a "
-            "judge has judged, such as category.",
+            help="Rank the runs in each group of this label: of the instances, or of the "
+            "constraints that a judge scored (category).",
         ),
     ] = "",
     external: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Published scores (CSV or JSONL: model, score), ranked as well."
+            metavar="FILE", help="Published scores to rank as well (CSV or JSONL: model, score)."
         ),
     ] = None,
-    round_: Annotated[
-        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
-    ] = None,
-    cluster: Annotated[
-        str, typer.Option(metavar="LABEL", help="The statistical unit; by default the prompt.")
-    ] = "",
-    form: Annotated[
-        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
-    ] = "table",
+    round_: Round = None,
+    cluster: Cluster = "",
+    form: TableFormat = "table",
 ) -> None:
-    """Test every pair of runs, and show how alike groups and published scores rank them."""
+    """Test every pair of runs, and show how similarly groups and published scores rank them."""
     show_matrix(runs, MatrixAsked(score, by, external, round_, cluster), form)
 
 
@@ -92,14 +75,13 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
 
     Raises: a `harness.errors.HarnessError`.
     """
-    if form not in ("table", *FORMATS):
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    check_format(form, ["table", *FORMATS])
     external = read_model_scores(asked.external) if asked.external else None
     folders = find_runs(Settings().runs_dir, names)
     if len(folders) < 2 and not asked.by:
         raise ConfigError(
-            "There is one run to compare.",
-            "Name two runs or more ('harness ls' lists them), or groups to part it by (--by).",
+            "Only one run was named.",
+            "Name two or more ('harness ls' lists them), or split it into groups with --by.",
         )
     runs = [_read(folder) for folder in folders]
     measures = {variant.metrics.measure for variant, _ in runs}

@@ -1,4 +1,4 @@
-"""`harness report`: runs as a page to look at, and its pictures as files."""
+"""`harness report`: an HTML page about runs, and its figures as files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.completion import run_names
 from harness.cli.console import messages
+from harness.cli.options import Baseline, Round
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.figures.figure import Figure
@@ -29,36 +30,38 @@ _MOST_NAMED = 4
 
 def report(
     runs: Annotated[
-        list[str], typer.Argument(help="One run, or several of one task.", autocompletion=run_names)
+        list[str], typer.Argument(help="One or more runs of one task.", autocompletion=run_names)
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file; by default report.html in a run's folder."),
+        typer.Option(
+            "-o", "--output", help="Output file (default: report.html in the run's folder)."
+        ),
     ] = None,
-    title: Annotated[str, typer.Option(help="By default the names of the runs.")] = "",
-    baseline: Annotated[
-        str, typer.Option(metavar="RUN", help="Compare with it; by default the first one.")
-    ] = "",
+    title: Annotated[str, typer.Option(help="Title (default: the runs' names).")] = "",
+    baseline: Baseline = "",
     by: Annotated[
-        str, typer.Option(metavar="LABEL", help="Compare its groups; by default the first label's.")
+        str, typer.Option(metavar="LABEL", help="Label to group by (default: the first label).")
     ] = "",
-    round_: Annotated[
-        int | None,
-        typer.Option("--round", min=1, help="Compare it; by default each sample's last one."),
-    ] = None,
+    round_: Round = None,
     attempts: Annotated[
         int,
         typer.Option(
-            min=0, help="Attempts of each run to look at in the report; whole instances, by chance."
+            min=0,
+            help="Include at most N attempts of each run, as a random sample of whole instances.",
         ),
     ] = 50_000,
     images: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Write the pictures as files, too; without -o alone."),
+        typer.Option(
+            metavar="FOLDER", help="Also write the figures as files; no page unless -o is given."
+        ),
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="Of pictures: svg, png or pdf.")] = "svg",
+    form: Annotated[
+        str, typer.Option("--format", help="Format of the figures: svg, png or pdf.")
+    ] = "svg",
 ) -> None:
-    """Write a report to look at: one HTML file that works offline, and its pictures as files."""
+    """Write a report you can share: one HTML file that works offline, and its figures as files."""
     write_report(
         runs,
         output=output,
@@ -100,7 +103,7 @@ def write_report(
     path = output or (folders[0].path if len(folders) == 1 else Path()) / "report.html"
     _refuse_other_file(path)
     if len(folders) == 1 and (baseline or asked.by):
-        raise ConfigError("There is one run: nothing to compare.", "Name two runs or more.")
+        raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     runs, comparison = report_on(folders, asked, baseline)
     _refuse_nothing(runs)
     pictures = figures(runs, comparison)
@@ -140,7 +143,9 @@ def _refuse_other_file(path: Path) -> None:
     if path.exists():
         with path.open("rb") as file:
             if file.read(15).lower() != b"<!doctype html>":
-                raise ConfigError(f"-o {path} is there and is no report.", "Name another file.")
+                raise ConfigError(
+                    f"-o {path}: the file exists and is not a report.", "Name another file."
+                )
 
 
 def _refuse_nothing(runs: Sequence[ReportedRun]) -> None:
@@ -155,7 +160,7 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
     """Raises: StoreFailed."""
     from harness.report.figures.figure import DRAW, ImageOptions
 
-    remedy = "Make room or mend the permissions, or name another folder with --images."
+    remedy = "Free some space or fix the permissions, or name another folder with --images."
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -44,34 +44,38 @@ def run(
     file: Annotated[Path, typer.Argument(help="The run file (YAML).", autocompletion=run_files)],
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--override", metavar="KEY.PATH=VALUE", help="Override a key."),
+        typer.Option(
+            "-o",
+            "--override",
+            metavar="KEY=VALUE",
+            help="Set a key, such as model.name; repeatable.",
+        ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="Only so many instances, taken round the groups.", min=1)
+        int | None,
+        typer.Option(min=1, help="Run at most N instances, round-robin over groups."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="The run's name; by default that of the file.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="The run's name (default: the file's).")] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew beside an earlier run of this name.")
+        bool, typer.Option("--fresh", help="Start a new run beside an earlier one of this name.")
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be done, and its cost; do nothing."),
+        typer.Option("--dry-run", help="Print the plan and estimated cost without running."),
     ] = False,
     retry: Annotated[
         str,
         typer.Option(
             metavar="OUTCOMES",
-            help="Make attempts with these outcomes again: error, truncated, refused, empty, "
-            "unparseable, with commas between. Failed calls (error) are always made again.",
+            help="Retry attempts with these outcomes, separated by commas: truncated, refused, "
+            "empty, unparseable. Failed calls (error) are always retried.",
         ),
     ] = "",
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
-    Ends with 0 where all is done, 1 where it failed or attempts did, 3 where the budget is spent,
-    130 where it was interrupted.
+    Exit codes: 0 finished, 1 failed or some attempts failed, 3 the budget is spent, 130
+    interrupted.
     """
     raise typer.Exit(
         run_file(file, option or [], limit, name, fresh=fresh, dry_run=dry_run, retry=retry)

@@ -17,8 +17,8 @@ from rich.progress import track
 from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
-from harness.cli.completion import run_names
 from harness.cli.console import messages, output
+from harness.cli.options import Run
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
@@ -39,17 +39,15 @@ FIRST = 10
 
 
 def score(
-    run: Annotated[
-        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
-    ],
+    run: Run,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Show every verdict that has changed, not the first ten.")
+        bool, typer.Option("--all", help="Show every changed verdict instead of the first ten.")
     ] = False,
 ) -> None:
-    """Score a run anew, with no model call, and say what has changed.
+    """Score a run's recorded replies again without model calls, and show what changed.
 
-    Writes scores.jsonl beside the attempts. Ends with 0 where every verdict is the same, 3 where
-    some have changed, 1 where it failed.
+    Writes scores.jsonl beside the attempts. Exit codes: 0 every verdict is unchanged, 3 some
+    changed, 1 scoring failed.
     """
     raise typer.Exit(score_run(run, show_all=show_all))
 
@@ -65,7 +63,7 @@ def score_run(name: str, *, show_all: bool) -> int:
     if not len(recorded):
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to score.",
-            "Run its run file again: it goes on where it stopped.",
+            "Run its run file again: it resumes where it stopped.",
         )
     task = build_task(folder.read_config(), settings)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())

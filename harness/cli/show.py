@@ -9,8 +9,8 @@ import typer
 
 from harness.analysis.constraints import kinds, read_asked, rejections
 from harness.analysis.judge_agreement import rule_agreement
-from harness.cli.completion import run_names
 from harness.cli.console import output
+from harness.cli.options import Run
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.constraints import constraint_document, rejection_document
@@ -26,11 +26,9 @@ from harness.store.run_folder import RunFolder, find_run
 
 
 def show(
-    run: Annotated[
-        str, typer.Argument(help="A run's name, or its folder.", autocompletion=run_names)
-    ],
+    run: Run,
     instance: Annotated[
-        str | None, typer.Option(help="Show the attempts of one instance in full.")
+        str | None, typer.Option(metavar="ID", help="Show all attempts of one instance in full.")
     ] = None,
     constraints: Annotated[
         bool,
@@ -38,7 +36,9 @@ def show(
     ] = False,
     by: Annotated[
         str | None,
-        typer.Option(metavar="LABEL", help="The constraints by its groups instead of their kind."),
+        typer.Option(
+            metavar="LABEL", help="With --constraints: group by this label, not by their kind."
+        ),
     ] = None,
     rejected: Annotated[
         bool,
@@ -48,7 +48,7 @@ def show(
     ] = False,
     rules: Annotated[
         bool,
-        typer.Option("--rules", help="Show how often judges and rules say the same, by rule."),
+        typer.Option("--rules", help="Show how often judges and rules agree, rule by rule."),
     ] = False,
 ) -> None:
     """Show a run's metrics, its base constraints, or every attempt of one instance."""
@@ -76,13 +76,11 @@ def show_asked(
     """
     if by is not None and (instance is not None or not constraints):
         raise ConfigError(
-            "--by parts the base constraints: it goes with --constraints.",
+            "--by groups the base constraints: use it with --constraints.",
             f"harness show {name} --constraints --by {by}",
         )
     if sum((instance is not None, constraints, rejected, rules)) > 1:
-        raise ConfigError(
-            "--instance, --constraints, --rejected and --rules each show something else."
-        )
+        raise ConfigError("--instance, --constraints, --rejected and --rules exclude each other.")
     if instance is not None:
         show_instance(name, instance)
     elif constraints:
@@ -111,8 +109,8 @@ def show_constraints(name: str, label: str = LABEL) -> None:
     n_judged = int(findings.table.judged.sum())
     if not n_judged:
         raise DataMissing(
-            f"The scores of the run {folder.name!r} tell of no base constraints.",
-            f"See them all: harness show {folder.name}",
+            f"The run {folder.name!r} has no scores of base constraints.",
+            f"Show its metrics: harness show {folder.name}",
         )
     _refuse_unknown(label, findings.table.labels(), folder.name)
     found = kinds(findings, label)
@@ -129,8 +127,8 @@ def show_rejected(name: str) -> None:
     found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
     if not found.n + found.n_failed:
         raise DataMissing(
-            f"The answers of the run {folder.name!r} were held to nothing.",
-            "Set decoding.constraint in its run file: docs/providers.md.",
+            f"The run {folder.name!r} did not constrain decoding.",
+            "Set decoding.constraint in the run file (docs/providers.md).",
         )
     _print(rejection_document(found), folder)
 
@@ -144,8 +142,8 @@ def show_rules(name: str) -> None:
     found = rule_agreement(folder.attempts)
     if not found:
         raise DataMissing(
-            f"No judge of the run {folder.name!r} has told of a constraint that a rule can decide.",
-            "The judge yes_no does, of a task with criteria: docs/wildifeval.md.",
+            f"No judge of the run {folder.name!r} decided on a criterion that a rule can check.",
+            "The judge yes_no does, for tasks with criteria (docs/wildifeval.md).",
         )
     _print(rule_agreement_document(found), folder)
 
@@ -161,7 +159,7 @@ def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:
     remedy, known = nearest(label, labels), ", ".join(sorted(labels))
     raise ConfigError(
         f"--by: the base constraints of the run {run!r} have no label {label!r}.",
-        remedy if known in remedy else f"{remedy} The labels there are: {known}.",
+        remedy if known in remedy else f"{remedy} Its labels: {known}.",
     )
 
 
@@ -174,7 +172,7 @@ def show_instance(name: str, instance: str) -> None:
     attempts = read_instance(folder.attempts, instance)
     if not attempts:
         raise DataMissing(
-            f"The run {folder.name!r} has no attempt on an instance {instance!r}.",
+            f"The run {folder.name!r} has no attempts of the instance {instance!r}.",
             f"The ids are in {folder.attempts}.",
         )
     output.print(transcript(attempts))

@@ -11,10 +11,10 @@ import typer
 from harness.analysis.comparable import Variant
 from harness.analysis.cross_table import cross_table
 from harness.analysis.table_layout import TableOptions
-from harness.cli.completion import run_names
 from harness.cli.console import output
+from harness.cli.options import Round, Runs, TableFormat, check_format
 from harness.config.settings import Settings
-from harness.errors import ConfigError, HarnessError, nearest
+from harness.errors import HarnessError
 from harness.plugins import kind
 from harness.ports import PaperTable, Tabled
 from harness.report.cross_table import cross_table_document
@@ -26,42 +26,34 @@ from harness.store.run_folder import RunFolder, find_runs
 
 
 def table(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Runs; a run file's name means all of its variants.", autocompletion=run_names
-        ),
-    ],
+    runs: Runs,
     rows: Annotated[
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="Its groups are the rows of a model; '' for one row. By default as the task's "
-            "paper has it.",
+            help="Label whose groups are a model's rows; '' for one row (default: as in the "
+            "task's paper).",
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
             metavar="LABEL",
-            help="Its groups are columns; '' for none. By default as the task's paper has it.",
+            help="Label whose groups are columns; '' for one column (default: as in the task's "
+            "paper).",
         ),
     ] = None,
     score: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A score, pass_rate, or a figure of the paper's table; may be repeated.",
+            help="A score, pass_rate, or a figure of the paper's table; repeatable.",
         ),
     ] = None,
-    round_: Annotated[
-        int | None, typer.Option("--round", min=1, help="By default each sample's last one.")
-    ] = None,
-    form: Annotated[
-        str, typer.Option("--format", help="table, markdown, latex, csv or json.")
-    ] = "table",
+    round_: Round = None,
+    form: TableFormat = "table",
 ) -> None:
-    """Show several runs as a paper's results table: a row per model and group."""
+    """Show several runs as a paper's results table: one row per model and group."""
     show_table(
         runs, TableOptions(rows=rows, columns=columns, scores=score or [], round=round_), form
     )
@@ -74,8 +66,7 @@ def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -
 
     Raises: a `harness.errors.HarnessError`.
     """
-    if form not in ("table", *FORMATS):
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, ["table", *FORMATS]))
+    check_format(form, ["table", *FORMATS])
     runs = [_read(folder) for folder in find_runs(Settings().runs_dir, names)]
     tasks = {variant.metrics.task for variant, _ in runs}
     tables = {task: table for task in tasks if (table := _table(task))}

@@ -15,8 +15,8 @@ from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.self_preference import notes
 from harness.cli import SETTINGS
-from harness.cli.completion import run_names
 from harness.cli.console import output
+from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
@@ -40,39 +40,34 @@ app = typer.Typer(add_completion=False, **SETTINGS)
 
 @app.command("validate")
 def validate_judge(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Runs of one task; of several, how alike both sides rank them is shown, too.",
-            autocompletion=run_names,
-        ),
-    ],
+    runs: Runs,
     judge: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Its name in the runs; by default the only one."),
+        typer.Option(metavar="NAME", help="The judge's name in the runs (default: the only one)."),
     ] = "",
     against: Annotated[
         str,
         typer.Option(
             metavar="REFERENCE",
-            help="Another judge of the runs, a file of people's labels (….jsonl), or 'rules': "
-            "rule checkers, where they decide on a criterion; by default the only other judge.",
+            help="Another judge of the runs, a file of human labels (….jsonl), or 'rules' for rule "
+            "checkers, where they apply (default: the only other judge).",
         ),
     ] = "",
     by: Annotated[
         str,
-        typer.Option(metavar="LABEL", help="The criteria by their groups, too, as in category."),
+        typer.Option(metavar="LABEL", help="Also show groups of criteria, such as category."),
     ] = "",
-    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+    form: Annotated[str, typer.Option("--format", help="Output format: table or json.")] = "table",
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the calibration curve: .svg, .png or .pdf."),
     ] = None,
 ) -> None:
-    """How far is a judge to be believed? Its verdicts against a reference's.
+    """Measure how far a judge agrees with a reference.
 
-    Accuracy, Cohen's kappa, confusion, calibration, and how alike both rank several runs. What one
-    side alone has judged is counted and left out; an abstention is no no.
+    Shows accuracy, Cohen's kappa, the confusion matrix, calibration, and for several runs how
+    similarly both rank them. Answers that only one side judged are counted and left out; an
+    abstention is not a no.
     """
     show_validation(runs, ValidationAsked(judge, against, by), form, figure)
 

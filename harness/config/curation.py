@@ -21,7 +21,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from harness.config.loading import override, parse_override, read
-from harness.config.secrets import shown
 from harness.config.sections import (
     BudgetSection,
     Count,
@@ -29,6 +28,7 @@ from harness.config.sections import (
     ModelSection,
     SecondModelSection,
     Section,
+    shown,
 )
 from harness.errors import ConfigError, nearest
 

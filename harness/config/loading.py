@@ -16,9 +16,9 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from harness.config.matrix import keys
 from harness.config.run_file import RunFile
-from harness.config.secrets import shown
+from harness.config.sections import shown
+from harness.config.variants import keys
 from harness.errors import ConfigError, nearest
 from harness.records import DecodingConstraint
 

@@ -18,11 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.config.judges import JudgeSection, judge_section
-from harness.config.matrix import expanded
-from harness.config.panels import PanelSection, panel_section
-from harness.config.run_names import check_name
-from harness.config.secrets import keys_of, names_a_secret, shown
+from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.sections import (
     MOST,
     BudgetSection,
@@ -33,7 +29,11 @@ from harness.config.sections import (
     SecondModelSection,
     Section,
     TaskSection,
+    keys_of,
+    names_a_secret,
+    shown,
 )
+from harness.config.variants import check_name, expanded
 from harness.records import Decoding
 
 
@@ -53,7 +53,7 @@ class RunFile(Section):
     panels: judges that decide together.
     polish: a second model that rewrites instruction and feedback; null for none.
     variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
-    matrix: axes whose combinations are the variants (`harness.config.matrix`).
+    matrix: axes whose combinations are the variants (`harness.config.variants`).
     """
 
     task: TaskSection

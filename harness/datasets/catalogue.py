@@ -1,8 +1,8 @@
-"""The data sets that `harness data fetch` knows: where they are public, and what comes of them.
+"""The data sets that `harness data fetch` knows: where they are published, what is made of them.
 
-A data set is made of *originals*, downloaded, and *products*, the files that the harness reads,
-each made of one original. A hash here was computed from the bytes it speaks of. Where the bytes
-of an original were never seen here it is None, and the products' hashes are what holds.
+A data set has *originals*, which are downloaded, and *products*, the files that the harness reads,
+each made of one original. Every hash was computed from the file itself. It is None for originals
+that were not available; then the hashes of the products decide.
 
 >>> data_set("collie").products[0].path
 'collie/instances.jsonl'
@@ -15,36 +15,42 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.datasets.archive import member
-from harness.datasets.collie_dill import write_instances
-from harness.datasets.collie_logs import write_generations
-from harness.datasets.gpt3_predictions import write_predictions
+from harness.datasets.conversion import (
+    member,
+    write_generations,
+    write_instances,
+    write_predictions,
+)
 from harness.errors import DataMissing, nearest
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A public file.
+    """A published file.
 
-    size: in bytes, None where it is not known.
-    sha256: None where it is not known.
-    limit: the most bytes that are downloaded.
+    size: in bytes; None if unknown.
+    sha256: None if unknown.
+    limit: most bytes to download; by default its size.
     """
 
     name: str
     url: str
-    size: int | None
-    sha256: str | None
-    limit: int
+    size: int | None = None
+    sha256: str | None = None
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "limit", self.limit or self.size or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
     """A file below the data folder.
 
-    path: with slashes, relative to the data folder.
-    make: gives its bytes from the original's file.
-    sha256: None where it is not known; then that of the first fetch holds.
+    path: relative to the data folder, with slashes.
+    original: the name of the file it is made of.
+    make: yields its bytes from that file.
+    sha256: None if unknown; then that of the first fetch holds.
     """
 
     path: str
@@ -57,8 +63,8 @@ class Product:
 class DataSet:
     """What is fetched under one name.
 
-    folder: what `harness data path` leads to, relative to the data folder.
-    home: where people read about it.
+    home: its web page.
+    folder: where it is, relative to the data folder (`harness data path`).
     """
 
     name: str
@@ -70,18 +76,17 @@ class DataSet:
     products: tuple[Product, ...]
 
 
-def as_it_is(original: Path) -> Iterator[bytes]:
+def unchanged(original: Path) -> Iterator[bytes]:
     """An original's own bytes."""
     with original.open("rb") as file:
         yield from iter(lambda: file.read(2**16), b"")
 
 
-_COLLIE = (
-    "https://raw.githubusercontent.com/princeton-nlp/Collie/"
-    "4639e4a77f41db7f3a3b3de0ca0a7273d04213eb"
-)
-_NLTK_DATA = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages"
-_ENGLISH = "tokenizers/punkt_tab/english"
+_GITHUB = "https://raw.githubusercontent.com"
+_COLLIE = f"{_GITHUB}/princeton-nlp/Collie/4639e4a77f41db7f3a3b3de0ca0a7273d04213eb"
+_DILL = "all_data.dill"
+_GPT4 = "gpt-4-multi-round-generation-1trial.json"
+_VICUNA = "vicuna-7b-1trial-no1-prompt.json"
 
 COLLIE = DataSet(
     name="collie",
@@ -91,50 +96,38 @@ COLLIE = DataSet(
     folder="collie",
     originals=(
         Original(
-            "all_data.dill",
-            f"{_COLLIE}/data/all_data.dill",
-            size=2_400_192,
-            sha256="d8cf6e5447eea9457d7691c89a773ce5b512f3da1417f3480497997cab541009",
-            limit=2_400_192,
+            _DILL,
+            f"{_COLLIE}/data/{_DILL}",
+            2_400_192,
+            "d8cf6e5447eea9457d7691c89a773ce5b512f3da1417f3480497997cab541009",
         ),
-        Original(
-            "gpt-4-multi-round-generation-1trial.json",
-            f"{_COLLIE}/logs/gpt-4-multi-round-generation-1trial.json",
-            size=3_464_939,
-            sha256=None,
-            limit=3_464_939,
-        ),
-        Original(
-            "vicuna-7b-1trial-no1-prompt.json",
-            f"{_COLLIE}/logs/vicuna-7b-1trial-no1-prompt.json",
-            size=924_125,
-            sha256=None,
-            limit=924_125,
-        ),
+        Original(_GPT4, f"{_COLLIE}/logs/{_GPT4}", 3_464_939),
+        Original(_VICUNA, f"{_COLLIE}/logs/{_VICUNA}", 924_125),
     ),
     products=(
         Product(
             "collie/instances.jsonl",
-            "all_data.dill",
+            _DILL,
             write_instances,
             "74630ce4bbf7070dd71168a369717e8c9ca67151f402b30fc43764cb0ee308a6",
         ),
         Product(
             "collie/generations/gpt-4.jsonl",
-            "gpt-4-multi-round-generation-1trial.json",
+            _GPT4,
             write_generations,
             "42fcb3fa5f94a6e1ed8178a7c23a4a753fe075d97ab882a6fc1551742e85a1b9",
         ),
         Product(
             "collie/generations/vicuna-7b.jsonl",
-            "vicuna-7b-1trial-no1-prompt.json",
+            _VICUNA,
             write_generations,
             "4785294bd1cff32cb3d3e833b344aa3c0575cd6075fcd7cf2505b6558f00c65f",
         ),
     ),
 )
 
-# The archive is on a branch that moves and holds 19 languages: the English files are pinned.
+# The archive has 19 languages and is on a branch that moves: the English files are pinned.
+_PUNKT = "packages/tokenizers/punkt_tab.zip"
 PUNKT = DataSet(
     name="punkt",
     about="NLTK's English sentence parameters",
@@ -142,17 +135,11 @@ PUNKT = DataSet(
     home="https://github.com/nltk/nltk_data",
     folder="nltk_data",
     originals=(
-        Original(
-            "punkt_tab.zip",
-            f"{_NLTK_DATA}/packages/tokenizers/punkt_tab.zip",
-            size=None,
-            sha256=None,
-            limit=16 * 2**20,
-        ),
+        Original("punkt_tab.zip", f"{_GITHUB}/nltk/nltk_data/gh-pages/{_PUNKT}", limit=2**24),
     ),
     products=tuple(
         Product(
-            f"nltk_data/{_ENGLISH}/{name}",
+            f"nltk_data/tokenizers/punkt_tab/english/{name}",
             "punkt_tab.zip",
             partial(member, name=f"punkt_tab/english/{name}", limit=2**20),
             sha256,
@@ -166,9 +153,7 @@ PUNKT = DataSet(
     ),
 )
 
-_REFRAMING = (
-    "https://raw.githubusercontent.com/allenai/reframing/8f361e4635c64cc173043d32c53fd6902840ad4a"
-)
+_REFRAMING = f"{_GITHUB}/allenai/reframing/8f361e4635c64cc173043d32c53fd6902840ad4a/Dataset_Jsons"
 _ANSWERS = "074949352f02599609accc6449c0f8e88ef242fc"
 _TASKS = {
     "subtask003_mctaco_question_generation_event_duration": (
@@ -200,9 +185,9 @@ _TASKS = {
         "2f1d035b3b51d056ae4e9bbb2fecd9aab1b3ebb98574c4bb9ab7ec185e696e0a",
     ),
 }
-"""Task -> bytes and sha256 of its file."""
+"""Task -> size and sha256 of its file."""
 
-# The seven tasks whose recorded answers are scored here; all 61 are behind a form on the home page.
+# The seven tasks with recorded answers; all 61 are behind a form on the home page.
 NATURAL_INSTRUCTIONS = DataSet(
     name="natural_instructions",
     about="Natural Instructions v1: seven tasks, with the recorded answers of GPT-3",
@@ -211,20 +196,18 @@ NATURAL_INSTRUCTIONS = DataSet(
     folder="natural_instructions",
     originals=(
         *(
-            Original(f"{task}.json", f"{_REFRAMING}/Dataset_Jsons/{task}.json", size, sha256, size)
+            Original(f"{task}.json", f"{_REFRAMING}/{task}.json", size, sha256)
             for task, (size, sha256) in _TASKS.items()
         ),
         Original(
             f"{_ANSWERS}.zip",
             f"https://github.com/allenai/natural-instructions-v1/archive/{_ANSWERS}.zip",
-            size=None,
-            sha256=None,
             limit=2**28,
         ),
     ),
     products=(
         *(
-            Product(f"natural_instructions/tasks/{task}.json", f"{task}.json", as_it_is, sha256)
+            Product(f"natural_instructions/tasks/{task}.json", f"{task}.json", unchanged, sha256)
             for task, (_, sha256) in _TASKS.items()
         ),
         Product(
@@ -240,9 +223,10 @@ CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS
 
 
 def data_set(name: str) -> DataSet:
-    """The data set of a name.
+    """The data set with this name.
 
-    Raises: DataMissing, naming the nearest.
+    Raises:
+        DataMissing: There is none; the message names the nearest.
     """
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))

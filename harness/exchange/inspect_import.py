@@ -94,9 +94,9 @@ class _Log:
         self._format = "eval" if self._zipped else "json"
         self._refuse_large()
         if self._zipped:
-            self.header: EvalLog = self._read("read_eval_log", header_only=True)
+            self.header: EvalLog = self._read(self._reader.read_eval_log, header_only=True)
         else:
-            self.header = self._read("read_eval_log", resolve_attachments="core")
+            self.header = self._read(self._reader.read_eval_log, resolve_attachments="core")
 
     def samples(self) -> Iterator[tuple[str, EvalSample]]:
         """Each sample with its place in the log, for messages."""
@@ -108,10 +108,12 @@ class _Log:
 
         found: Iterator[EvalSample]
         if self._zipped:
-            summaries = sorted(self._read("read_eval_log_sample_summaries"), key=order)
+            summaries = sorted(self._read(self._reader.read_eval_log_sample_summaries), key=order)
             keys = iter(dict.fromkeys((one.id, one.epoch) for one in summaries))
             batches = iter(lambda: list(islice(keys, BATCH)), [])
-            found = (sample for batch in batches for sample in self._batch(batch))
+            options = {"resolve_attachments": "core", "exclude_fields": UNUSED}
+            by_id = self._reader.read_eval_log_samples_by_id
+            found = (one for some in batches for one in self._read(by_id, some, **options))
         else:
             found = iter(sorted(self.header.samples or (), key=order))
         for sample in found:
@@ -120,16 +122,8 @@ class _Log:
                 raise invalid(where, "a sample needs an id, and an epoch from 1")
             yield where, sample
 
-    def _batch(self, keys: list[tuple[str | int, int]]) -> list[EvalSample]:
-        name = "read_eval_log_samples_by_id"
-        found: list[EvalSample] = self._read(
-            name, keys, resolve_attachments="core", exclude_fields=UNUSED
-        )
-        return found
-
-    def _read(self, function: str, *arguments: Any, **options: Any) -> Any:
+    def _read(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         try:
-            read = getattr(self._reader, function)
             return read(self.path, *arguments, format=self._format, **options)
         except HarnessError:
             raise
@@ -175,7 +169,7 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     task = task or encodable(spec.task) or "imported"
     model = encodable(spec.model)
     settings = log.header.plan.config.merge(spec.model_generate_config)
-    decoding = {key: getattr(settings, key) for key in ("temperature", "max_tokens", "top_p")}
+    decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
     stats = log.header.stats
     begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
     return Imported(
@@ -257,11 +251,9 @@ class _Survey:
                     continue
                 if isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH:
                     groups.add(value)
-                    fits = len(groups) <= MAX_GROUPS
-                else:
-                    fits = False
-                if not fits:
-                    labels[label] = None
+                    if len(groups) <= MAX_GROUPS:
+                        continue
+                labels[label] = None
         self.labels = [label for label, groups in labels.items() if groups]
         listed = [encodable(str(name)) for name in spec.dataset.sample_ids or ()]
         if len(listed) * self.epochs > len(seen) + MAX_MISSING:
@@ -359,12 +351,8 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
     total, costs = Usage(), []
     for usage in sample.model_usage.values():
         read, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
-        counts = (
-            usage.input_tokens + read + written,
-            usage.output_tokens,
-            read,
-            usage.reasoning_tokens or 0,
-        )
+        given, reasoning = usage.input_tokens + read + written, usage.reasoning_tokens or 0
+        counts = (given, usage.output_tokens, read, reasoning)
         total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
         costs.append(number(usage.total_cost, where))
     known = [cost for cost in costs if cost is not None and cost >= 0]

@@ -1,9 +1,9 @@
-"""Prompts from templates: Jinja over the fields of a row, with hard bounds.
+"""Prompt templates: Jinja over the fields of a row, with hard limits.
 
-The template is the user's, from the run file; the row is data and is never a template. Neither may
-hang the run or reach into Python: nothing can be called, attributes are keys of mappings, there is
-no multiplication, filters are those listed here, and loops and output end at a bound. A field that
-a row lacks is an error and no empty text.
+The template comes from the user's run file; the row is data and never a template. Neither can hang
+the run or reach into Python: nothing can be called, attributes are keys of mappings, there is no
+multiplication, only the filters listed here exist, and loops and output are bounded. A field that a
+row lacks is an error, not empty text.
 
 >>> Template("{{ question }}{% if hint is defined %} ({{ hint }}){% endif %}", "task.prompt").render(
 ...     {"question": "2 + 2?"})
@@ -28,25 +28,28 @@ FILTERS = frozenset(
     | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
     | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
 )
-"""Those of Jinja's that neither call nor pad: ``center`` makes a gigabyte of a letter."""
+"""Jinja's filters that neither call nor pad: ``center`` can make a gigabyte of one letter."""
 
 LONGEST_TEMPLATE = 100_000
 LONGEST_PROMPT = 10_000_000
 """Characters."""
 MOST_STEPS = 100_000
-"""Of all loops of one prompt together."""
+"""For all loops of one prompt together."""
 
 
 class _TooLong(Exception):
-    """A prompt goes past a bound."""
+    """A prompt exceeds a limit."""
 
 
 class Template:
     """A compiled template.
 
-    where: how a message names it ("task.prompt").
+    Args:
+        text: The template.
+        where: How messages name it, such as ``task.prompt``.
 
-    Raises: ConfigError where it is no template, or holds what templates may not.
+    Raises:
+        ConfigError: It is not a template, or has something that templates must not have.
     """
 
     def __init__(self, text: str, where: str) -> None:
@@ -74,16 +77,16 @@ class Template:
     def render(self, row: Mapping[str, Any]) -> str:
         """The text for a row.
 
-        Raises: DataInvalid for a field that the row lacks, or a value that the template
-            cannot use.
+        Raises:
+            DataInvalid: The row lacks a field, or has a value that the template cannot use.
         """
         from jinja2 import TemplateError, UndefinedError
 
-        said: list[str] = []
+        pieces: list[str] = []
         length = 0
         try:
             for piece in self._template.generate({**row, _STEPS: [0]}):
-                said.append(piece)
+                pieces.append(piece)
                 length += len(piece)
                 if length > LONGEST_PROMPT:
                     raise _TooLong(f"a prompt of more than {LONGEST_PROMPT:,} characters")
@@ -93,7 +96,7 @@ class Template:
             if named is None:
                 raise DataInvalid(f"{self._where}: {error.message}.") from None
             raise DataInvalid(
-                f"{self._where} needs the field {named!r}, which is not there.",
+                f"{self._where} needs the field {named!r}, which the row does not have.",
                 nearest(named, map(str, row)),
             ) from None
         except (_TooLong, TemplateError, RecursionError) as error:
@@ -101,9 +104,9 @@ class Template:
             raise DataInvalid(f"{self._where}: {problem}.") from None
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise DataInvalid(
-                f"{self._where}: a value does not suit the template ({error})."
+                f"{self._where}: a value does not fit the template ({error})."
             ) from None
-        return "".join(said)
+        return "".join(pieces)
 
 
 _STEPS = "harness_loop_steps"
@@ -111,31 +114,23 @@ _STEPS = "harness_loop_steps"
 
 
 def _refuse(tree: Any, where: str) -> None:
-    """Refuse what could run away, or is no reading of a row."""
+    """Refuse whatever could run away, or does not just read a row."""
     from jinja2 import nodes
 
     refused = {
-        nodes.Call: "nothing can be called",
-        nodes.Mul: "there is no multiplication",
-        nodes.Pow: "there are no powers",
-        nodes.Mod: "there is no %",
-        nodes.Macro: "there are no macros",
-        nodes.CallBlock: "there are no calls",
-        nodes.Include: "nothing can be included",
-        nodes.Import: "nothing can be imported",
-        nodes.FromImport: "nothing can be imported",
-        nodes.Extends: "nothing can be extended",
-        nodes.Block: "there are no blocks",
-        nodes.Assign: "nothing can be set",
-        nodes.AssignBlock: "nothing can be set",
-        nodes.With: "nothing can be set",
+        "calls or macros": (nodes.Call, nodes.CallBlock, nodes.Macro),
+        "multiplication, powers or %": (nodes.Mul, nodes.Pow, nodes.Mod),
+        "includes": (nodes.Include,),
+        "imports or extends": (nodes.Import, nodes.FromImport, nodes.Extends),
+        "blocks": (nodes.Block,),
+        "assignments": (nodes.Assign, nodes.AssignBlock, nodes.With),
     }
-    for node in tree.find_all(tuple(refused)):
-        problem = next(said for kind, said in refused.items() if isinstance(node, kind))
-        raise ConfigError(
-            f"{where}, line {node.lineno}: in a prompt's template {problem}.",
-            "Write the text into the rows instead.",
-        )
+    for what, kinds in refused.items():
+        for node in tree.find_all(kinds):
+            raise ConfigError(
+                f"{where}, line {node.lineno}: a prompt template cannot have {what}.",
+                "Write the text into the rows instead.",
+            )
     for node in tree.find_all(nodes.Filter):
         if node.name not in _environment().filters:
             raise ConfigError(
@@ -148,7 +143,7 @@ def _refuse(tree: Any, where: str) -> None:
 
 
 def _count_steps(tree: Any) -> None:
-    """Let all loops count their steps together."""
+    """Make all loops count their steps together."""
     from jinja2 import nodes
 
     for node in tree.find_all(nodes.For):
@@ -167,7 +162,7 @@ def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    """Jinja's filter without its limit, and within the prompt's."""
+    """Jinja's filter, limited to the longest prompt."""
     text, old, new = str(text), str(old), str(new)
     if len(text) + text.count(old) * len(new) > LONGEST_PROMPT:
         raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
@@ -182,7 +177,7 @@ def _join(values: Iterable[Any], between: str = "") -> str:
 
 
 def _tojson(value: Any) -> str:
-    """As it stands: Jinja's own escapes for web pages."""
+    """Plain JSON: Jinja's own filter escapes it for web pages."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -196,20 +191,20 @@ _OWN: Mapping[str, Callable[..., Any]] = {
     "tojson": _tojson,
     "round": _round,
 }
-"""Filters in the place of Jinja's, which are less bounded."""
+"""Filters that replace Jinja's, which are not bounded."""
 
 
 def _data_only(value: Any) -> Any:
-    """What a template may show: data. ``None`` in a prompt is a slip."""
+    """Allow only data to be shown; ``None`` in a prompt is a mistake."""
     from jinja2 import Undefined
 
     if isinstance(value, str | int | float | list | tuple | dict | Undefined):
         return value
-    raise TypeError("null is no text" if value is None else f"{type(value).__name__} is no data")
+    raise TypeError("null is not text" if value is None else f"{type(value).__name__} is not data")
 
 
 def _getitem(environment: Any, holder: Any, key: Any) -> Any:
-    """Keys of mappings and places of lists; nothing else has parts."""
+    """Look up keys of mappings and items of lists; nothing else has parts."""
     if isinstance(holder, Mapping | list | tuple | str) and not isinstance(key, slice):
         try:
             return holder[key]
@@ -222,7 +217,7 @@ def _getitem(environment: Any, holder: Any, key: Any) -> Any:
 
 @cache
 def _environment() -> ImmutableSandboxedEnvironment:
-    """Jinja's sandbox with less in it."""
+    """Jinja's sandbox, reduced further."""
     from jinja2 import StrictUndefined
     from jinja2.runtime import LoopContext
     from jinja2.sandbox import ImmutableSandboxedEnvironment

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.config.judges import JudgeSection
-from harness.config.panels import PanelSection
+from harness.config.judges import JudgeSection, PanelSection
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (

@@ -14,8 +14,7 @@ from typing import Any
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.config.identity import judge_conflicts
-from harness.config.judges import JudgeSection, judge_section
-from harness.config.panels import PanelSection, panel_section
+from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Fallible, Task

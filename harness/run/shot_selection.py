@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.config.shots import ShotsSection
+from harness.config.sections import ShotsSection
 from harness.errors import ConfigError, nearest
 from harness.ports import LeakAware, Task
 from harness.records import Attempt, Instance, Reply, Score, messages_hash

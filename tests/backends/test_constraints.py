@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends._bodies import constrained
-from harness.backends._presets import COMPATIBLE, PRESETS
 from harness.backends.anthropic import AnthropicBackend
-from harness.backends.openai import OpenAIBackend
+from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.ports import CONSTRAINTS
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Request

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends._bodies import LEAST_LOGPROB, logprobs_in
-from harness.backends._presets import COMPATIBLE, PRESETS
-from harness.backends.openai import OpenAIBackend
+from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.backends.replay import ReplayBackend
 from harness.backends.simulated import SimulatedBackend

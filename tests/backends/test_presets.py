@@ -3,7 +3,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harness.backends._presets import COMPATIBLE, PRESETS, chosen
+from harness.backends.openai import COMPATIBLE, PRESETS, chosen
 from harness.errors import ConfigError
 from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
 
@@ -45,7 +45,7 @@ def test_a_mistyped_preset_and_a_missing_url_are_told() -> None:
 
 
 def test_the_documentation_has_the_table_of_the_code() -> None:
-    from harness.backends._presets import table
+    from harness.backends.openai import table
 
     page = Path(__file__).parents[2] / "docs" / "providers.md"
     if not page.exists():

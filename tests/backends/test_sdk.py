@@ -6,8 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from harness.backends._http import past_proxies
-from harness.backends._sdk import SDKClient
+from harness.backends._http import SDKClient, past_proxies
 from harness.errors import FailureKind
 from harness.records import Allowance
 from tests.backends.answering import answering, transient

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
+from harness.backends._vllm import answering, checked, depth, flags
 from harness.backends._vllm_in_process import sampling, template_options
-from harness.backends._vllm_model import answering, checked, depth, flags
 from harness.backends.vllm_engine import EngineThread
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.plugins import kind

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends._presets import PRESETS, table
+from harness.backends.openai import PRESETS, table
 from harness.plugins import kind
 from tests.cli.command import ROOT, harness
 from tests.cli.test_tasks import third_party, words

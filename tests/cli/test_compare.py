@@ -176,7 +176,7 @@ def test_the_other_formats(quick: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("weak",), "one run to compare"),
+        (("weak",), "Only one run was named"),
         (("weak", "weak"), "'weak' is named twice"),
         (("weak", "strnog"), "no run 'strnog'"),
         (("weak", "strong", "--by", "structur"), "no label 'structur'"),

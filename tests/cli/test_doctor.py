@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends._presets import PRESETS
+from harness.backends.openai import PRESETS
 from harness.cli.doctor import Endpoint, ask_all
 from harness.mock import MockServer
 from harness.report.listings import Finding

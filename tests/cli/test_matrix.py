@@ -69,7 +69,7 @@ def test_in_a_terminal(quick: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("weak",), "There is one run to compare"),
+        (("weak",), "Only one run was named"),
         (("weak", "strong", "--by", "structur"), "Did you mean 'structure'?"),
         (("weak", "strong", "--score", "constraint"), "Did you mean 'constraints'?"),
         (("weak", "strong", "--cluster", "x"), "--cluster: the run 'weak' has no label"),

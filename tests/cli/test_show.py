@@ -60,7 +60,7 @@ def test_a_label_of_the_constraints_own(runs: Path) -> None:
 def test_an_unknown_label_gets_the_nearest_and_all(runs: Path) -> None:
     said = mistake(harness("show", "weak", "--constraints", "--by", "structur", env=on(runs)))
     assert "the run 'weak' have no label 'structur'" in said
-    assert "Did you mean 'structure'? The labels there are: constraint, source, structure." in said
+    assert "Did you mean 'structure'? Its labels: constraint, source, structure." in said
     said = mistake(harness("show", "weak", "--constraints", "--by", "x", env=on(runs)))
     assert said.count("constraint, source, structure") == 1
 
@@ -70,5 +70,5 @@ def test_an_unknown_label_gets_the_nearest_and_all(runs: Path) -> None:
 )
 def test_by_goes_with_constraints_alone(runs: Path, others: tuple[str, ...]) -> None:
     said = mistake(harness("show", "weak", *others, "--by", "structure", env=on(runs)))
-    assert "it goes with --constraints" in said
+    assert "use it with --constraints" in said
     assert "harness show weak --constraints --by structure" in said

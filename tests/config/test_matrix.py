@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.loading import load
-from harness.config.matrix import expanded
+from harness.config.variants import expanded
 from harness.errors import ConfigError
 
 RUN = "task: {name: collie}\nmodel: {backend: simulated}\n"

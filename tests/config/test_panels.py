@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.config.identity import conflicts
-from harness.config.panels import panel_section
+from harness.config.judges import panel_section
 from harness.config.run_file import RunFile
 from tests.config.run_files import JUDGE, problem, run
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.backends._presets import PRESETS
+from harness.backends.openai import PRESETS
 from harness.config.loading import read
 from harness.config.prices import BUILTIN, LongContext, Price, Prices, load_prices
 from harness.errors import ConfigError

@@ -4,8 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.config.identity import conflicts
-from harness.config.sections import TaskSection
-from harness.config.shots import ShotsSection
+from harness.config.sections import ShotsSection, TaskSection
 from tests.conftest import run_file
 
 

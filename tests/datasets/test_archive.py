@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.archive import member
+from harness.datasets.conversion import member
 from harness.errors import DataInvalid
 
 
@@ -40,7 +40,7 @@ def test_a_false_size_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_a_missing_member_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataInvalid, match="there is no b in it"):
+    with pytest.raises(DataInvalid, match="has no b"):
         list(member(archive(tmp_path, {"a": b""}), "b"))
 
 

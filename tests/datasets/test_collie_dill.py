@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.datasets.collie_dill import STRUCTURES, instances, write_instances
+from harness.datasets.conversion import STRUCTURES, collie_instances, write_instances
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
 from harness.tasks.collie import structures
@@ -19,12 +19,12 @@ from tests.datasets.pickles import constraint, official, pickled, record, value
 def read(folder: Path, data: bytes) -> list[dict[str, Any]]:
     file = folder / "all_data.dill"
     file.write_bytes(data)
-    return list(instances(file))
+    return list(collie_instances(file))
 
 
 def test_the_official_file_gives_the_published_instances(data_dir: Path) -> None:
     published = list(read_jsonl(data_dir / "collie" / "instances.jsonl"))
-    found = list(instances(data_dir / "collie" / "all_data.dill"))
+    found = list(collie_instances(data_dir / "collie" / "all_data.dill"))
     assert len(found) == len(published) == 2080
     for ours, theirs in zip(found, published, strict=True):
         assert list(ours) == list(theirs)
@@ -41,8 +41,9 @@ def test_the_bytes_are_those_of_the_published_form(data_dir: Path) -> None:
 def test_only_the_plain_parts_of_the_official_file_are_needed(data_dir: Path) -> None:
     file = data_dir / "collie" / "all_data.dill"
     script = (
-        "import sys; from pathlib import Path; from harness.datasets.collie_dill import instances;"
-        f"print(len(list(instances(Path({str(file)!r})))), 'dill' in sys.modules,"
+        "import sys; from pathlib import Path;"
+        "from harness.datasets.conversion import collie_instances;"
+        f"print(len(list(collie_instances(Path({str(file)!r})))), 'dill' in sys.modules,"
         "'collie' in sys.modules, 'nltk' in sys.modules)"
     )
     said = subprocess.run(
@@ -127,24 +128,24 @@ def test_combinations_and_a_missing_input_level(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (pickled(value([1])), "must hold a dictionary of groups"),
-        (pickled(value({"wiki_c99": []})), "'wiki_c99' is no group"),
-        (pickled(value({"wiki_c04": 3})), "'wiki_c04' is no group"),
+        (pickled(value({"wiki_c99": []})), "'wiki_c99' is not a group"),
+        (pickled(value({"wiki_c04": 3})), "'wiki_c04' is not a group"),
         (pickled(value({"wiki_c04": [3]})), "wiki_c04/0: an instance must be a dictionary"),
         (official(prompt=3), "'prompt' or 'targets' is missing"),
         (official(targets=None), "'prompt' or 'targets' is missing"),
-        (official(example=3), "'example' must be a text"),
-        (official(oneshot_prompt=[]), "'oneshot_prompt' must be a text"),
-        (official(constraint=None), "a NoneType stands where a constraint should"),
-        (official(constraint=record("Count", count_target=None)), "Count stands where a constr"),
-        (official(constraint=record("All", callables=3)), "All stands where a constraint"),
-        (official(constraint=record("And", callable_1=constraint())), "And stands where"),
-        (official(constraint=constraint(relation=None)), "where a complete Relation should"),
+        (official(example=3), "'example' must be text"),
+        (official(oneshot_prompt=[]), "'oneshot_prompt' must be text"),
+        (official(constraint=None), "a NoneType is not a constraint"),
+        (official(constraint=record("Count", count_target=None)), "Count is not a constr"),
+        (official(constraint=record("All", callables=3)), "All is not a constraint"),
+        (official(constraint=record("And", callable_1=constraint())), "And is not a"),
+        (official(constraint=constraint(relation=None)), "not a complete Relation"),
         (official(constraint=constraint(reduction=record("Reduction"))), "complete Reduction"),
         (official(constraint=constraint(target_level=record("InputLevel", level=1))), "TargetLev"),
-        (official(constraint=constraint(transformation=3)), "a int stands where a transformation"),
-        (official(constraint=constraint(transformation=record("Max"))), "Max stands where"),
-        (official(targets=[record("Count")]), "Count stands where plain data should"),
-        (official(metadata=...), "a ellipsis stands where plain data should"),
+        (official(constraint=constraint(transformation=3)), "a int is not a transformation"),
+        (official(constraint=constraint(transformation=record("Max"))), "Max is not a"),
+        (official(targets=[record("Count")]), "Count is not plain data"),
+        (official(metadata=...), "a ellipsis is not plain data"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )

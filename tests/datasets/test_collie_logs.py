@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.datasets.collie_logs import rows, write_generations
+from harness.datasets.conversion import collie_generations, write_generations
 from harness.errors import DataInvalid, DataMissing
 from tests.datasets import originals
 
@@ -22,7 +22,7 @@ THREE = {
 def read(folder: Path, content: Any) -> list[dict[str, Any]]:
     file = folder / "log.json"
     file.write_text(content if isinstance(content, str) else json.dumps(content, indent=2))
-    return list(rows(file))
+    return list(collie_generations(file))
 
 
 def test_one_answer_per_prompt(tmp_path: Path) -> None:
@@ -52,13 +52,13 @@ def test_lines_are_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("nonsense", "no log of generations"),
-        ("[" * 100_000, "no log of generations"),
-        ([1], "no log of generations"),
-        ({"prompts": ["p"], "texts": [None]}, "no log of generations"),
-        ({"texts": ["a"]}, "there are no 'prompts'"),
-        ({"prompts": [], "texts": []}, "there are no 'prompts'"),
-        ({"prompts": ["p", "p"], "texts": ["a", "b"]}, "a prompt comes twice"),
+        ("nonsense", "not a log of generations"),
+        ("[" * 100_000, "not a log of generations"),
+        ([1], "not a log of generations"),
+        ({"prompts": ["p"], "texts": [None]}, "not a log of generations"),
+        ({"texts": ["a"]}, "'prompts' is missing"),
+        ({"prompts": [], "texts": []}, "'prompts' is missing"),
+        ({"prompts": ["p", "p"], "texts": ["a", "b"]}, "a prompt occurs twice"),
         (ONE | {"texts": ["a"]}, "1 'texts' for 2 prompts"),
         (THREE | {"2nd_round_feedback": []}, "0 '2nd_round_feedback' for 2 prompts"),
         ({"prompts": ["p"]}, "besides 'prompts' there must be 'texts'"),
@@ -74,7 +74,7 @@ def test_another_form_is_refused(tmp_path: Path, content: Any, said: str) -> Non
 
 def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
     with pytest.raises(DataMissing):
-        list(rows(tmp_path / "log.json"))
+        list(collie_generations(tmp_path / "log.json"))
 
 
 def test_the_official_logs_give_the_recordings(data_dir: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.datasets.catalogue import Original
-from harness.datasets.download import download
+from harness.datasets.fetch import download
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 
@@ -50,7 +50,7 @@ def failure(
 def interrupted(server: FileServer, folder: Path, after: int = 120_000) -> None:
     server.cut = after
     error = failure(server, folder)
-    assert f"go on after {after:,} bytes" in error.remedy
+    assert f"resume after {after:,} bytes" in error.remedy
     assert (folder / "x.bin.part").stat().st_size == after
     server.cut = None
     server.requests.clear()
@@ -288,7 +288,7 @@ def test_a_full_disk_keeps_what_fits(server: FileServer, tmp_path: Path) -> None
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("DataMissing: Cannot write ")
-    assert "it goes on where it stopped" in ended.stdout
+    assert "it resumes where it stopped" in ended.stdout
     assert not (tmp_path / "x.bin").exists()
     assert fetch(server, tmp_path) == BODY
     assert server.asked == [None, "bytes=150000-"]
@@ -298,7 +298,7 @@ SMALL = """
 import resource, sys
 from pathlib import Path
 from harness.datasets.catalogue import Original
-from harness.datasets.download import download
+from harness.datasets.fetch import download
 from harness.errors import DataMissing
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))

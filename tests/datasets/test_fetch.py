@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from harness.datasets.archive import member
 from harness.datasets.catalogue import PUNKT, DataSet, Original, Product
-from harness.datasets.collie_dill import write_instances
+from harness.datasets.conversion import member, write_instances
 from harness.datasets.fetch import fetch, states, summary
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
@@ -142,7 +141,7 @@ def test_a_wrong_product_is_refused_and_the_right_one_then_taken(
         archive.writestr("toy/one.txt", "two")
         archive.writestr("../evil.txt", "evil")
     server.files["/toy/toy.zip"] = other.getvalue()
-    with pytest.raises(DataInvalid, match=r"gives for toys/a/one\.txt has the sha256"):
+    with pytest.raises(DataInvalid, match=r"toys/a/one\.txt gets the sha256"):
         fetch(TOY, tmp_path, server.url)
     assert "toys/a/one.txt" not in files(tmp_path)
     assert "toys/a/.one.txt.new" not in files(tmp_path)
@@ -167,9 +166,9 @@ def test_what_was_trusted_first_holds(server: FileServer, tmp_path: Path) -> Non
     server.files["/toy/toy.dill"] = data = official(prompt="Another")
     changed = replace(TOY.originals[0], sha256=digest(data))
     toy = replace(TOY, originals=(changed, TOY.originals[1]))
-    with pytest.raises(DataInvalid, match=r"for toys/instances\.jsonl has the sha256") as caught:
+    with pytest.raises(DataInvalid, match=r"toys/instances\.jsonl gets the sha256") as caught:
         fetch(toy, tmp_path, server.url)
-    assert "If you trust the new one, remove" in caught.value.remedy
+    assert "If you trust the new file, remove" in caught.value.remedy
     (tmp_path / "downloads/toy/seen.json").unlink()
     assert fetch(toy, tmp_path, server.url).made == [PATHS[0]]
 

@@ -48,7 +48,7 @@ def test_a_place_is_a_file_or_a_folder(data: DataFolder, tmp_path: Path) -> None
     assert data.place("collie/instances.jsonl").is_file()
     (tmp_path / "own").mkdir()
     assert data.place(str(tmp_path / "own")) == tmp_path / "own"
-    with pytest.raises(DataMissing, match="nor a file or folder of its own"):
+    with pytest.raises(DataMissing, match="nor a file or folder by itself"):
         data.place("x" * 300)
     with pytest.raises(DataMissing, match="data fetch natural_instructions"):
         data.place("natural_instructions/tasks")
@@ -138,7 +138,7 @@ def test_a_packed_file_is_read_as_one_that_is_not(tmp_path: Path) -> None:
 def test_a_packed_file_that_is_damaged_is_named(tmp_path: Path, broken: bytes) -> None:
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(broken)
-    with pytest.raises(DataInvalid, match=r"rows\.jsonl\.gz, after line \d+: not whole gzip"):
+    with pytest.raises(DataInvalid, match=r"rows\.jsonl\.gz, after line \d+: not complete gzip"):
         list(read_jsonl(path))
 
 

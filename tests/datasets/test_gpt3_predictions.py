@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from harness.datasets.catalogue import NATURAL_INSTRUCTIONS
+from harness.datasets.conversion import gpt3_predictions, write_predictions
 from harness.datasets.folder import read_jsonl
-from harness.datasets.gpt3_predictions import rows, write_predictions
 from harness.errors import DataInvalid
 
 ROOT = "natural-instructions-v1-0749/predictions"
@@ -46,20 +46,20 @@ def test_the_reference_datas_answers_come_out_of_the_authors_files(
 @pytest.mark.parametrize("content", [b"{", b"[]", {"predictions": [{"index": "x"}]}, b"\xff"])
 def test_a_file_that_holds_no_answers_is_named(content: object, tmp_path: Path) -> None:
     path = archive(tmp_path / "a.zip", {"gpt3_outputs/t@_Prompt@0_1.json": content})
-    with pytest.raises(DataInvalid, match=r"t@_Prompt@0_1\.json is no file of answers"):
-        list(rows(path, {"t"}))
+    with pytest.raises(DataInvalid, match=r"t@_Prompt@0_1\.json is not a file of answers"):
+        list(gpt3_predictions(path, {"t"}))
 
 
 def test_what_is_no_such_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(b"nothing")
-    with pytest.raises(DataInvalid, match="no archive"):
+    with pytest.raises(DataInvalid, match="not a zip archive"):
         list(write_predictions(path, {"t"}))
-    with pytest.raises(DataInvalid, match="there are no answers"):
+    with pytest.raises(DataInvalid, match="it has no answers"):
         list(write_predictions(archive(path, {"x.json": {}}), {"t"}))
 
 
 def test_a_bomb_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path / "a.zip", {"gpt3_outputs/t@_Prompt@0_1.json": b" " * (2**24 + 1)})
     with pytest.raises(DataInvalid, match="more than 16,777,216 bytes"):
-        list(rows(path, {"t"}))
+        list(gpt3_predictions(path, {"t"}))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.datasets.collie_dill import VOCABULARY
+from harness.datasets.conversion import VOCABULARY
 from harness.datasets.inert_pickle import Record, read_pickle
 from harness.errors import DataInvalid, DataMissing
 from tests.datasets import hostile
@@ -227,7 +227,7 @@ def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
         read_pickle(tmp_path / "x.dill", VOCABULARY)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     start=st.sampled_from([official(), b"\x80\x04", b""]),
     places=st.lists(st.tuples(st.integers(0, 700), st.binary(max_size=6)), max_size=4),
@@ -262,7 +262,7 @@ def test_no_pickle_takes_the_memory_the_time_or_the_interpreter(tmp_path: Path) 
 LIMITED = """
 import importlib.util, json, resource, sys, time
 from pathlib import Path
-from harness.datasets.collie_dill import VOCABULARY
+from harness.datasets.conversion import VOCABULARY
 from harness.datasets.inert_pickle import read_pickle
 from harness.errors import DataInvalid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from harness.config.shots import ShotsSection
+from harness.config.sections import ShotsSection
 from harness.records import Instance, Message, Score
 from harness.run.shot_selection import Mistakes, ShotPool, ShotSelection
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.shots import ShotsSection
+from harness.config.sections import ShotsSection
 from harness.errors import ConfigError
 from harness.records import Instance
 from harness.run.shot_selection import ShotPool, ShotSelection

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.shots import ShotsSection
+from harness.config.sections import ShotsSection
 from harness.errors import ConfigError, ShotLeaks
 from harness.records import Instance, Message, messages_hash
 from harness.run.dry_run import count_work

@@ -13,8 +13,7 @@ from typing import Any
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import Judged, Task
-from harness.prompts import Prompt, named, read, read_file
-from harness.prompts.library import ENDING
+from harness.prompts import ENDING, Prompt, named, read, read_file
 from harness.records import Decoding, Instance, Message, Question
 
 FOLDER = "judges"

@@ -181,7 +181,7 @@ def memory_mb(pids: list[int]) -> float:
 def server(model: Path, tmp_path: Path) -> Iterator[Callable[[], tuple[str, int]]]:
     """Starts a server that is nobody's: its base URL and its process."""
     from harness.backends._processes import free_port
-    from harness.backends._vllm_model import flags
+    from harness.backends._vllm import flags
 
     begun: list[subprocess.Popen[bytes]] = []
 

@@ -549,7 +549,7 @@ def test_a_long_text_is_shown_in_parts_and_a_very_long_one_is_cut(
     page.get_by_role("button", name="Show all 50,000 characters").click()
     assert len(answer.inner_text()) == 50_000
     page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text("Cut: the whole has 10,200,000 characters.")).to_be_visible()
+    expect(page.get_by_text("Cut: the full text has 10,200,000 characters.")).to_be_visible()
 
 
 # What comes from a run is data

@@ -102,7 +102,7 @@ def test_what_names_share_is_said_once(tmp_path: Path) -> None:
     names = [f"glue.{number}_shot" for number in range(6)]
     runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
     text = write(tmp_path / "report.html", runs).read_text()
-    assert re.search(r"Left out of the names.*>glue\.</span>", text)
+    assert re.search(r"Common prefix of the runs.*>glue\.</span>", text)
     assert text.count('<th scope="row" title="glue.3_shot">') == 1
     assert len(re.findall(r'<th scope="(?:row|col)"[^>]*>\s*glue\.', text)) == 0
     folded = re.findall("<details>(.*?)</details>", text, re.S)

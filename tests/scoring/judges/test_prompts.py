@@ -50,7 +50,7 @@ def test_what_was_asked_is_shown_where_the_task_says_it(tmp_path: Path) -> None:
         ("Is it good?", "no {{ text }}"),
         ("{{ text }} {{ txt }}", "no field 'txt'"),
         ("{{ text }", "mine.jinja"),
-        ("{{ text() }}", "nothing can be called"),
+        ("{{ text() }}", "calls or macros"),
     ],
 )
 def test_a_template_that_cannot_be_is_refused(tmp_path: Path, text: str, message: str) -> None:

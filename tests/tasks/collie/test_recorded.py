@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.config.shots import ShotsSection
+from harness.config.sections import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.records import Instance
 from harness.run.shot_selection import ShotPool, ShotSelection

@@ -216,7 +216,7 @@ def canonical(schema: object) -> str:
 
 @pytest.mark.parametrize("representation", READABLE)
 @given(schema=generated)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_generators_schemas(representation: Representation, schema: dict[str, Any]) -> None:
     text = render(schema, representation)
     assert canonical(read(text, representation)) == canonical(schema)
@@ -233,7 +233,7 @@ def test_from_one_representation_to_the_next(schema: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("representation", READABLE)
 @given(schema=strange)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_schemas_of_strange_names_and_values(
     representation: Representation, schema: dict[str, Any]
 ) -> None:

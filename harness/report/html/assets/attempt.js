@@ -303,7 +303,7 @@ function textBlock(text, query) {
     whole.append(more);
   }
   if (typeof text !== "string") {
-    const cut = `Cut: the whole has ${several(text.length, "character")}. See attempts.jsonl.`;
+    const cut = `Cut: the full text has ${several(text.length, "character")}. See attempts.jsonl.`;
     whole.append(element("p", { class: "cut" }, cut));
   }
   return whole;

@@ -189,7 +189,7 @@ class Browser {
     const row = this.openRow();
     if (row < 0) {
       const title = element("h3", { tabindex: -1 }, "Not in this page");
-      const why = `There is no sample ${state.sample} of ${state.open} here.`;
+      const why = `This page has no sample ${state.sample} of ${state.open}.`;
       box.replaceChildren(this.steps(row), title, element("p", { class: "note" }, why));
       title.focus({ preventScroll: true });
       return;
@@ -228,7 +228,7 @@ class Browser {
     back.addEventListener("click", () => this.close());
     const at = this.list.rows.indexOf(row);
     const every = counted(this.list.rows.length);
-    const place = at < 0 ? "not in the list as it is filtered" : `${counted(at + 1)} of ${every}`;
+    const place = at < 0 ? "not in the filtered list" : `${counted(at + 1)} of ${every}`;
     return element(
       "div",
       { class: "steps" },

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.backends._rate_limit_headers import LONGEST_S, MOST, allowances, duration
+from harness.backends._responses import LONGEST_S, MOST, allowances, duration
 from harness.records import Allowance
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z

@@ -1,6 +1,6 @@
-"""``matrix:`` every combination of some settings, as variants.
+"""Names of runs and variants, and ``matrix:`` every combination of some settings as variants.
 
-An axis is a key with its values, or a name with changes by name:
+An axis of a matrix is a key with its values, or a name with changes by name:
 
     matrix:
       model.name: [gpt-4o, gpt-4o-mini]
@@ -18,6 +18,26 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
+
+LONGEST_NAME = 200
+"""Bytes of a run's name: file systems take 255, and files within are named after it."""
+
+
+def check_name(name: str) -> str:
+    """A run's or variant's name, fit to be a folder's.
+
+    Raises: ValueError.
+    """
+    if len(name.encode(errors="replace")) > LONGEST_NAME:
+        raise ValueError(f"'{name[:20]}…' cannot name a run: more than {LONGEST_NAME} bytes long")
+    allowed = all(letter.isalnum() or letter in "._-" for letter in name)
+    if not name or not allowed or name[0] in ".-":
+        raise ValueError(
+            f"{name!r} cannot name a run: letters, digits, '_', '-' and '.' only, "
+            "beginning with a letter, digit or '_'"
+        )
+    return name
+
 
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 

@@ -1,4 +1,6 @@
-"""What becomes of a call that failed: one table by HTTP status, one by the exception's name.
+"""What a provider's response says besides the answer: what failed, and its rate limits.
+
+What becomes of a call that failed stands in two tables, by HTTP status and by exception.
 
 =====================  ========================================================================
 error                  what becomes of the call
@@ -17,7 +19,8 @@ version of an SDK has an exception that is not in the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -31,6 +34,7 @@ from harness.errors import (
     RequestRejected,
     TransientError,
 )
+from harness.records import Allowance
 
 Treatment = FailureKind | Literal["fatal", "rejected"]
 
@@ -235,3 +239,72 @@ def _connection(error: Exception, endpoint: str) -> CallError:
     return TransientError(
         f"The connection to {endpoint} broke: {why}.", remedy, kind="connection_lost"
     )
+
+
+OnAllowances = Callable[[tuple[Allowance, ...]], None]
+"""Is told what an answer says."""
+
+MOST = 2**53
+WINDOW_S = 60.0
+LONGEST_S = 31 * 86_400.0
+"""A reset that is further away than a month is no reset."""
+
+_DURATION = re.compile(
+    r"(?=.)(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?"
+    r"(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?",
+    re.ASCII,
+)
+_SECONDS = (86_400, 3_600, 60, 1, 0.001)
+
+
+def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
+    """The limits that an answer's headers tell of.
+
+    now: seconds since the epoch, against which a time is measured.
+    """
+    return tuple(_found(headers, now))
+
+
+def _found(headers: Mapping[str, str], now: float) -> Iterator[Allowance]:
+    for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
+        name = unit.replace("_", "-")
+        for form in (f"anthropic-ratelimit-{name}-%s", f"x-ratelimit-%s-{name}"):
+            limit = _count(headers.get(form % "limit"))
+            remaining = _count(headers.get(form % "remaining"))
+            reset_s = _until(headers.get(form % "reset"), now)
+            if (limit, remaining, reset_s) != (None, None, None):
+                if reset_s is not None and reset_s > WINDOW_S:
+                    limit = None
+                yield Allowance(unit, limit, remaining, reset_s)
+                break
+
+
+def _count(value: str | None) -> int | None:
+    if value is None or not re.fullmatch(r"\d{1,16}", value, re.ASCII):
+        return None
+    count = int(value)
+    return count if count <= MOST else None
+
+
+def _until(value: str | None, now: float) -> float | None:
+    """Seconds until a reset: a duration, a number of seconds or a time."""
+    seconds = duration(value) if value else None
+    if value and seconds is None:
+        try:
+            # A time without a zone would be this machine's, and means nothing.
+            time = datetime.fromisoformat(value)
+            seconds = max(0.0, time.timestamp() - now) if time.tzinfo else None
+        except (ValueError, OverflowError):
+            return None
+    return seconds if seconds is not None and seconds <= LONGEST_S else None
+
+
+def duration(value: str) -> float | None:
+    """Seconds of ``1h2m3.5s``, ``20ms`` or ``59.7``; None for anything else."""
+    if len(value) > 40:
+        return None
+    found = _DURATION.fullmatch(value)
+    if found:
+        return sum(float(n) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True) if n)
+    plain = re.fullmatch(r"\d+(?:\.\d+)?", value, re.ASCII)
+    return float(value) if plain else None

@@ -1,0 +1,343 @@
+"""Converts public originals into the files that the harness reads.
+
+- COLLIE's official file, ``all_data.dill``, is a pickle: 33 groups (``wiki_c14``: a source and the
+  number of a structure), each a list of instances whose constraint is a tree of
+  `collie.constraints` objects. `inert_pickle` reads it; this module says what may be in it, and
+  what its trees mean.
+- COLLIE's recorded generations, ``logs/*.json``, are columns as long as ``prompts``. One answer per
+  prompt is ``texts``; several rounds are ``1st_round_text``, ``1st_round_feedback``,
+  ``2nd_round_text``, …, and the last round has no feedback.
+- The recorded GPT-3 answers to Natural Instructions are files in a zip archive, one for each task,
+  encoding and number of examples: ``TASK@ENCODING@EXAMPLES_INSTANCES.json``.
+
+Names in an archive are only compared, never used as paths, and its claims about sizes are not
+believed.
+
+>>> next(collie_instances(Path("all_data.dill")))["id"]  # doctest: +SKIP
+'wiki_c14/0'
+>>> next(collie_generations(Path("vicuna-7b-1trial-no1-prompt.json")))  # doctest: +SKIP
+{'prompt': 'Please …', 'rounds': [{'text': 'In the …', 'feedback': None}]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Collection, Iterator
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import msgspec
+
+from harness.datasets.inert_pickle import Record, Value, Vocabulary, read_pickle
+from harness.errors import DataInvalid, DataMissing
+
+CLASSES = {
+    "All": {"callables"},
+    "And": {"callable_1", "callable_2"},
+    "Or": {"callable_1", "callable_2"},
+    "Constraint": {"input_level", "target_level", "transformation", "relation", "reduction"},
+    "InputLevel": {"level"},
+    "TargetLevel": {"level"},
+    "Count": {"count_target"},
+    "Position": {"position"},
+    "ForEach": {"func"},
+    "Max": {"func"},
+    "Relation": {"operand"},
+    "Reduction": {"reduction", "value"},
+}
+"""The official classes that the grammar knows, with their fields."""
+
+MODULE = "collie.constraints."
+VOCABULARY = Vocabulary(
+    classes={MODULE + name: frozenset(fields) for name, fields in CLASSES.items()},
+    # dill writes this constant as a call that evaluates its name.
+    calls={("dill._dill._eval_repr", "Ellipsis"): ...},
+)
+
+STRUCTURES = {
+    "c01": "word01",
+    "c02": "word02",
+    "c03": "word03",
+    "c04": "sent01",
+    "c05": "sent02",
+    "c06a": "sent03",
+    "c07": "sent04",
+    "c08": "para01",
+    "c09": "para02",
+    "c10": "para03",
+    "c11": "para04",
+    "c12": "para05",
+    "c14": "pass01",
+}
+"""The number of a group in the file -> the structure's name in the paper (there is no c13)."""
+
+
+def write_instances(dill: Path) -> Iterator[bytes]:
+    """The lines of ``collie/instances.jsonl``."""
+    return _lines(collie_instances(dill))
+
+
+def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    for row in rows:
+        yield json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
+    """The instances of COLLIE's official file in order, each as a row of plain JSON.
+
+    Raises:
+        DataInvalid: It is not such a file; see `read_pickle`.
+    """
+    groups = read_pickle(dill, VOCABULARY)
+    if not isinstance(groups, dict):
+        raise DataInvalid(f"{dill}: must hold a dictionary of groups.")
+    for group, members in groups.items():
+        source, _, number = group.partition("_")
+        if number not in STRUCTURES or not isinstance(members, list):
+            raise DataInvalid(f"{dill}: {group[:60]!r} is not a group of instances.")
+        for index, member in enumerate(members):
+            name = f"{group}/{index}"
+            try:
+                row = _row(member)
+            except _Unexpected as error:
+                raise DataInvalid(f"{dill}, {name}: {error}.") from None
+            named = {"id": name, "source": source, "structure": STRUCTURES[number]}
+            yield named | {"group": group} | row
+
+
+class _Unexpected(Exception):
+    """A part does not have the expected form."""
+
+
+def _row(member: Value) -> dict[str, Any]:
+    if not isinstance(member, dict):
+        raise _Unexpected("an instance must be a dictionary")
+    if not isinstance(member.get("prompt"), str) or member.get("targets") is None:
+        raise _Unexpected("'prompt' or 'targets' is missing")
+    for key in ("example", "oneshot_prompt"):
+        if not isinstance(member.get(key), str | None):
+            raise _Unexpected(f"{key!r} must be text")
+    return {
+        "prompt": member["prompt"],
+        "targets": _plain(member["targets"]),
+        "constraint": _constraint(member.get("constraint")),
+        "example": member.get("example"),
+        "oneshot_prompt": member.get("oneshot_prompt"),
+        "metadata": _plain(member.get("metadata", {})),
+    }
+
+
+def _plain(value: Value) -> Any:
+    match value:
+        case None | int() | str():
+            return value
+        case list() | tuple():
+            return [_plain(part) for part in value]
+        case dict():
+            return {key: _plain(part) for key, part in value.items()}
+    raise _Unexpected(f"{_name(value)} is not plain data")
+
+
+def _constraint(value: Value) -> dict[str, Any]:
+    match _name(value), _fields(value):
+        case "All", {"callables": list() | tuple() as parts}:
+            return {"logic": "all", "constraints": [_constraint(part) for part in parts]}
+        case "And" | "Or" as logic, {"callable_1": first, "callable_2": second}:
+            parts = [_constraint(first), _constraint(second)]
+            return {"logic": logic.lower(), "constraints": parts}
+        case "Constraint", fields:
+            # The groups of c04 have no level object where others have one of None.
+            split = fields.get("input_level")
+            reduction = _state(fields.get("reduction"), "Reduction")
+            return {
+                "input_level": None if split is None else _state(split, "InputLevel")["level"],
+                "target_level": _state(fields.get("target_level"), "TargetLevel")["level"],
+                "transformation": _transformation(fields.get("transformation")),
+                "relation": _state(fields.get("relation"), "Relation")["operand"],
+                "reduction": reduction["reduction"],
+                "reduction_value": reduction["value"],
+            }
+    raise _Unexpected(f"{_name(value)} is not a constraint")
+
+
+def _transformation(value: Value) -> dict[str, Any]:
+    match _name(value), _fields(value):
+        case "Count", {"count_target": target}:
+            return {"op": "count", "of": _plain(target)}
+        case "Position", {"position": index}:
+            return {"op": "position", "index": _plain(index)}
+        case "ForEach" | "Max" as op, {"func": func}:
+            do = {"op": "identity"} if func is ... else _transformation(func)
+            return {"op": {"ForEach": "for_each", "Max": "max"}[op], "do": do}
+    raise _Unexpected(f"{_name(value)} is not a transformation")
+
+
+def _state(value: Value, name: str) -> dict[str, Any]:
+    """The plain fields of a record that must be of this class and complete."""
+    fields = _fields(value)
+    if _name(value) != name or fields.keys() != CLASSES[name]:
+        raise _Unexpected(f"{_name(value)} is not a complete {name}")
+    return {key: _plain(part) for key, part in fields.items()}
+
+
+def _name(value: Value) -> str:
+    if isinstance(value, Record):
+        return value.name.removeprefix(MODULE)
+    return f"a {type(value).__name__}"
+
+
+def _fields(value: Value) -> dict[str, Value]:
+    return value.fields if isinstance(value, Record) else {}
+
+
+ORDINALS = ("1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th")
+
+
+def write_generations(log: Path) -> Iterator[bytes]:
+    """The lines of ``collie/generations/MODEL.jsonl``."""
+    return _lines(collie_generations(log))
+
+
+def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
+    """The prompts of a log with their rounds, in order.
+
+    Raises:
+        DataInvalid: A column is missing, unknown or of another length.
+        DataMissing: The file cannot be read.
+    """
+    columns = _columns(log)
+    prompts = columns.pop("prompts", [])
+    if not prompts:
+        raise DataInvalid(f"{log}: 'prompts' is missing.")
+    if len(set(prompts)) < len(prompts):
+        raise DataInvalid(f"{log}: a prompt occurs twice; logs of several trials cannot be read.")
+    for name, column in columns.items():
+        if len(column) != len(prompts):
+            raise DataInvalid(f"{log}: {len(column)} {name!r} for {len(prompts)} prompts.")
+    rounds = list(_rounds(columns))
+    if columns or not rounds:
+        known = "'texts', or '1st_round_text', '1st_round_feedback' and so on"
+        raise DataInvalid(f"{log}: besides 'prompts' there must be {known}.")
+    for prompt, *pairs in zip(prompts, *rounds, strict=False):
+        yield {
+            "prompt": prompt,
+            "rounds": [{"text": text, "feedback": feedback} for text, feedback in pairs],
+        }
+
+
+def _columns(log: Path) -> dict[str, list[str]]:
+    try:
+        return msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
+    except OSError as error:
+        raise DataMissing(
+            f"Cannot read {log}: {error.strerror}.", "Check the path and its permissions."
+        ) from None
+
+
+def _rounds(columns: dict[str, list[str]]) -> Iterator[Iterator[tuple[str, str | None]]]:
+    """The texts of each round with their feedback; removes the columns that it uses."""
+    if "texts" in columns:
+        yield zip(columns.pop("texts"), repeat(None), strict=False)
+        return
+    for ordinal in ORDINALS:
+        texts = columns.pop(f"{ordinal}_round_text", None)
+        if texts is None:
+            return
+        feedback = columns.pop(f"{ordinal}_round_feedback", None)
+        yield zip(texts, repeat(None) if feedback is None else feedback, strict=False)
+
+
+MOST_FILES = 5_000
+LARGEST = 2**24
+"""Most bytes of a file of answers, with its prompts."""
+
+_NAME = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
+
+
+class _Answer(msgspec.Struct):
+    index: int
+    output: str
+
+
+class _File(msgspec.Struct):
+    predictions: list[_Answer]
+
+
+def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
+    """The lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks."""
+    for row in gpt3_predictions(archive, tasks):
+        yield msgspec.json.encode(row) + b"\n"
+
+
+def gpt3_predictions(archive: Path, tasks: Collection[str]) -> Iterator[dict[str, Any]]:
+    """GPT-3's answers to some tasks, file by file, sorted by name.
+
+    Raises:
+        DataInvalid: The archive cannot be read, or has no such answers.
+    """
+    found = False
+    for name in _names(archive):
+        named = _NAME.fullmatch(name)
+        if named is None or named[1] not in tasks:
+            continue
+        found = True
+        task, encoding, examples = named.groups()
+        try:
+            text = b"".join(member(archive, name, LARGEST))
+            answers = msgspec.json.decode(text, type=_File).predictions
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DataInvalid(f"{archive}: {name} is not a file of answers ({error}).") from None
+        for answer in answers:
+            yield {
+                "task": task,
+                "encoding": encoding,
+                "fields": encoding.removeprefix("_").split("_"),
+                "n_examples": int(examples),
+                "index": answer.index,
+                "output": answer.output,
+            }
+    if not found:
+        raise DataInvalid(f"{archive}: it has no answers of GPT-3.")
+
+
+def _names(archive: Path) -> list[str]:
+    try:
+        with ZipFile(archive) as opened:
+            names = opened.namelist()
+    except (BadZipFile, OSError) as error:
+        raise DataInvalid(f"{archive}: not a zip archive ({error}).") from None
+    if len(names) > MOST_FILES:
+        raise DataInvalid(f"{archive}: more than {MOST_FILES:,} files.")
+    return sorted(names)
+
+
+def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
+    """The bytes of a file in a zip archive, in pieces.
+
+    Args:
+        archive: The archive.
+        name: The file's name in it.
+        limit: The most bytes it may unpack to.
+
+    Raises:
+        DataInvalid: The archive cannot be read, has no such file, or the file is larger.
+    """
+    total = 0
+    try:
+        with ZipFile(archive) as opened, opened.open(name) as file:
+            while piece := file.read(2**16):
+                total += len(piece)
+                if total > limit:
+                    raise DataInvalid(f"{archive}: {name} has more than {limit:,} bytes.")
+                yield piece
+    except KeyError:
+        raise DataInvalid(f"{archive}: it has no {name}.") from None
+    # RuntimeError: a password is needed; NotImplementedError (one of these): unknown compression.
+    except (BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+        raise DataInvalid(f"{archive}: {name} cannot be unpacked ({error}).") from None

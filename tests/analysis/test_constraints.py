@@ -1,0 +1,246 @@
+"""Which constraints fail and are rejected, what a second run changed, what a data set asks for."""
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.constraints import (
+    NONE,
+    Asked,
+    CriteriaDescription,
+    Feature,
+    compare_kinds,
+    describe,
+    features,
+    kinds,
+    opening,
+    pmi,
+    rejections,
+)
+from harness.records import Criterion, Score
+from harness.store.constraints import Findings, read_findings
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter
+from tests.analysis.conftest import Make
+
+
+@pytest.fixture
+def findings(make: Make, tmp_path: Path):
+    def findings(name: str, **observed: Sequence[int]) -> Findings:
+        """instance to what its samples have, where 5 words and fewer than 3 commas are asked."""
+        path = tmp_path / name
+        with JsonLinesWriter(path) as writer:
+            for instance, samples in observed.items():
+                for sample, count in enumerate(samples):
+                    few = count < 3
+                    details = [
+                        {"constraint": "with exactly 5 words", "passed": count == 5}
+                        | {"observed": count, "target": 5, "reason": f"{count} of 5 words"},
+                        {"constraint": "few commas", "passed": few},
+                    ]
+                    score = Score(count == 5, details={"constraints": details})
+                    half = {"half": str(len(instance) % 2)}
+                    told = {"rules": score}
+                    writer.append(make(instance, True, sample=sample, scores=told, groups=half))
+        return read_findings(AttemptIndex(path))
+
+    return findings
+
+
+def test_how_often_each_kind_is_met(findings) -> None:
+    few, exactly = kinds(findings("a", x=[5, 4, 9], y=[4, 2], z=[5, 5]))
+    assert (exactly.kind, exactly.n, exactly.n_clusters, exactly.n_failed) == (
+        "with exactly N words",
+        7,
+        3,
+        4,
+    )
+    assert exactly.rate == pytest.approx(3 / 7)
+    assert exactly.off_by == {-3: 1, -1: 2, 4: 1}
+    assert next(iter(exactly.reasons.items())) == ("4 of 5 words", 2)
+    # What fails most often comes first.
+    assert (few.kind, few.n_failed) == ("few commas", 6)
+    assert exactly.stderr is not None
+    assert exactly.stderr > 0
+
+
+def test_how_often_those_of_each_group_of_a_label_are_met(findings) -> None:
+    (one, none) = kinds(findings("a", x=[5, 4, 9], y=[2], zz=[5, 5]), "half")
+    assert (one.kind, one.n, one.n_clusters, one.n_failed) == ("1", 8, 2, 6)
+    assert (none.kind, none.n, none.n_clusters, none.n_failed) == ("0", 4, 1, 2)
+    assert (one.off_by, one.reasons) == ({}, {})
+    assert kinds(findings("b", x=[5]), "other") == []
+
+
+def test_no_constraints_are_no_kinds(findings) -> None:
+    assert kinds(findings("a")) == []
+
+
+def test_what_was_fixed_and_broken(findings) -> None:
+    first = findings("first", x=[4, 4], y=[5], z=[5], only_here=[1])
+    second = findings("second", x=[5, 4], y=[2], z=[5], only_there=[1])
+    changes = compare_kinds(first, second, ["x", "y", "z", "only_here", "only_there"])
+    exactly = changes["with exactly N words"]
+    assert (exactly.fixed, exactly.broken) == (["x"], ["y"])
+    compared = exactly.comparison
+    assert (compared.n, compared.better, compared.worse) == (3, 1, 1)
+    assert (compared.first, compared.second) == pytest.approx((2 / 3, 1.5 / 3))
+    assert (changes["few commas"].fixed, changes["few commas"].broken) == (["y"], [])
+    # Without names, the counts alone.
+    assert compare_kinds(first, second)["few commas"].fixed == []
+
+
+def test_a_coarser_unit(findings, make) -> None:
+    first = findings("first", **{f"i{n}": [4] for n in range(12)})
+    second = findings("second", **{f"i{n}": [5] for n in range(12)})
+    alone = compare_kinds(first, second)["with exactly N words"].comparison
+    assert alone.n_clusters == 12
+    together = compare_kinds(first, second, cluster="half")["with exactly N words"].comparison
+    assert (together.n, together.n_clusters, together.method) == (12, 2, "none")
+
+
+def test_p_values_are_those_of_a_search(findings) -> None:
+    first = findings("first", **{f"i{n}": [4] for n in range(12)})
+    second = findings("second", **{f"i{n}": [5] for n in range(12)})
+    changes = compare_kinds(first, second)
+    exactly, few = changes["with exactly N words"].comparison, changes["few commas"].comparison
+    assert exactly.method == "exact McNemar"
+    assert (exactly.p_value, few.p_value) == (2 * 0.5**12, 1.0)
+    assert (exactly.p_adjusted, few.p_adjusted) == (2 * 2 * 0.5**12, 1.0)
+
+
+def test_the_features_of_a_schema() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"minLength": {"type": "string", "format": "date"}},
+        "required": ["format"],
+        "const": {"pattern": 1},
+        "anyOf": [{"$ref": "#/$defs/enum"}],
+        "$defs": {"enum": {"maximum": 3}},
+    }
+    root, *found = features(schema)
+    assert root == "root: object"
+    assert found == sorted(found)
+    keywords = {"$defs", "$ref", "anyOf", "const", "format", "maximum", "properties", "required"}
+    assert set(found) == {*keywords, "type", "format: date"}
+
+
+def test_rejections_are_counted_by_feature_and_other_failures_are_not() -> None:
+    refused = "RequestRejected: 'format' is not permitted"
+    found = rejections(
+        [
+            Asked("a", "json_schema", {"type": "string", "format": "date"}, refused),
+            Asked("b", "json_schema", {"type": "string"}, None),
+            Asked("c", "json_schema", {"type": "number", "minimum": 0}, None),
+            Asked("d", "json_schema", {"type": "string", "minLength": 1}, "Overloaded: busy"),
+            Asked("e", "regex", "a+", refused),
+        ]
+    )
+    assert (found.n, found.n_rejected, found.n_failed) == (4, 2, 1)
+    assert found.messages == {"'format' is not permitted": 2}
+    assert found.features[:3] == [
+        Feature("format", 1, 1),
+        Feature("format: date", 1, 1),
+        Feature("regex", 1, 1),
+    ]
+    shares = {one.name: (one.n, one.n_rejected) for one in found.features}
+    assert shares["type"] == (3, 1)
+    assert shares["root: string"] == (2, 1)
+    assert "minLength" not in shares
+
+
+def test_a_run_without_constraints_has_none() -> None:
+    found = rejections([])
+    assert (found.n, found.features, found.messages) == (0, [], {})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(json_values)
+def test_whatever_was_sent_has_features(schema: object) -> None:
+    assert features(schema)[0].startswith("root: ")
+
+
+def test_deep_schemas_end() -> None:
+    schema: dict[str, object] = {}
+    for _ in range(5_000):
+        schema = {"not": schema}
+    assert features(schema)[1:] == ("not",)
+
+
+def criteria(*groups: str) -> list[Criterion]:
+    return [
+        Criterion(f"Use {group} {number}.", {"category": group} if group else {})
+        for number, group in enumerate(groups)
+    ]
+
+
+@pytest.fixture
+def found() -> CriteriaDescription:
+    tasks = [
+        ("1", {"domain": "Law"}, criteria("A", "A", "B")),
+        ("2", {"domain": "Law"}, criteria("A", "B", "C")),
+        ("3", {"domain": "Arts"}, criteria("A")),
+        ("4", {}, criteria("C", "")),
+    ]
+    return describe(tasks)
+
+
+def test_counts(found: CriteriaDescription) -> None:
+    assert (found.n_tasks, found.n_criteria, found.mean) == (4, 9, 2.25)
+    assert found.tasks_by_count == {1: 1, 2: 1, 3: 2}
+    assert found.groups == {"A": 4, "B": 2, "C": 2, NONE: 1}
+    assert found.tasks_by_group == {"A": 3, "B": 2, "C": 2, NONE: 1}
+    assert found.groups_by_count == {
+        1: {"A": 1}, 2: {NONE: 1, "C": 1}, 3: {"A": 3, "B": 2, "C": 1},
+    }  # fmt: skip
+    assert found.labels == {"domain": {"Law": 2, "Arts": 1}}
+    assert found.openings == {"use": 9}
+    texts = {"Use A 0.", "Use A 1.", "Use B 2.", "Use B 1.", "Use C 2.", "Use C 0.", "Use  1."}
+    assert found.n_distinct == len(texts)
+
+
+def test_pmi_is_of_tasks(found: CriteriaDescription) -> None:
+    pairs = {(one.first, one.second): (one.n, one.pmi) for one in found.together}
+    assert pairs[("A", "B")] == (2, pytest.approx(log((2 / 4) / (3 / 4 * 2 / 4))))
+    assert pairs[("A", "C")] == (1, pytest.approx(log((1 / 4) / (3 / 4 * 2 / 4))))
+    assert pairs[("B", "C")] == (1, pytest.approx(log(1)))
+    assert pairs[(NONE, "A")] == (0, None)
+    assert len(pairs) == 6
+
+
+def test_pmi_of_what_knows_nothing_of_each_other_is_zero() -> None:
+    assert pmi(both=6, first=12, second=50, n=100) == pytest.approx(0)
+    assert pmi(0, 1, 1, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("Don't rhyme.", "don't"),
+        ("  Re-use the list", "re-use"),
+        ("\u201cName\u201d it", "name"),
+        ("\u00dcbersetze es", "\u00fcbersetze"),
+        ("50 words", "50"),
+        ("Don\u2019t", "don\u2019t"),
+        ("…", ""),
+    ],
+)
+def test_openings(text: str, word: str) -> None:
+    assert opening(text) == word
+
+
+def test_of_nothing() -> None:
+    found = describe([])
+    assert (found.n_tasks, found.mean, found.together) == (0, None, [])
