@@ -12,22 +12,34 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 VARIABLE = "HARNESS_OWNER"
+ROUNDS, PAUSE_S = 200, 0.01
 
 
 def kill_marked(marker: str) -> None:
     """Kill every process that was started with the marker in its environment (Linux)."""
-    wanted = f"{VARIABLE}={marker}".encode()
-    found = True
-    while found:  # one may have started another in the meantime
-        found = False
-        for environment in Path("/proc").glob("[0-9]*/environ"):
-            with contextlib.suppress(OSError):
-                if wanted in environment.read_bytes().split(b"\0"):
-                    os.kill(int(environment.parent.name), signal.SIGKILL)
-                    found = True
+    for _ in range(ROUNDS):  # one may start another in the meantime
+        if not (found := marked(marker)):
+            return
+        # Stopped first, so that none of them reports the death of another.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in found:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+        time.sleep(PAUSE_S)
+
+
+def marked(marker: str) -> list[int]:
+    """The processes with the marker in their environment."""
+    wanted, found = f"{VARIABLE}={marker}".encode(), []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+    return found
 
 
 if __name__ == "__main__":

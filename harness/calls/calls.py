@@ -1,4 +1,4 @@
-"""The top of the call stack: a reply is fetched, joined or paid for, in this order."""
+"""The top of the call stack: takes a reply from the cache or a call in flight, or pays for it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from harness.errors import StoreFailed
 from harness.records import REFUSALS, Call, Reply, Request
 
 Ask = Callable[[Request], Awaitable[Reply]]
-"""A lower part of the call stack."""
+"""The part of the call stack below."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
-"""How often one looks whether another process has paid."""
+"""How often to check whether another process has paid."""
 
 CLAIMED_NOTICE_S = 30.0
-"""Seconds that a call waits for another process before the user hears of it."""
+"""Seconds that a call waits for another process before the user is told."""
 
 
 class ReplyUnsaved(StoreFailed):
-    """A reply was paid for but could not be put into the cache: it is handed over here.
+    """A reply was paid for but could not be cached.
 
-    call: the call, whose attempt the run should still try to write.
+    Attributes:
+        call: The call, whose attempt the run should still try to write.
     """
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
@@ -36,7 +37,7 @@ class ReplyUnsaved(StoreFailed):
 
 
 class Calls(Protocol):
-    """What the scheduler sees of a backend and all that stands before it."""
+    """A backend with its whole call stack, as the scheduler sees it."""
 
     async def __call__(self, request: Request) -> Call:
         """The call that answers a request."""
@@ -46,11 +47,14 @@ class Calls(Protocol):
 class PaidCalls:
     """Calls that cost something: never paid twice, by this process or another.
 
-    ask: the stack below (retry and so on).
-    backend, endpoint: parts of the key, see `call_key`.
-    replies: the file of replies.
-    pays: what a reply has cost a run with a budget, None for nothing to write down.
-    sleep: waits for another process; may raise to give the wait up.
+    Args:
+        ask: The stack below (retry and so on).
+        backend: The backend's name, part of the key (`call_key`).
+        endpoint: Its endpoint, part of the key.
+        replies: The cache.
+        pays: The payment for a reply, for a run with a budget; None to record none.
+        sleep: Waits for another process; may raise to end the wait.
+        clock: Seconds since the epoch.
     """
 
     def __init__(
@@ -71,8 +75,8 @@ class PaidCalls:
         self._pays = pays
         self._sleep = sleep
         self._clock = clock
-        # The last call was not in the file: nor will the next one be, and it would
-        # be looked for in vain before it is claimed, and again afterwards.
+        # If the last call was not cached, the next one is probably not either: skip the look-up
+        # before the claim, as there is another one after it.
         self._paying = False
         self._waiting_long: set[str] = set()
         self._in_flight: dict[str, asyncio.Future[Call]] = {}
@@ -80,7 +84,9 @@ class PaidCalls:
     async def __call__(self, request: Request) -> Call:
         """Take the reply from the cache, from the same call in flight, or from the provider.
 
-        Raises: what the stack below raises; ReplyUnsaved.
+        Raises:
+            ReplyUnsaved: The reply was paid for but could not be cached.
+            CallError: As raised below.
         """
         key = call_key(self._backend, self._endpoint, request)
         while (same := self._in_flight.get(key)) is not None:
@@ -89,7 +95,7 @@ class PaidCalls:
             except asyncio.CancelledError:
                 here = asyncio.current_task()
                 if same.cancelled() and not (here and here.cancelling()):
-                    continue  # the other one was cancelled and not this one: take over
+                    continue  # the other call was cancelled, not this one: take over
                 raise
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         if not self._paying:
@@ -97,7 +103,7 @@ class PaidCalls:
             try:
                 reply = self._replies.get(key, wait_s=0)
             except StoreBusy:
-                reply = None  # looked for again below, with patience
+                reply = None  # looked up again below, and waited for
             if reply is not None:
                 return Call(key, reply, True, now, now)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
@@ -118,7 +124,7 @@ class PaidCalls:
             del self._in_flight[key]
 
     async def _claimed(self, key: str, request: Request) -> Call:
-        """The call, as the only process that pays for it; or what another one has paid for."""
+        """The call, made by the only process that pays for it, or paid for by another."""
         if not self._replies.claim(key):
             await self._wait(key)
         release: Callable[[], None] | None = partial(self._replies.release, key)
@@ -138,16 +144,16 @@ class PaidCalls:
                     key, reply, self._backend, request.model, payment, then=release
                 )
             else:
-                # It may be an outage's and is never kept; so the next such call is
-                # paid again, and each has an id of its own.
+                # An outage may be the cause, so it is never cached: the next such call is
+                # paid again, and each has a separate id.
                 own = call_key(self._backend, self._endpoint, request, by_instance=True)
                 call = Call(own, reply, False, started, self._clock())
                 if payment is not None:
                     saving = self._replies.charge(bytes.fromhex(own), payment, then=release)
             if saving is not None:
-                release = None  # not before the commit, or another one would find nothing and pay
+                release = None  # only after the commit, or another one would find nothing and pay
                 try:
-                    await saving  # goes on in spite of a Ctrl-C
+                    await saving  # continues in spite of a Ctrl-C
                 except StoreFailed as error:
                     raise ReplyUnsaved(error, call) from None
             if unpriced is not None:
@@ -158,14 +164,14 @@ class PaidCalls:
                 release()
 
     def _payment(self, request: Request, reply: Reply) -> tuple[Payment | None, Exception | None]:
-        """The payment, or why there is none: the reply is to be kept all the same."""
+        """The payment, or why there is none; the reply is cached in either case."""
         try:
             return self._pays(request, reply) if self._pays else None, None
         except Exception as error:
             return None, error
 
     async def _wait(self, key: str) -> None:
-        """Claim a call that another process pays for, once that one has, has failed or has died."""
+        """Claim a call that another process pays for, once that one has ended."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while True:
@@ -176,20 +182,20 @@ class PaidCalls:
                 pause = min(1.5 * pause, LONGEST_PAUSE_S)
                 if waited >= CLAIMED_NOTICE_S:
                     if not self._waiting_long:
-                        self._replies.tell(
-                            "Another process is asking what this one needs too: waiting for its "
-                            "answers, so that they are paid for once."
+                        self._replies.notify(
+                            "Another process is making the same calls: waiting for its answers, so "
+                            "that they are paid for only once."
                         )
                     self._waiting_long.add(key)
         finally:
             if key in self._waiting_long:
                 self._waiting_long.remove(key)
                 if not self._waiting_long:
-                    self._replies.tell("")
+                    self._replies.notify("")
 
 
 class FreeCalls:
-    """Calls that cost nothing (recorded or simulated): neither kept nor shared."""
+    """Calls that cost nothing (recorded or simulated): neither cached nor shared."""
 
     def __init__(
         self,

@@ -1,13 +1,12 @@
 """Claims: which process is paying for a call right now, so that no other one pays too.
 
-A claim is a lock of the operating system on one byte that stands for the key:
-it costs two system calls, needs nobody to be awake, and dies with its owner, so
-that a killed process holds nobody up. It is held only while its call is in
-flight, and who waits for one holds none: nobody waits in a circle.
+A claim is an operating system's lock on one byte that stands for the key. It costs two system
+calls and dies with its owner, so a killed process blocks nobody. It is held only while its call
+is in flight, and a call that waits for one holds none, so there is no deadlock.
 
-POSIX locks belong to a process and not to a descriptor, and closing any
-descriptor of a file drops them all. So each file is opened once in a process,
-and calls of the same process are told apart by a set.
+POSIX locks belong to a process and not to a descriptor, and closing any descriptor of a file
+drops them all. So each file is opened once per process, and a set tells the calls of the same
+process apart.
 
 >>> claims = open_claims(Path("replies.claims"))  # doctest: +SKIP
 >>> claims.take("4f…")  # False while another one pays  # doctest: +SKIP
@@ -29,22 +28,21 @@ if sys.platform != "win32":
     import fcntl
 
 SHARDS = 16
-"""Files that the claims are spread over: the kernel looks through all locks of a file."""
+"""Files that the claims are spread over: the kernel searches all locks of a file."""
 
 DIGITS = 14
-"""Hex digits of a key that name its byte: an offset has 63 bits.
-
-Where two keys share them, one call waits for the other, and that is all.
-"""
+"""Hex digits of a key that name its byte: an offset has 63 bits. If two keys share them, one call
+waits for the other, and that is all."""
 
 PROBE = 1
-"""A byte of the gate's file that nobody locks but to see whether locks work at all."""
+"""A byte of the gate's file that is locked only to see whether locks work at all."""
 
 
 class Claims:
-    """The claims on the calls of one file of replies; shared by all who open it in a process.
+    """The claims on the calls of one cache, shared by everything that opens it in a process.
 
-    trouble: why other processes cannot be seen, None where they can be.
+    Attributes:
+        trouble: Why the claims of other processes cannot be seen; None if they can be.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +67,7 @@ class Claims:
             self.trouble = error.strerror or str(error)
 
     def take(self, key: str) -> bool:
-        """Claim a key, unless a call is in flight for it, here or in another process."""
+        """Claim a key, unless a call for it is in flight, here or in another process."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             if place in self._taken:
@@ -89,16 +87,17 @@ class Claims:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the database together with others, none of which will move it away meanwhile.
+        """Use the database while nobody else may move it away.
 
-        Raises: BlockingIOError while another process is alone with it.
+        Raises:
+            BlockingIOError: Another process is recovering it.
         """
         with self._gate:
             if not self._files:
                 yield
                 return
             if not _lock(self._files[-1], 0, exclusive=False):
-                raise BlockingIOError("another process is mending it")
+                raise BlockingIOError("another process is recovering it")
             try:
                 yield
             finally:
@@ -106,9 +105,10 @@ class Claims:
 
     @contextlib.contextmanager
     def alone(self, wait_s: float) -> Iterator[None]:
-        """Be the only one that uses the database, in this process and all others.
+        """Be the only user of the database, across all processes.
 
-        Raises: BlockingIOError where others do not let go of it in time.
+        Raises:
+            BlockingIOError: Others do not release it in time.
         """
         end = time.monotonic() + wait_s
         if not self._gate.acquire(timeout=wait_s):
@@ -127,7 +127,7 @@ class Claims:
             self._gate.release()
 
     def close(self) -> None:
-        """Let go of the files with the last one who uses them in this process."""
+        """Close the files once their last user in this process has."""
         with _opening:
             self.users -= 1
             if not self.users:
@@ -146,7 +146,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """The claims in a folder, which is made; `Claims.close` them when done."""
+    """The claims in a folder, which is created; `Claims.close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder)
@@ -157,9 +157,9 @@ def open_claims(folder: Path) -> Claims:
 
 
 def _lock(file: int, place: int, *, exclusive: bool) -> bool:
-    """Lock one byte, unless another process has; such bytes need not exist.
+    """Lock one byte, which need not exist, unless another process has.
 
-    True too where the system fails at it: then a call may be paid for twice, not never.
+    True too if the system fails at it: a call may then be paid for twice, but is made.
     """
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:

@@ -1,8 +1,7 @@
-"""The database of paid replies: its tables, how it is opened, what its errors mean.
+"""The database of paid replies: its tables, how it is opened, and what its errors mean.
 
-Opened with a write-ahead log (WAL), or in the safe mode without one where the
-file system cannot carry it. Refuses files of other programs and of newer
-versions of this one.
+It is opened with a write-ahead log (WAL), or in a safe mode without one if the file system does not
+support it. Files of other programs and of newer versions are refused.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ NETWORK_FILE_SYSTEMS = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs"),
     *("lustre", "nfs", "nfs4", "ocfs2", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs"),
 }
-"""SQLite's WAL needs memory shared by all processes, which these cannot give
+"""SQLite's WAL needs memory shared by all processes, which these do not support
 (https://www.sqlite.org/wal.html, section 1)."""
 
 LOCKED_S = 15.0
-"""Seconds to wait for another process that holds the file, where nothing is paid for yet."""
+"""Seconds to wait for another process that holds the file, if nothing has been paid for yet."""
 
 FORMAT = 1
-"""The file's ``user_version``. Files from before it was counted have 0 and the same replies."""
+"""The file's ``user_version``; the earliest files have 0 and the same replies."""
 
 ReplyRow = tuple[bytes, bytes, str, str, float]
 """key, reply, backend, model, created."""
@@ -71,13 +70,13 @@ NO_WAL = {
     *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
     *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY),
 }
-"""Failures that the memory shared for the WAL may be the cause of."""
+"""Failures that the WAL's shared memory may cause."""
 
 Identity = tuple[int, int]
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The type of the file system that holds a path, empty where it cannot be told."""
+    """The type of the file system that holds a path; empty if unknown."""
     try:
         entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
     except OSError:
@@ -92,7 +91,7 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 class Opened(NamedTuple):
-    """A connection, and which file it is of: another one may take its path."""
+    """A connection, and the identity of its file: another file may take its path."""
 
     file: sqlite3.Connection
     journal_mode: str
@@ -100,7 +99,7 @@ class Opened(NamedTuple):
 
 
 def code(error: BaseException) -> int | None:
-    """SQLite's primary result code of an error, None where it has none."""
+    """SQLite's primary result code of an error; None if it has none."""
     extended = getattr(error, "sqlite_errorcode", None)
     return None if extended is None else extended & 0xFF
 
@@ -111,12 +110,12 @@ def is_busy(error: BaseException) -> bool:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the file's content is not what SQLite has written."""
+    """Whether the file's content is damaged."""
     return code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def identity(path: str | Path) -> Identity | None:
-    """Which file a path leads to, None where that cannot be told."""
+    """Which file a path leads to; None if that is unknown."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time, and on the way of every call)
     except OSError:
@@ -125,12 +124,17 @@ def identity(path: str | Path) -> Identity | None:
 
 
 def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str], None]) -> Opened:
-    """A connection to the database, which is made where it is not there.
+    """A connection to the database, which is created if it does not exist.
 
-    wal: False for the safe mode. Where the WAL cannot be had, it is the safe mode too.
-    busy_s: seconds that SQLite itself waits for another one's lock, once it is open.
+    Args:
+        path: The file.
+        wal: False for the safe mode, which is also used if the WAL does not work.
+        busy_s: Seconds that SQLite waits for another process's lock, once the file is open.
+        notice: Called with what the user should know.
 
-    Raises: sqlite3.Error; StoreFailed for a file that is not ours.
+    Raises:
+        sqlite3.Error: It cannot be opened.
+        StoreFailed: The file is not a cache.
     """
     why = ""
     if wal:
@@ -151,18 +155,18 @@ def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str
 
 
 def no_wal(path: Path, why: str) -> str:
-    """What to tell the user of the safe mode, where it was not to be foreseen."""
+    """What to tell the user about an unexpected safe mode."""
     return (
         f"SQLite's write-ahead log does not work for the cache {path} ({why}): "
-        "the slower safe mode is used."
+        "using a slower, safe mode."
     )
 
 
 def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
-    # Never "deferred": a batch is to take the lock before its first row.
+    # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
     try:
-        if not wal:  # a log that is still there is read without shared memory
+        if not wal:  # an existing log is then read without shared memory
             file.execute("PRAGMA locking_mode=EXCLUSIVE")
         made = _refuse_foreign(file, path)
         mode = "WAL" if wal else "DELETE"
@@ -172,7 +176,7 @@ def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
         file.execute(f"PRAGMA synchronous={level}")
         if not wal:
             file.execute("PRAGMA locking_mode=NORMAL")
-            file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # gives the lock back
+            file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
         if not made:
             make_tables(file)
         file.execute(f"PRAGMA busy_timeout={int(1000 * busy_s)}")
@@ -183,9 +187,10 @@ def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file has all that this version needs.
+    """Whether the file has everything that this version needs.
 
-    Raises: StoreFailed where it is another's.
+    Raises:
+        StoreFailed: It belongs to another program or a newer version.
     """
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
@@ -205,13 +210,13 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 def _foreign(path: Path, why: str) -> StoreFailed:
     return StoreFailed(
-        f"{path} is no cache of this harness: {why}.",
+        f"{path} is not a cache of this harness: {why}.",
         "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
     )
 
 
 def make_tables(file: sqlite3.Connection) -> None:
-    """Make what is not there yet, whole or not at all."""
+    """Create the missing tables, all or none."""
     file.execute("BEGIN IMMEDIATE")
     try:
         file.execute(SCHEMA)

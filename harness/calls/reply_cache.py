@@ -1,10 +1,9 @@
-"""The file of paid replies: one SQLite database shared by all runs and processes.
+"""The cache of paid replies: one SQLite database shared by all runs and processes.
 
-Replies are read in the caller's thread and written in one of the file's own,
-which commits whatever has gathered in one transaction; a `put` is done only
-after its commit. Beside the replies stand the payments of runs with a budget,
-and beside the file the claims on calls that are being paid for right now.
-Locks, damage and odd file systems are `harness.calls.cache.shared_database`'s.
+Replies are read in the caller's thread and written in a separate one, which commits whatever has
+gathered in one transaction; a `put` is done only after its commit. The database also holds the
+payments of runs with a budget. Beside it are the claims on calls that are being paid for right
+now. Locks, damage and unusual file systems are handled by `harness.calls.shared_database`.
 
 >>> with ReplyCache(Path("replies.sqlite")) as replies:  # doctest: +SKIP
 ...     await replies.put(key, reply, "openai", "gpt-4", Payment("my_run", 0.002))
@@ -32,15 +31,16 @@ from harness.errors import StoreFailed
 from harness.records import Reply, encodable
 
 LOCKED_MOST_S = 300.0
-"""Longest wait for another process that holds the file: what waits is paid for already."""
+"""Longest wait for another process that holds the file: what waits has been paid for."""
 
 _PAUSE_S = 0.02
 
 
 class Payment(msgspec.Struct, frozen=True):
-    """What a run has paid for one call.
+    """What a run has paid for one call, written in the transaction of its reply.
 
-    Raises: ValueError where the price is no amount of money.
+    So a run that is killed and resumed knows what it has spent. Raises ValueError if the price
+    is not an amount of money.
     """
 
     run: str
@@ -48,19 +48,22 @@ class Payment(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.usd) and self.usd >= 0):
-            raise ValueError(f"{self.usd!r} is no amount of money")
+            raise ValueError(f"{self.usd!r} is not an amount of money")
 
 
 class ReplyCache:
     """Complete replies by key, and what was paid for them.
 
-    path: the database's file; made with its folder where it is not there.
-    shared_memory: False for the safe mode without WAL; None to find out.
-    locked_most_s: seconds to keep trying while another process holds the file.
-    notice: told, in a sentence or two, what the user should know, and an empty
-        text when a wait is over; called from any thread.
+    Args:
+        path: The database's file; created with its folder if it does not exist.
+        shared_memory: False for the safe mode without WAL; None to detect what works.
+        locked_most_s: Seconds to keep trying while another process holds the file.
+        notice: Called with what the user should know, and with an empty text when a wait is
+            over; from any thread.
+        restore: Gives the replies that are recorded elsewhere, to refill a damaged cache.
 
-    Raises: StoreFailed where the file cannot be opened.
+    Raises:
+        StoreFailed: The file cannot be opened.
     """
 
     def __init__(
@@ -95,14 +98,18 @@ class ReplyCache:
         return self._database.journal_mode
 
     def get(self, key: str, *, wait_s: float = database.LOCKED_S) -> Reply | None:
-        """The reply of a key, None where there is none.
+        """The reply of a key, None if there is none.
 
-        Read in the caller's thread: an index look-up takes microseconds, less
-        than handing it to another thread would.
+        Read in the caller's thread: an index look-up takes microseconds, less than handing it to
+        another thread would.
 
-        wait_s: seconds to wait, in this very thread, for a process that holds the file.
+        Args:
+            key: The call's key.
+            wait_s: Seconds to wait, blocking this thread, for a process that holds the file.
 
-        Raises: StoreBusy where it is still held then; StoreFailed.
+        Raises:
+            StoreBusy: It is still held then.
+            StoreFailed: It cannot be read.
         """
         rows = self._database.read(
             "SELECT reply FROM replies WHERE key = ?", (bytes.fromhex(key),), wait_s=wait_s
@@ -115,9 +122,10 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """The reply of a key; while another process holds the file, other tasks go on.
+        """The reply of a key; while another process holds the file, other tasks continue.
 
-        Raises: StoreFailed where it is held for too long; what ``sleep`` raises.
+        Raises:
+            StoreFailed: It is held for too long, or cannot be read.
         """
         since = None
         while True:
@@ -129,15 +137,14 @@ class ReplyCache:
                 if waited >= self._database.locked_most_s:
                     raise
             if waited >= NOTICE_S:
-                self._database.tell_held()
+                self._database.report_held()
             await sleep(_PAUSE_S)
 
     def claim(self, key: str) -> bool:
-        """Claim a call, so that no other process pays for it too; then look for its reply anew.
+        """Claim a call, so that no other process pays for it too; then look up its reply again.
 
-        False while another one, in this process or elsewhere, has claimed it.
-
-        Raises: StoreFailed.
+        Returns:
+            False if the call is claimed already, in this process or another.
         """
         if not self._database.claims.take(key):
             return False
@@ -150,8 +157,8 @@ class ReplyCache:
         return True
 
     def release(self, key: str) -> None:
-        """Give a claim back: its reply is committed, or its call has failed."""
-        if key in self._claimed:  # else it was given back by `close`, and may be another's now
+        """Release a claim: its reply is committed, or its call has failed."""
+        if key in self._claimed:  # otherwise `close` has released it, and it may be another's
             self._claimed.remove(key)
             self._database.claims.release(key)
 
@@ -165,13 +172,19 @@ class ReplyCache:
         *,
         then: Callable[[], None] | None = None,
     ) -> asyncio.Future[None]:
-        """Commit a reply and its payment; when done they survive the death of this process.
+        """Commit a reply and its payment; a cancelled future does not stop it.
 
-        A cancelled future does not stop it.
+        Args:
+            key: The call's key.
+            reply: The reply.
+            backend: The backend's name.
+            model: The model's name.
+            payment: What was paid; None to record nothing.
+            then: Called in the event loop when it is done or has failed.
 
-        then: called in the event loop when it is done or has failed.
-
-        Raises, when awaited: StoreFailed where they cannot be written.
+        Returns:
+            A future that is done once both would survive the death of this process; it raises
+            StoreFailed if they cannot be written.
         """
         name, now = bytes.fromhex(key), time.time()
         row = name, encoded(reply), encodable(backend), encodable(model), now
@@ -180,28 +193,20 @@ class ReplyCache:
     def charge(
         self, name: str | bytes, payment: Payment, *, then: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
-        """Commit a payment whose reply is not kept; see `put`.
-
-        name: of the call; what is charged under one name adds up.
-
-        Raises, when awaited: StoreFailed.
-        """
+        """Commit a payment whose reply is not cached (see `put`); those of one name add up."""
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())), then)
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """What a run has paid in US dollars, by the call's key.
-
-        Raises: StoreFailed.
-        """
+        """What a run has paid, in US dollars by the call's key."""
         return dict(
             self._database.read(
                 database.PAYMENTS_OF_RUN, (encodable(run),), wait_s=database.LOCKED_S
             )
         )
 
-    def tell(self, said: str) -> None:
-        """Hand the user a notice; an empty one says that the last one is over."""
+    def notify(self, said: str) -> None:
+        """Show the user a notice; an empty one clears it."""
         self._database.notice(said)
 
     def _commit(self, writes: list[tuple[ReplyRow | None, PaymentRow | None]]) -> None:
@@ -224,10 +229,9 @@ class ReplyCache:
         """Commit what is queued and close the file."""
         self._database.closing()
         self._batches.close()
-        if self._batches.unheard:
-            self.tell(
-                f"{self._batches.unheard} replies that were paid for could not be saved in "
-                f"{self.path}."
+        if self._batches.unretrieved:
+            self.notify(
+                f"{self._batches.unretrieved} paid replies could not be saved in {self.path}."
             )
         for key in list(self._claimed):
             self.release(key)
@@ -251,9 +255,14 @@ _Waiting = tuple[asyncio.Future[None], Callable[[], None] | None]
 
 
 class Batches(Generic[T]):
-    """Hands items to a thread, many at once.
+    """Hands items to a thread, in batches.
 
-    do: called there with what has gathered; what it raises all of them get.
+    A commit costs the same for one reply as for a hundred, and the event loop never waits for
+    the disk.
+
+    Args:
+        do: Called in the thread with what has gathered; its exception goes to all of them.
+        name: The thread's name.
     """
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
@@ -261,16 +270,17 @@ class Batches(Generic[T]):
         self._queue: SimpleQueue[tuple[T, _Waiting, asyncio.AbstractEventLoop] | None] = (
             SimpleQueue()
         )
-        self.unheard = 0
-        """Items that have failed and that nobody waited for any more."""
+        self.unretrieved = 0
+        """Failed items that nobody was waiting for any more."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def add(self, item: T, then: Callable[[], None] | None = None) -> asyncio.Future[None]:
         """Queue an item; the future is done when the item is, or has failed.
 
-        then: called in the event loop at that time, even where nobody waits any more: a
-            future that is cancelled does not stop what is queued.
+        Args:
+            item: What to do; a cancelled future does not stop it.
+            then: Called in the event loop at that time, even if nobody waits any more.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -294,15 +304,15 @@ class Batches(Generic[T]):
             try:
                 if added:
                     self._do([item for item, _, _ in added])
-            except Exception as error:  # nobody else would hear of it, and all would wait
+            except Exception as error:  # otherwise nobody would hear of it, and all would wait
                 failure = error
             loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
             for _, waiting, loop in added:
                 loops.setdefault(loop, []).append(waiting)
             for loop, all_waiting in loops.items():
                 if failure is not None:
-                    self.unheard += sum(future.done() for future, _ in all_waiting)
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                    self.unretrieved += sum(future.done() for future, _ in all_waiting)
+                with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
                     loop.call_soon_threadsafe(_settle, all_waiting, failure)
 
 

@@ -1,10 +1,9 @@
-"""The database of replies among others who use it, hold it, damage it or replace it.
+"""The database of replies as several processes share it: locks, damage, replacement.
 
-Two connections: one is read from in the caller's thread, one is written to in
-a thread that may wait. A program that holds the file is waited for; a damaged
-file is marked, and mended when it is next opened. Each write and each claim
-sees to it first that the file at the path is still the one that is open: a
-process that goes on while another one mends the file changes over to the new
+There are two connections: one is read from in the caller's thread, one is written to in a thread
+that may wait. A program that holds the file is waited for. A damaged file is marked, and recovered
+when it is next opened. Each write and each claim first checks that the file at the path is still
+the one that is open: a process that runs while another one recovers the file switches to the new
 one, and nothing is written to a file that was moved away.
 """
 
@@ -38,7 +37,7 @@ from harness.calls.recovery import Restore, mark, needs_recovery, recover
 from harness.errors import StoreFailed
 
 NOTICE_S = 2.0
-"""Seconds of waiting for another process that nobody need hear of."""
+"""Seconds of waiting for another process before the user is told."""
 
 _TRY_S = 0.5
 _PAUSE_S = 0.02
@@ -47,7 +46,7 @@ Change = tuple[str, Sequence[tuple[Any, ...]]]
 """A statement with a place for ``{rows}``, and these."""
 
 _AT_ONCE = (64, 16, 4, 1)
-"""Rows in one statement: each statement's step waits anew for Python's global lock."""
+"""Rows in one statement: each step of a statement waits for Python's global lock."""
 
 
 class StoreBusy(StoreFailed):
@@ -55,14 +54,18 @@ class StoreBusy(StoreFailed):
 
 
 class SharedDatabase:
-    """See the module.
+    """A connection to read and one to write.
 
-    wal: False for the safe mode.
-    locked_most_s: seconds that a write keeps trying while another process holds the file.
-    notice: told what the user should know, and an empty text when that is over; called from
-        any thread.
+    Args:
+        path: The file.
+        wal: False for the safe mode.
+        locked_most_s: Seconds that a write keeps trying while another process holds the file.
+        notice: Called with what the user should know, and with an empty text when that is over;
+            from any thread.
+        restore: Gives the replies that are recorded elsewhere, for a recovery.
 
-    Raises: StoreFailed where it cannot be opened.
+    Raises:
+        StoreFailed: It cannot be opened.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class SharedDatabase:
         self._name = str(path)
         self._wal = wal
         self._wal_works = False
-        self._told_held = False
+        self._reported_held = False
         self._closing_since: float | None = None
         self._reading = threading.Lock()
         self.claims = open_claims(path.with_suffix(".claims"))
@@ -99,7 +102,7 @@ class SharedDatabase:
         if self.claims.trouble:
             self.notice(
                 f"Calls of other processes cannot be seen in {path.parent} "
-                f"({self.claims.trouble}): two runs at once may pay for the same one."
+                f"({self.claims.trouble}): two runs at the same time may pay for the same call."
             )
 
     @property
@@ -110,9 +113,14 @@ class SharedDatabase:
     def read(self, query: str, values: tuple[Any, ...] = (), *, wait_s: float = 0) -> list[Any]:
         """The rows of a query.
 
-        wait_s: seconds to wait, in this very thread, for one who holds the file.
+        Args:
+            query: The query.
+            values: Its parameters.
+            wait_s: Seconds to wait, blocking this thread, for a process that holds the file.
 
-        Raises: StoreBusy where it is still held then; StoreFailed.
+        Raises:
+            StoreBusy: The file is still held then.
+            StoreFailed: It cannot be read.
         """
         end = None
         while True:
@@ -132,10 +140,7 @@ class SharedDatabase:
                 time.sleep(_PAUSE_S)
 
     def refresh(self) -> None:
-        """Read from the file that is at the path now.
-
-        Raises: StoreFailed.
-        """
+        """Switch to the file that is at the path now."""
         if self._reader.identity == identity(self._name):
             return
         opened = self._open(0)
@@ -144,9 +149,10 @@ class SharedDatabase:
             self._reader = opened
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Commit some changes in one transaction, however long another process holds the file.
+        """Commit changes in one transaction, waiting while another process holds the file.
 
-        Raises: StoreFailed.
+        Raises:
+            StoreFailed: They cannot be written.
         """
         since = time.monotonic()
         while True:
@@ -155,11 +161,11 @@ class SharedDatabase:
                     if self._writer.identity == identity(self._name):
                         self._transact(changes)
                         self._wal_works = True
-                        if self._told_held:
-                            self._told_held = False
+                        if self._reported_held:
+                            self._reported_held = False
                             self.notice("")
                         return
-            except BlockingIOError:  # it is being mended
+            except BlockingIOError:  # it is being recovered
                 self._wait(since, self._held("write"))
                 continue
             except sqlite3.Error as error:
@@ -191,17 +197,17 @@ class SharedDatabase:
         if now - since >= self.locked_most_s or (closing and now - closing >= LOCKED_S):
             raise failure
         if now - since >= NOTICE_S:
-            self.tell_held()
+            self.report_held()
         time.sleep(_PAUSE_S)
 
-    def tell_held(self) -> None:
-        """Say, once until a write succeeds, that somebody holds the file."""
-        if not self._told_held:
-            self._told_held = True
+    def report_held(self) -> None:
+        """Report, once until a write succeeds, that another process holds the file."""
+        if not self._reported_held:
+            self._reported_held = True
             self.notice(f"The cache {self.path} is held by another process; waiting.")
 
     def _go_safe(self, error: Exception) -> None:
-        """Change to the safe mode: the WAL was turned on and does not work."""
+        """Switch to the safe mode because the WAL does not work."""
         self._wal = False
         with self._reading:
             self._reader.file.close()
@@ -211,13 +217,10 @@ class SharedDatabase:
         self.notice(no_wal(self.path, str(error)))
 
     def _open(self, busy_s: float) -> Opened:
-        """A connection to the file, which is mended where it must be.
-
-        Raises: StoreFailed.
-        """
+        """A connection to the file, which is recovered first if it is damaged."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Two processes that both turn a new file to WAL would not wait for each other.
+            # Two processes that both switch a new file to WAL would not wait for each other.
             with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
                 if needs_recovery(self.path):
                     self._recover()
@@ -241,17 +244,17 @@ class SharedDatabase:
             self.notice(said)
 
     def close(self) -> None:
-        """Close the connections; `closing` was called before the last write was waited for."""
+        """Close the connections; call `closing` before waiting for the last write."""
         self._reader.file.close()
         self._writer.file.close()
         self.claims.close()
 
     def closing(self) -> None:
-        """From now on a write waits for others no longer than an opening would."""
+        """From now on, wait for other processes only as long as when opening the file."""
         self._closing_since = time.monotonic()
 
     def failed(self, verb: str, error: Exception) -> StoreFailed:
-        """What to say of an error; damage is marked, to be mended when it is next opened."""
+        """The error to raise; damage is marked, to be recovered when the file is next opened."""
         if is_busy(error) or isinstance(error, (TimeoutError, BlockingIOError)):
             return self._held(verb)
         said = str(error)
@@ -259,7 +262,7 @@ class SharedDatabase:
             return self.damaged(verb, said)
         return StoreFailed(
             f"Cannot {verb} the cache {self.path}: {said}.",
-            "Make room or mend the permissions, or set HARNESS_CACHE_DIR to another folder; "
+            "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder; "
             "then run again.",
         )
 
@@ -274,7 +277,7 @@ class SharedDatabase:
     def _held(self, verb: str) -> StoreBusy:
         return StoreBusy(
             f"Cannot {verb} the cache {self.path}: another process holds it.",
-            "Run again when that one has ended.",
+            "Run again when it has finished.",
         )
 
 

@@ -143,6 +143,6 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
         check=True,
     )
     assert "Cannot write the cache" in ended.stdout
-    assert "Make room" in ended.stdout
+    assert "Free some space" in ended.stdout
     with ReplyCache(path) as replies:
         assert replies.get(key(0)) == Reply("x" * 5000, "stop")

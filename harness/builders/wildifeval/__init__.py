@@ -1,11 +1,9 @@
-"""A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), made from one's own chat logs.
+"""A benchmark like WildIFEval (Lior et al. 2025, arXiv 2503.06573), made from your own chat logs.
 
 The paper's steps: first user messages are read (`chats`) and screened without a model
-(`screening`); a model says which of them are constrained generation tasks (`selection`), and takes
-these apart (`decomposition`); constraints that repeat are thinned out (`repetition`), and
-constraints and tasks named (`labels`). The folder is written with a card and a report.
-
-`harness.run.curation` asks the models.
+(`screening`); a model selects the constrained generation tasks (`selection`) and decomposes them
+(`pipeline`, `replies`); tasks that repeat a constraint are thinned out, and constraints and tasks
+are labelled (`labels`). `harness.run.curation` calls the models.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from harness.builders import folder
 from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import read_chats
-from harness.builders.wildifeval.pipeline import Curated, Pipeline
+from harness.builders.wildifeval.pipeline import Curated, curated
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.report import card, report
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, screen
@@ -31,7 +29,7 @@ from harness.records import encodable
 
 KIND = "wildifeval"
 VERSION = 2
-"""Version of the screening and of what a seed draws: another one, another data set."""
+"""Changes when the screening, or what a seed draws, changes."""
 
 TASKS = "tasks.jsonl"
 CARD = "card.md"
@@ -41,11 +39,7 @@ FILES = (TASKS, CARD, REPORT)
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What was built.
-
-    facts: what the manifest says.
-    report: for people, in Markdown.
-    """
+    """A built data set; ``facts`` is the content of the manifest, ``report`` is Markdown."""
 
     folder: Path
     tasks: int
@@ -54,19 +48,19 @@ class Built:
 
 
 def stages_folder(out: Path) -> Path:
-    """Where a build keeps its stages. They stay when it has ended: its answers were paid for."""
+    """The folder of a build's stages, which outlives the build."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 
 
 def screened(
-    sources: Sequence[Path], curation: Curation, stages: Stages, told: Callable[[str], None]
+    sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """The chats that need no model to be left out, read anew where the sources have changed.
+    """The screened chats, from the saved stage unless the sources or settings have changed.
 
-    Raises: as `read_chats` and `screen`.
+    Raises: As `read_chats` and `screen`.
     """
-    told("Reading the chats")
+    status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
     found = stages.result(
@@ -74,7 +68,7 @@ def screened(
     )
     if unreadable := found.step.removed.get(UNREADABLE):
         first = found.step.examples[UNREADABLE][0]
-        told(
+        status(
             f"{unreadable:,} of {found.step.before:,} chats cannot be read, such as {first.detail}"
         )
     return found
@@ -86,20 +80,26 @@ async def build(
     out: Path,
     asking: Asking,
     stages: Stages,
-    told: Callable[[str], None] = lambda _: None,
+    status: Callable[[str], None] = lambda _: None,
 ) -> Built:
     """Build the data set and write its folder.
 
-    stages: of `stages_folder`, held by this process alone.
-    told: is told what is being done.
+    Args:
+        curation: The settings.
+        sources: The chat logs.
+        out: The folder to write.
+        asking: Asks the models.
+        stages: Of `stages_folder`, locked by this process.
+        status: Receives a line about the progress.
 
-    Raises: as `Asking.ask`; RunConflict where out is there and was not built here; DataInvalid
-        where no chat can be read, or nothing is left.
+    Raises:
+        RunConflict: ``out`` exists and was not built here.
+        DataInvalid: No chat can be read, or nothing is left. Otherwise as `Asking.ask`.
     """
     folder.refuse_other(out, KIND, FILES)
     prompts = Prompts(curation.prompts)
-    found = screened(sources, curation, stages, told)
-    curated = await Pipeline(curation, prompts, asking).run(found)
+    found = screened(sources, curation, stages, status)
+    result = await curated(curation, prompts, asking, found)
     facts = {
         "version": VERSION,
         "paper": "arXiv 2503.06573",
@@ -107,17 +107,12 @@ async def build(
         "sources": _source_facts(sources),
         "prompts": prompts.hashes,
         **asking.facts(),
-        **_counts(curated),
+        **_counts(result),
     }
-    said = report(curated)
-    folder.write(
-        out,
-        KIND,
-        {TASKS: curated.rows},
-        facts,
-        texts={CARD: card(out.name, facts, curated), REPORT: said},
-    )
-    return Built(out, len(curated.rows), facts, said)
+    text = report(result)
+    texts = {CARD: card(out.name, facts, result), REPORT: text}
+    folder.write(out, KIND, {TASKS: result.rows}, facts, texts)
+    return Built(out, len(result.rows), facts, text)
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
@@ -133,18 +128,18 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
     return found
 
 
-def _counts(curated: Curated) -> dict[str, Any]:
-    constraints = [one for row in curated.rows for one in row.constraints]
+def _counts(result: Curated) -> dict[str, Any]:
+    constraints = [one for row in result.rows for one in row.constraints]
     return {
         "steps": [
             {"name": step.name, "before": step.before, "removed": step.removed, "left": step.left}
-            for step in curated.steps
+            for step in result.steps
         ],
-        "mark": curated.mark,
-        "tasks": len(curated.rows),
+        "mark": result.mark,
+        "tasks": len(result.rows),
         "constraints": len(constraints),
         "categories": dict(Counter(one.category for one in constraints)),
-        "domains": dict.fromkeys(curated.domains, 0)
-        | dict(Counter(row.domain for row in curated.rows)),
-        "proposed_domains": curated.proposed,
+        "domains": dict.fromkeys(result.domains, 0)
+        | dict(Counter(row.domain for row in result.rows)),
+        "proposed_domains": result.proposed,
     }

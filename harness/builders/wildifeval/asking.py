@@ -1,17 +1,19 @@
-"""What a stage needs of whoever asks its model: answers, in the order of the questions.
+"""What stages ask and get: questions, answers, and the interface to whoever calls the models.
 
-`harness.run.curation` asks, through cache, retries, limits and budget. A build that is repeated
+`harness.run.curation` implements `Asking`, with cache, retries, limits and budget. A repeated build
 takes its answers from the cache and continues where it stopped.
+
+>>> Questions(["a", "b"], lambda name: Question(name, f"Who is {name}?"))[1].text
+'Who is b?'
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from msgspec import Struct
 
-from harness.builders.wildifeval.questions import Question
 from harness.records import Decoding, Logprobs
 
 T = TypeVar("T")
@@ -19,13 +21,47 @@ T = TypeVar("T")
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
-class Answer(Struct, frozen=True):
+class Question(Struct, frozen=True):
+    """A prompt, and what it is about: the id of a chat, or another name."""
+
+    about: str
+    text: str
+
+
+class Questions(Sequence[Question]):
+    """Questions whose prompts are rendered when they are asked: all of them would fill the memory.
+
+    Args:
+        of: What the questions are about.
+        question: Makes a question of it; pure.
+    """
+
+    def __init__(self, of: Sequence[T], question: Callable[[T], Question]) -> None:
+        self._of: Sequence[Any] = of
+        self._question: Callable[[Any], Question] = question
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    @overload
+    def __getitem__(self, place: int) -> Question: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Questions: ...
+
+    def __getitem__(self, place: int | slice) -> Question | Questions:
+        if isinstance(place, slice):
+            return Questions(self._of[place], self._question)
+        return self._question(self._of[place])
+
+
+class StageAnswer(Struct, frozen=True):
     """A model's answer to a question.
 
     Attributes:
-        outcome: ``refused`` also where the provider refused the question.
-        logprobs: Of the first positions, where they were asked for; None for a reply that came
-            after thinking, whose first positions may be those of the thoughts.
+        outcome: How the call ended; ``refused`` also if the provider refused the question.
+        logprobs: Of the first positions, if requested; None after visible thinking, since these
+            positions may belong to the thoughts.
     """
 
     outcome: AnswerOutcome
@@ -33,8 +69,8 @@ class Answer(Struct, frozen=True):
     logprobs: Logprobs | None = None
 
 
-Look = Callable[[Sequence[Answer]], None]
-"""Looks at the first answers, and raises to end the build where more of them would be useless."""
+Look = Callable[[Sequence[StageAnswer]], None]
+"""Looks at the first answers; raises to end a build in which more of them would be useless."""
 
 
 class Asking(Protocol):
@@ -49,7 +85,7 @@ class Asking(Protocol):
         stage: str,
         questions: Sequence[Question],
         decoding: Decoding,
-        read: Callable[[Answer], T],
+        read: Callable[[StageAnswer], T],
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
@@ -57,8 +93,8 @@ class Asking(Protocol):
 
         Args:
             stage: Decides which model is asked.
-            questions: Worded when they are asked.
-            decoding: How the model is to decode.
+            questions: The questions.
+            decoding: How the model decodes.
             read: Reads one answer; pure.
             samples: Independent answers to each question.
             look: Looks at the first answers before the other questions are asked.
@@ -68,10 +104,10 @@ class Asking(Protocol):
 
         Raises:
             Stopping: The build was stopped, or its budget is spent.
-            HarnessError: Calls failed; the same command makes them again.
+            HarnessError: Calls failed; the same command repeats them.
         """
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """What the manifest says of the models and their calls, by its keys."""
+        """What the manifest says about the models and their calls, by its keys."""
         ...

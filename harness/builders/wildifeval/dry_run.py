@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from harness.builders.wildifeval.agreement import times
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.labels import LISTING_TOKENS, NAMING
 from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.selection import times
 from harness.config.curation import Curation, StageName
 from harness.records import Usage
 

@@ -1,8 +1,8 @@
-"""What tasks and constraints are called: the categories of constraints, the domains of tasks.
+"""Labels: the categories of constraints, the domains of tasks.
 
-A category is one of the paper's eight, or Other with a title of the model's. Domains are found in
-the tasks themselves: some are proposed for each batch of tasks, all of them merged to a few, and
-each task is then put into one. A label that a model does not give is empty, and counted.
+A category is one of the paper's eight, or Other with the model's own title. Domains come from the
+tasks: some are proposed for each batch of tasks, all of them are merged into a few, and each task
+is assigned to one. A label that the model does not give is empty, and counted.
 """
 
 from __future__ import annotations
@@ -10,28 +10,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from harness.builders.wildifeval.asking import Answer, Asking
+from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
 from harness.builders.wildifeval.prompts import Prompts
-from harness.builders.wildifeval.questions import Question, Questions
-from harness.builders.wildifeval.repetition import Task
-from harness.builders.wildifeval.replies import Category, category, chosen, numbered_names, sameness
+from harness.builders.wildifeval.replies import (
+    Category,
+    Task,
+    category,
+    chosen,
+    numbered_names,
+    sameness,
+)
 from harness.config.curation import DomainsSection
 from harness.errors import DataInvalid
 from harness.records import Decoding
 
 NAMING = Decoding(temperature=0.0, max_tokens=30)
-"""Of a reply that is one name."""
+"""For a reply that is one name."""
 
 LISTING_TOKENS = 30
-"""Most tokens of a name in a list of them."""
+"""The most tokens of a name in a list."""
 
 
 async def categories(
     tasks: Sequence[Task], asking: Asking, prompts: Prompts
 ) -> dict[str, Category]:
-    """What kind each constraint is of, by its `sameness`; each is asked about once.
+    """The category of each constraint by its `sameness`; each is asked about once.
 
-    Raises: as `Asking.ask`.
+    Raises: As `Asking.ask`.
     """
     texts: dict[str, str] = {}
     for task in tasks:
@@ -48,9 +53,10 @@ async def categories(
 async def proposed_domains(
     tasks: Sequence[Task], asking: Asking, prompts: Prompts, by: DomainsSection
 ) -> Counter[str]:
-    """The domains that are named for the batches, and by how many of them.
+    """The domains that are proposed, with the number of batches that propose each.
 
-    Raises: as `Asking.ask`; DataInvalid where no reply names any.
+    Raises:
+        DataInvalid: No reply names any. Otherwise as `Asking.ask`.
     """
     batches = [tasks[start : start + by.batch] for start in range(0, len(tasks), by.batch)]
     questions = [
@@ -73,8 +79,8 @@ async def proposed_domains(
             named[written.setdefault(name.casefold(), name)] += 1
     if not named:
         raise DataInvalid(
-            "The model of the stage 'domains' has named no domains.",
-            "Give it another one: models.domains.",
+            "The model of the stage 'domains' named no domains.",
+            "Give the stage another model: models.domains.",
         )
     return named
 
@@ -82,9 +88,9 @@ async def proposed_domains(
 async def merged_domains(
     proposed: Mapping[str, int], asking: Asking, prompts: Prompts, by: DomainsSection
 ) -> list[str]:
-    """A few domains of many; as they are where there are no more than that.
+    """Merge the proposed domains into a few, unless there are few already.
 
-    Raises: as `proposed_domains`.
+    Raises: As `proposed_domains`.
     """
     if len(proposed) <= by.merged:
         return list(proposed)
@@ -95,8 +101,8 @@ async def merged_domains(
     [[names]] = await asking.ask("domains", [question], decoding, _names)
     if not names:
         raise DataInvalid(
-            "The model of the stage 'domains' has merged them to none.",
-            "Give it another one: models.domains.",
+            "The model of the stage 'domains' merged the proposed domains into none.",
+            "Give the stage another model: models.domains.",
         )
     return names[: by.merged]
 
@@ -104,38 +110,38 @@ async def merged_domains(
 async def domains(
     tasks: Sequence[Task], names: Sequence[str], asking: Asking, prompts: Prompts
 ) -> list[str]:
-    """The domain of each task; empty where the model names none of these.
+    """The domain of each task; empty if the model names none of these.
 
-    Raises: as `Asking.ask`.
+    Raises: As `Asking.ask`.
     """
     listed = [inline_name(name) for name in names]
     questions = Questions(
         tasks,
         lambda task: Question(task.id, prompts.text("domain", message=task.text, domains=listed)),
     )
-    found = await asking.ask("domains", questions, NAMING, lambda line: _chosen(line, names))
+    found = await asking.ask("domains", questions, NAMING, lambda answer: _chosen(answer, names))
     return [each[0] for each in found]
 
 
 def inline_name(name: str) -> str:
-    """A domain's name in one line, with no tag in it: a model has written it."""
+    """A domain's name in one line, without tags: a model wrote it."""
     return " ".join(name.split()).replace("<", "&lt;")
 
 
-def _category(line: Answer) -> Category:
-    return category(line.text) if line.outcome == "ok" else Category()
+def _category(answer: StageAnswer) -> Category:
+    return category(answer.text) if answer.outcome == "ok" else Category()
 
 
-def _names(line: Answer) -> list[str]:
-    """A list that was cut off lacks its last names only; the last one there may be half a word."""
-    if line.outcome not in ("ok", "truncated"):
+def _names(answer: StageAnswer) -> list[str]:
+    """The names in a reply; of one that was cut off all but the last, which may be incomplete."""
+    if answer.outcome not in ("ok", "truncated"):
         return []
-    names = numbered_names(line.text)
-    return names[:-1] if line.outcome == "truncated" else names
+    names = numbered_names(answer.text)
+    return names[:-1] if answer.outcome == "truncated" else names
 
 
-def _chosen(line: Answer, names: Sequence[str]) -> str:
-    return chosen(line.text, names) if line.outcome == "ok" else ""
+def _chosen(answer: StageAnswer, names: Sequence[str]) -> str:
+    return chosen(answer.text, names) if answer.outcome == "ok" else ""
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,16 +1,17 @@
 """The stages of the curation, one after the other, from screened chats to rows.
 
->>> await Pipeline(curation, prompts, asking).run(screened)  # doctest: +SKIP
+>>> await curated(curation, prompts, asking, screened)  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec import Struct
 
-from harness.builders.wildifeval.asking import Answer, Asking
+from harness.builders.draws import Draws
+from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.labels import (
     categories,
@@ -19,22 +20,22 @@ from harness.builders.wildifeval.labels import (
     proposed_domains,
 )
 from harness.builders.wildifeval.prompts import Prompts
-from harness.builders.wildifeval.questions import Question, Questions
-from harness.builders.wildifeval.repetition import Task, not_repeated
-from harness.builders.wildifeval.replies import Category, Decomposition, decomposition, sameness
-from harness.builders.wildifeval.screening import Screened
+from harness.builders.wildifeval.replies import (
+    Category,
+    Decomposition,
+    Task,
+    decomposition,
+    sameness,
+)
+from harness.builders.wildifeval.screening import Screened, Step
 from harness.builders.wildifeval.selection import constrained, without_toxic
-from harness.builders.wildifeval.steps import Step
-from harness.config.curation import Curation
+from harness.config.curation import ConstraintsSection, Curation, DecomposeSection
 from harness.errors import DataInvalid, Unparseable
 from harness.records import Decoding
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint of a row.
-
-    title: what the model calls its kind where that is none of the eight.
-    """
+    """A constraint; ``title`` is the model's own name of its category, if that is Other."""
 
     text: str
     category: str = ""
@@ -42,10 +43,12 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
 
 
 class Row(Struct, frozen=True, omit_defaults=True):
-    """A task in the form that `harness.tasks.wildifeval.data` reads.
+    """A task in the form that the task ``wildifeval`` reads.
 
-    task: the user's message, as it was written.
-    asks, context: what it asks for without its constraints, and what it gives to work with.
+    Attributes:
+        task: The user's message.
+        asks: What it asks for, without its constraints.
+        context: What it gives to work with.
     """
 
     id: str
@@ -57,11 +60,13 @@ class Row(Struct, frozen=True, omit_defaults=True):
 
 
 class Curated(Struct, frozen=True):
-    """What the stages have made.
+    """The result of the stages.
 
-    steps: what each has left out, in their order.
-    mark: the lowest probability of yes that was kept.
-    proposed: domains before they were merged; domains: after.
+    Attributes:
+        steps: What each stage left out.
+        mark: The lowest probability of yes that was kept.
+        proposed: The proposed domains, with the number of batches that proposed each.
+        domains: The merged domains.
     """
 
     rows: list[Row]
@@ -71,87 +76,101 @@ class Curated(Struct, frozen=True):
     domains: list[str]
 
 
-class Pipeline:
-    """The stages that ask models."""
+async def curated(
+    curation: Curation, prompts: Prompts, asking: Asking, screened: Screened
+) -> Curated:
+    """Run the stages that ask models.
 
-    def __init__(self, curation: Curation, prompts: Prompts, asking: Asking) -> None:
-        self._curation = curation
-        self._prompts = prompts
-        self._asking = asking
-
-    async def run(self, screened: Screened) -> Curated:
-        """All of them; what has been asked before is not asked again.
-
-        Raises: as `Asking.ask`; DataInvalid where nothing is left.
-        """
-        curation, asking, prompts = self._curation, self._asking, self._prompts
-        chats, steps = screened.chats, [screened.step]
-        self._refuse_none(chats, steps)
-        if curation.screen.toxicity == "model":
-            chats, step = await without_toxic(
-                chats, asking, prompts, curation.screen, curation.filter
-            )
-            steps.append(step)
-            self._refuse_none(chats, steps)
-        chats, step, mark = await constrained(
-            chats, asking, prompts, curation.filter, curation.seed
-        )
+    Raises:
+        DataInvalid: Nothing is left. Otherwise as `Asking.ask`.
+    """
+    chats, steps = screened.chats, [screened.step]
+    _refuse_none(chats, steps)
+    if curation.screen.toxicity == "model":
+        chats, step = await without_toxic(chats, asking, prompts, curation.screen, curation.filter)
         steps.append(step)
-        self._refuse_none(chats, steps)
-        tasks, step = await self._decomposed(chats)
-        steps.append(step)
-        self._refuse_none(tasks, steps)
-        step = Step("constraints", len(tasks))
-        steps.append(step)
-        tasks = not_repeated(tasks, curation.constraints, curation.seed, step)
-        self._refuse_none(tasks, steps)
-        kinds = await categories(tasks, asking, prompts)
-        proposed = await proposed_domains(tasks, asking, prompts, curation.domains)
-        names = await merged_domains(proposed, asking, prompts, curation.domains)
-        found = await domains(tasks, names, asking, prompts)
-        rows = [_row(task, kinds, domain) for task, domain in zip(tasks, found, strict=True)]
-        return Curated(rows, steps, mark, dict(proposed), names)
-
-    async def _decomposed(self, chats: Sequence[Chat]) -> tuple[list[Task], Step]:
-        by = self._curation.decompose
-        text = self._prompts.text
-        questions = Questions(
-            chats, lambda chat: Question(chat.id, text("decompose", message=chat.text))
-        )
-        found = await self._asking.ask(
-            "decompose", questions, Decoding(by.temperature, by.max_tokens), _apart
-        )
-        tasks, step = list[Task](), Step("decompose", len(chats))
-        for chat, [apart] in zip(chats, found, strict=True):
-            leave_out = partial(step.leave_out, id=chat.id, text=chat.text)
-            if isinstance(apart, str):
-                leave_out("not taken apart", detail=apart)
-            elif not apart.constraints:
-                leave_out("no constraints")
-            else:
-                tasks.append(Task(chat.id, chat.text, apart))
-        return tasks, step
-
-    @staticmethod
-    def _refuse_none(left: Sequence[object], steps: Sequence[Step]) -> None:
-        if left:
-            return
-        last = steps[-1]
-        why = ", ".join(f"{n:,} {reason}" for reason, n in last.removed.items())
-        raise DataInvalid(
-            f"Nothing is left after the step {last.name!r} ({why or 'there was nothing'}).",
-            "Give it more chats, or set its section otherwise (docs/wildifeval_build.md).",
-        )
+        _refuse_none(chats, steps)
+    chats, step, mark = await constrained(chats, asking, prompts, curation.filter, curation.seed)
+    steps.append(step)
+    _refuse_none(chats, steps)
+    tasks, step = await _decomposed(chats, asking, prompts, curation.decompose)
+    steps.append(step)
+    _refuse_none(tasks, steps)
+    tasks, step = not_repeated(tasks, curation.constraints, curation.seed)
+    steps.append(step)
+    _refuse_none(tasks, steps)
+    kinds = await categories(tasks, asking, prompts)
+    proposed = await proposed_domains(tasks, asking, prompts, curation.domains)
+    names = await merged_domains(proposed, asking, prompts, curation.domains)
+    found = await domains(tasks, names, asking, prompts)
+    rows = [_row(task, kinds, domain) for task, domain in zip(tasks, found, strict=True)]
+    return Curated(rows, steps, mark, dict(proposed), names)
 
 
-def _apart(line: Answer) -> Decomposition | str:
-    """What a reply says, or why it says nothing."""
-    if line.outcome != "ok":
-        return line.outcome
+async def _decomposed(
+    chats: Sequence[Chat], asking: Asking, prompts: Prompts, by: DecomposeSection
+) -> tuple[list[Task], Step]:
+    questions = Questions(
+        chats, lambda chat: Question(chat.id, prompts.text("decompose", message=chat.text))
+    )
+    decoding = Decoding(by.temperature, by.max_tokens)
+    found = await asking.ask("decompose", questions, decoding, _apart)
+    tasks, step = list[Task](), Step("decompose", len(chats))
+    for chat, [apart] in zip(chats, found, strict=True):
+        if isinstance(apart, str):
+            step.leave_out("not taken apart", chat.id, chat.text, apart)
+        elif not apart.constraints:
+            step.leave_out("no constraints", chat.id, chat.text)
+        else:
+            tasks.append(Task(chat.id, chat.text, apart))
+    return tasks, step
+
+
+def _apart(answer: StageAnswer) -> Decomposition | str:
+    """What a reply says, or why it cannot be used."""
+    if answer.outcome != "ok":
+        return answer.outcome
     try:
-        return decomposition(line.text)
+        return decomposition(answer.text)
     except Unparseable as error:
         return error.message
+
+
+def not_repeated(
+    tasks: Sequence[Task], by: ConstraintsSection, seed: int
+) -> tuple[list[Task], Step]:
+    """Leave out tasks with too many constraints, and tasks that repeat one too often.
+
+    Logs hold templates, with the same condition in hundreds of messages. Tasks are looked at in
+    random order; one is kept as long as none of its constraints is in ``most_tasks`` kept ones. It
+    is kept or left out as a whole, since its message asks for all of its constraints.
+
+    >>> task = Task("a", "…", Decomposition("", "", ("Be brief.",)))
+    >>> [task.id for task in not_repeated([task], ConstraintsSection(), 0)[0]]
+    ['a']
+    """
+    step = Step("constraints", len(tasks))
+    few = list[Task]()
+    for task in tasks:
+        n = len(task.apart.constraints)
+        if n > by.most_of_a_task:
+            step.leave_out("too many constraints", task.id, task.text, f"{n} constraints")
+        else:
+            few.append(task)
+    frequent = Counter(one for task in few for one in task.constraints)
+    kept_with = Counter[str]()
+    repeated = dict[str, str]()
+    for task in Draws(seed, "repetition").shuffled(few):
+        full = [one for one in task.constraints if kept_with[one] >= by.most_tasks]
+        if full:
+            repeated[task.id] = min(full)
+        else:
+            kept_with.update(task.constraints)
+    for task in few:
+        if one := repeated.get(task.id):
+            detail = f"{one} ({frequent[one]:,} tasks)"
+            step.leave_out("repeated constraint", task.id, task.text, detail)
+    return [task for task in few if task.id not in repeated], step
 
 
 def _row(task: Task, kinds: dict[str, Category], domain: str) -> Row:
@@ -160,3 +179,14 @@ def _row(task: Task, kinds: dict[str, Category], domain: str) -> Row:
         kind = kinds[sameness(text)]
         constraints.append(RowConstraint(text, kind.name, kind.title))
     return Row(task.id, task.text, tuple(constraints), domain, task.apart.task, task.apart.context)
+
+
+def _refuse_none(left: Sequence[object], steps: Sequence[Step]) -> None:
+    if left:
+        return
+    last = steps[-1]
+    why = ", ".join(f"{n:,} {reason}" for reason, n in last.removed.items())
+    raise DataInvalid(
+        f"Nothing is left after the step {last.name!r} ({why or 'there was nothing'}).",
+        "Use more chats, or change the settings of that step (docs/wildifeval_build.md).",
+    )

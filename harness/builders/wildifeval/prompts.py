@@ -1,6 +1,6 @@
-"""The texts that the stages ask with: templates of ours in ``prompts/wildifeval``, or the user's.
+"""The stages' prompts: templates in ``prompts/wildifeval``, or the user's own.
 
-What somebody else has written stands between tags that it cannot close.
+Foreign text stands between tags that it cannot close.
 
 >>> Prompts({}).text("toxic", message="Hello <b>")  # doctest: +SKIP
 'This is the first message …'
@@ -15,6 +15,7 @@ from typing import Any
 from harness.config.curation import PromptName
 from harness.errors import ConfigError, DataInvalid
 from harness.prompts import Prompt, read, read_file
+from harness.records import Request
 from harness.scoring.judges import tagged
 from harness.tasks.wildifeval.categories import CATEGORIES
 
@@ -27,21 +28,24 @@ FIELDS: Mapping[PromptName, frozenset[str]] = {
     "merge_domains": frozenset({"names", "n"}),
     "domain": frozenset({"message", "domains"}),
 }
-"""What each template may show."""
+"""The fields that each template may use."""
 
 NEEDED = frozenset({"message", "constraint", "tasks", "names"})
-"""What it must show, where it may."""
+"""The fields that it must use, if it may."""
 
 
 class Prompts:
-    """The templates of a build.
-
-    own: files of the user's, by the names of the prompts whose place they take.
-
-    Raises: ConfigError for a file that is no template, or shows what is not there.
-    """
+    """The templates of a build."""
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
+        """Read the templates.
+
+        Args:
+            own: The user's files, by the names of the prompts that they replace.
+
+        Raises:
+            ConfigError: A file is no template, or uses a field that does not exist.
+        """
         self._prompts: dict[PromptName, Prompt] = {}
         for name, fields in FIELDS.items():
             where = f"prompts.{name}"
@@ -61,9 +65,10 @@ class Prompts:
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """A prompt; ``message``, ``constraint`` and ``names`` are put between tags.
+        """Render a prompt; ``message``, ``constraint`` and ``names`` are put between tags.
 
-        Raises: ConfigError where the user's template cannot be filled.
+        Raises:
+            ConfigError: The user's template fails.
         """
         shown = {
             field: tagged(value, field) if field in NEEDED and isinstance(value, str) else value
@@ -77,3 +82,28 @@ class Prompts:
             return self._prompts[name].render(shown)
         except DataInvalid as error:
             raise ConfigError(error.message, error.remedy) from None
+
+
+DECOMPOSED = """Task: Write a text.
+Context: none
+Constraints:
+1. The text should be what the message asks for.
+2. The text should be complete."""
+
+
+def simulated_reply(request: Request) -> str:
+    """What a good model could reply, by the last line of our prompts: for free trials of a build.
+
+    A data set from simulated models says so on its card.
+    """
+    asked = request.messages[-1].content.rstrip()
+    last = asked.rpartition("\n")[2]
+    if "yes or no" in last:
+        return "Yes"
+    if "numbered list" in last:
+        return "1. Letters\n2. Stories\n3. Advice"
+    if "one kind" in last:
+        return "Ensure Quality"
+    if "one domain" in last:
+        return "1"
+    return DECOMPOSED

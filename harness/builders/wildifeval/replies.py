@@ -43,6 +43,19 @@ class Decomposition(Struct, frozen=True):
     constraints: tuple[str, ...]
 
 
+class Task(Struct, frozen=True):
+    """A message that passed the filters, taken apart."""
+
+    id: str
+    text: str
+    apart: Decomposition
+
+    @property
+    def constraints(self) -> frozenset[str]:
+        """The `sameness` of each of its constraints."""
+        return frozenset(map(sameness, self.apart.constraints))
+
+
 def decomposition(reply: str) -> Decomposition:
     """Read a decomposed message.
 

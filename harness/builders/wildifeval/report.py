@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.builders.markdown import Cell, inline, quoted, settings, table
 from harness.builders.wildifeval.pipeline import Curated, Row
-from harness.builders.wildifeval.steps import Step
+from harness.builders.wildifeval.screening import Step
 from harness.tasks.wildifeval.categories import CATEGORIES, OTHER
 
 EXAMPLES = 5

@@ -26,10 +26,9 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.steps import Step
 from harness.config.curation import ScreenSection
 from harness.errors import ConfigError, DataInvalid, StoreFailed
 from harness.plugins import import_extra
@@ -42,6 +41,9 @@ LONGEST_FOR_LANGUAGE = 2_000
 CODE_LINES = 2
 """Lines shaped like code from which on a message is about code."""
 UNREADABLE = "unreadable"
+EXAMPLES = 3
+"""Examples kept of each reason."""
+LONGEST_EXAMPLE = 300
 
 NAMES = {
     "ar": "arabic ara", "bg": "bulgarian bul", "bn": "bengali bangla ben",
@@ -85,6 +87,45 @@ _LINE = re.compile(
     )""",
     re.VERBOSE,
 )
+
+
+class Example(Struct, frozen=True):
+    """Something that was dropped; ``detail`` says what was found in it."""
+
+    id: str
+    text: str
+    detail: str = ""
+
+
+class Step(Struct):
+    """A step that drops tasks; ``before`` counts those that came to it.
+
+    >>> step = Step("screen", 10)
+    >>> step.leave_out("toxic", "b", "You …")
+    >>> step.left, step.share("toxic")
+    (9, 0.1)
+    """
+
+    name: str
+    before: int
+    removed: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+
+    def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
+        """Count one task as dropped."""
+        self.removed[reason] = self.removed.get(reason, 0) + 1
+        shown = self.examples.setdefault(reason, [])
+        if len(shown) < EXAMPLES:
+            shown.append(Example(id, text[:LONGEST_EXAMPLE], detail))
+
+    @property
+    def left(self) -> int:
+        """Tasks that passed."""
+        return self.before - sum(self.removed.values())
+
+    def share(self, reason: str) -> float:
+        """The share of the incoming tasks that was dropped for a reason."""
+        return self.removed.get(reason, 0) / self.before if self.before else 0.0
 
 
 class Screened(Struct):

@@ -6,11 +6,11 @@ import pytest
 
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.dry_run import estimate
-from harness.builders.wildifeval.pipeline import Curated, Pipeline
+from harness.builders.wildifeval.pipeline import Curated
+from harness.builders.wildifeval.pipeline import curated as run_stages
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.report import report
-from harness.builders.wildifeval.screening import Screened
-from harness.builders.wildifeval.steps import Step
+from harness.builders.wildifeval.screening import Screened, Step
 from harness.config.curation import load_curation
 from harness.errors import UserError
 from tests.builders.wildifeval.stage_models import Model, asking
@@ -49,7 +49,7 @@ def answering(**said: Callable[[str], str] | str) -> Model:
 async def curated(folder: Path, model: Model, *overrides: str) -> Curated:
     curation = load_curation(None, ["model.backend=openai", "filter.keep=1", *overrides])
     screened = Screened(CHATS, Step("screen", len(CHATS)))
-    return await Pipeline(curation, Prompts({}), asking(folder, model)).run(screened)
+    return await run_stages(curation, Prompts({}), asking(folder, model), screened)
 
 
 def number(text: str) -> int:
@@ -121,9 +121,12 @@ async def test_many_domains_are_merged_and_each_batch_is_asked(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        ({"constrained": "Hm."}, r"'filter' was stopped, for its first 12 replies are of no use"),
+        (
+            {"constrained": "Hm."},
+            r"none of its first 12 replies can be read",
+        ),
         ({"decompose": "No."}, r"the step 'decompose' \(12 not taken apart\)"),
-        ({"propose": "Art and sports"}, "has named no domains"),
+        ({"propose": "Art and sports"}, "named no domains"),
     ],
 )
 async def test_where_nothing_is_left_it_says_so(
@@ -148,7 +151,7 @@ async def test_no_stage_asks_more_than_was_estimated(keep: float, tmp_path: Path
     estimated = estimate(curation, CHATS, Prompts({}), lambda _: False)
     build = asking(tmp_path, model)
     screened = Screened(CHATS, Step("screen", len(CHATS)))
-    await Pipeline(curation, Prompts({}), build).run(screened)
+    await run_stages(curation, Prompts({}), build, screened)
     calls = build.facts()["calls"]
     assert [one.stage for one in estimated] == list(calls)
     for one in estimated:

@@ -3,9 +3,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.wildifeval.repetition import Task, not_repeated
-from harness.builders.wildifeval.replies import Decomposition
-from harness.builders.wildifeval.steps import Step
+from harness.builders.wildifeval.pipeline import not_repeated
+from harness.builders.wildifeval.replies import Decomposition, Task
+from harness.builders.wildifeval.screening import Step
 from harness.config.curation import ConstraintsSection
 
 
@@ -18,9 +18,8 @@ def tasks(*constraints: tuple[str, ...]) -> list[Task]:
 def left(
     found: list[Task], most_tasks: int = 40, most: int = 8, seed: int = 0
 ) -> tuple[list[Task], Step]:
-    step = Step("constraints", len(found))
     by = ConstraintsSection(most_tasks=most_tasks, most_of_a_task=most)
-    return not_repeated(found, by, seed, step), step
+    return not_repeated(found, by, seed)
 
 
 def test_tasks_of_too_many_constraints_go() -> None:
