@@ -17,12 +17,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, clustered_mean, linearised, rate
 from harness.analysis.judge_agreement import Agreement, agreement
 from harness.analysis.judge_pairs import LeftOut, VerdictPairs
-from harness.analysis.rankings import rank_correlation, refuse_many_groups
+from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
 from harness.errors import ConfigError, nearest
 
 BINS = 10
@@ -80,13 +81,10 @@ class RunScores(Struct, frozen=True, kw_only=True):
     reference: Statistic
 
 
-class RankingAgreement(Struct, frozen=True, kw_only=True):
-    """How alike both sides rank the runs by a score; see `harness.analysis.rankings`."""
+class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
+    """How alike both sides rank the runs by a score."""
 
     score: str
-    tau_b: float | None
-    p_value: float | None
-    n_runs: int
 
 
 class JudgeValidation(Struct, frozen=True, kw_only=True):
@@ -297,9 +295,7 @@ def rank_models(
             of_score.append(RunScores(run=name, score=score, judge=judge, reference=reference))
         scores += of_score
         found = rank_correlation((one.judge.mean, one.reference.mean) for one in of_score)
-        rankings.append(
-            RankingAgreement(score=score, tau_b=found.tau_b, p_value=found.p_value, n_runs=found.n)
-        )
+        rankings.append(RankingAgreement(score=score, **asdict(found)))
     return scores, rankings
 
 

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.analysis.breakdown import value_of
 from harness.analysis.clustered import SampleStatistic
@@ -56,17 +57,17 @@ def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
     return None if isnan(found) else found
 
 
-class RankCorrelation(NamedTuple):
+class RankCorrelation(Struct, frozen=True, kw_only=True):
     """Kendall's tau-b of two scorings of some runs.
 
-    tau_b: None over fewer than two runs, and where all tie.
-    p_value: two-sided, of no relation, exact without ties; None over fewer than three runs.
-    n: runs that both scorings have a value of.
+    tau_b: null over fewer than two runs, and where all tie.
+    p_value: two-sided, of no relation, exact without ties; null over fewer than three runs.
+    n_runs: runs that both scorings have a value of.
     """
 
     tau_b: float | None
     p_value: float | None
-    n: int
+    n_runs: int
 
 
 def rank_correlation(
@@ -90,7 +91,7 @@ def rank_correlation(
         from scipy.stats import kendalltau
 
         p_value = float(kendalltau(first, second).pvalue)
-    return RankCorrelation(found, p_value, len(both))
+    return RankCorrelation(tau_b=found, p_value=p_value, n_runs=len(both))
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
@@ -161,17 +162,11 @@ class Scoring(Struct, frozen=True, kw_only=True):
     values: list[SampleStatistic | None]
 
 
-class Tau(Struct, frozen=True, kw_only=True):
-    """How alike two scorings order the runs; see `RankCorrelation`.
-
-    first, second: their places among the scorings.
-    """
+class Tau(RankCorrelation, frozen=True, kw_only=True):
+    """How alike two scorings order the runs. first, second: their places among the scorings."""
 
     first: int
     second: int
-    tau_b: float | None
-    p_value: float | None
-    n_runs: int
 
 
 class JudgedTables(NamedTuple):
@@ -299,4 +294,4 @@ def _tau(scorings: Sequence[Scoring], first: int, second: int) -> Tau:
     found = rank_correlation(
         (one.mean if one else None, other.mean if other else None) for one, other in both
     )
-    return Tau(first=first, second=second, tau_b=found.tau_b, p_value=found.p_value, n_runs=found.n)
+    return Tau(first=first, second=second, **asdict(found))

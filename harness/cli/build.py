@@ -1,21 +1,25 @@
-"""`harness build`: benchmarks made anew, from a seed."""
+"""`harness build`: new benchmarks from a seed, a corpus or chat logs."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from harness.builders.concodeeval import build as make
 from harness.cli.build_collie import audit, collie
 from harness.cli.build_wildifeval import wildifeval
+from harness.cli.console import messages
 
-build = typer.Typer(no_args_is_help=True, help="Make a benchmark of your own.")
+build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.")
 
 
 class Vocabulary(StrEnum):
-    """Which keywords the schemas have."""
+    """The keywords that the schemas use."""
 
     paper = "paper"
     extended = "extended"
@@ -28,26 +32,19 @@ def _group() -> None:
 
 @build.command("concodeeval")
 def concodeeval(
-    out: Annotated[Path, typer.Option(help="The folder to make.")],
-    seed: Annotated[int, typer.Option(help="The same seed makes the same bytes.")] = 0,
+    out: Annotated[Path, typer.Option(help="Output folder.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
     vocabulary: Annotated[
-        Vocabulary, typer.Option(help="The paper's keywords, or more of JSON Schema's.")
+        Vocabulary, typer.Option(help="Keywords: the paper's, or more of JSON Schema.")
     ] = Vocabulary.paper,
 ) -> None:
-    """Make JSON schemas, and instances that obey them or break just one keyword."""
-    from time import perf_counter
-
-    from rich.text import Text
-
-    from harness.builders.concodeeval import build as make
-    from harness.cli.console import messages
-
+    """Build JSON schemas, and instances that are valid or violate exactly one keyword."""
     began = perf_counter()
     built = make(seed, out, vocabulary=vocabulary.value)
     for what, counts in built.items():
-        told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-        messages.print(Text(f"{what}: {told}"), soft_wrap=True)
-    messages.print(Text(f"In {out}, {perf_counter() - began:.1f} s"), soft_wrap=True)
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        messages.print(Text(f"{what}: {listed}"), soft_wrap=True)
+    messages.print(Text(f"Written to {out} in {perf_counter() - began:.1f} s"), soft_wrap=True)
 
 
 build.command("collie")(collie)

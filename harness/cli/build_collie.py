@@ -1,16 +1,25 @@
-"""`harness build collie` and `harness build audit`: a benchmark from one's own text."""
+"""`harness build collie` and `harness build audit`: a benchmark from your own text."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import perf_counter
+from typing import Annotated
 
 import typer
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from harness.builders.collie.audit import Audited
+from harness.builders.collie import INSTANCES, Recipe, build
+from harness.builders.collie.audit import Audited, audit_items
+from harness.builders.collie.source import find_source
+from harness.builders.collie.structure import PAPER, find_structures
+from harness.builders.workers import Workers, cores
+from harness.cli.console import messages, output
+from harness.config.settings import Settings
+from harness.datasets.folder import DataFolder
+from harness.tasks.collie.items import read_items
 
 
 def collie(
@@ -18,57 +27,43 @@ def collie(
         list[str],
         typer.Option(
             metavar="SOURCE",
-            help="A folder or file of text, NAME=PATH, a file of YAML, wiki or ccnews; repeatable.",
+            help="A text file or folder, NAME=PATH, a YAML file, wiki or ccnews; repeatable.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    out: Annotated[Path, typer.Option(help="Output folder.")],
     structures: Annotated[
         list[str] | None,
         typer.Option(
             metavar="STRUCTURE",
-            help="A structure of the paper, all of them (paper), or a file or folder of YAML; "
-            "repeatable. By default those of the paper for which the sources have texts.",
+            help="A structure of the paper, 'paper' for all, or a YAML file or folder; repeatable "
+            "(default: those of the paper that the sources have texts for).",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="The same seed makes the same bytes.", min=0, max=2**63 - 1)
+        int, typer.Option(help="The same seed gives the same files.", min=0, max=2**63 - 1)
     ] = 0,
     targets: Annotated[
-        int, typer.Option(help="Most instances of a structure from one source.", min=1)
+        int, typer.Option(help="Most instances per structure and source.", min=1)
     ] = 100,
     documents: Annotated[
         int | None,
-        typer.Option(help="Most documents of a source; by default what it says, or 300.", min=1),
+        typer.Option(
+            help="Most documents per source (default: the source's setting, or 300).", min=1
+        ),
     ] = None,
     strings: Annotated[
         int | None,
         typer.Option(
-            help="Most texts of a level from one document; by default what its source says, or "
-            "100.",
+            help="Most texts per level and document (default: the source's setting, or 100).",
             min=1,
         ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes; by default as many as there are cores.", min=1)
+        int | None, typer.Option(help="Processes (default: one per core).", min=1)
     ] = None,
-    report: Annotated[
-        bool, typer.Option("--report", help="Print the report, which is written in any case.")
-    ] = False,
+    report: Annotated[bool, typer.Option("--report", help="Also print the report.")] = False,
 ) -> None:
-    """Make instances of constraint structures from text, each with a natural answer."""
-    import sys
-    from time import perf_counter
-
-    from rich.text import Text
-
-    from harness.builders.collie import INSTANCES, Recipe, build
-    from harness.builders.collie.source import find_source
-    from harness.builders.collie.structure import PAPER, find_structures
-    from harness.builders.workers import cores
-    from harness.cli.console import messages
-    from harness.config.settings import Settings
-    from harness.datasets.folder import DataFolder
-
+    """Build instances of constraint structures from text, each with a natural reference answer."""
     began = perf_counter()
     changes = {"documents": documents, "strings": strings}
     given = {key: value for key, value in changes.items() if value is not None}
@@ -82,7 +77,7 @@ def collie(
             names = ", ".join(one.name for one in left_out)
             levels = " or ".join(sorted({one.level for one in left_out}))
             remedy = ": --source words=FILE adds them" if levels == "word" else ""
-            said = f"Without {names}: no source has texts of the level {levels}{remedy}"
+            said = f"Skipped {names}: no source has texts of the level {levels}{remedy}"
             messages.print(Text(said), soft_wrap=True)
     with messages.status("Reading") as status:
         built = build(
@@ -95,42 +90,35 @@ def collie(
     if report:
         sys.stdout.write(built.report)
     for name, counts in built.facts["counts"].items():
-        told = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
-        messages.print(Text(f"{name}: {told}"), soft_wrap=True)
+        listed = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
+        messages.print(Text(f"{name}: {listed}"), soft_wrap=True)
     for structure in found:
         if structure.name not in built.facts["counts"]:
-            messages.print(Text(f"{structure.name}: no text suits it"), soft_wrap=True)
+            messages.print(Text(f"{structure.name}: no suitable text"), soft_wrap=True)
     for about in built.facts["sources"]:
         if about["unreadable"]:
-            told = f"{about['name']}: {about['unreadable']:,} of {about['chosen']:,} documents "
-            messages.print(Text(f"{told}cannot be read (report.md)"), soft_wrap=True)
+            listed = f"{about['name']}: {about['unreadable']:,} of {about['chosen']:,} documents "
+            messages.print(Text(f"{listed}cannot be read (report.md)"), soft_wrap=True)
     resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
     messages.print(
         Text(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}"),
         soft_wrap=True,
     )
-    messages.print(Text(f"Run them with task.dataset={out / INSTANCES}"), soft_wrap=True)
+    messages.print(Text(f"To run them: task.dataset={out / INSTANCES}"), soft_wrap=True)
 
 
 def audit(
     dataset: Annotated[
-        Path, typer.Argument(help="A data set in COLLIE's form, JSONL or YAML.", metavar="FILE")
+        Path, typer.Argument(help="A data set in COLLIE's format, JSONL or YAML.", metavar="FILE")
     ],
     jobs: Annotated[
-        int | None, typer.Option(help="Processes; by default as many as there are cores.", min=1)
+        int | None, typer.Option(help="Processes (default: one per core).", min=1)
     ] = None,
 ) -> None:
-    """Check a data set: does each gold answer pass, and is no constraint contradictory or trivial?
+    """Check that reference answers pass and that no constraint is contradictory or trivial.
 
-    Ends with 1 where a gold answer fails or a constraint contradicts itself.
+    The exit code is 1 if a reference answer fails or a constraint contradicts itself.
     """
-    from harness.builders.collie.audit import audit_items
-    from harness.builders.workers import Workers, cores
-    from harness.cli.console import messages
-    from harness.config.settings import Settings
-    from harness.datasets.folder import DataFolder
-    from harness.tasks.collie.items import read_items
-
     data = DataFolder(Settings().data_dir)
     with messages.status("Auditing"), Workers(jobs or cores()) as workers:
         items = read_items(data.file(str(dataset)))
@@ -139,17 +127,13 @@ def audit(
 
 
 def _show(found: Sequence[Audited]) -> int:
-    """Print what was found; the command's exit code."""
-    from rich.text import Text
-
-    from harness.cli.console import output
-
+    """Print the findings; return the exit code."""
     wrong = 0
     for one in found:
-        said = ["the gold answer fails"] if one.passes is False else []
+        said = ["the reference answer fails"] if one.passes is False else []
         said += one.problems
-        said += [f"nothing breaks: {part}" for part in one.unbroken]
-        said += [f"asks the same as {one.same_as}, with the same answer"] if one.same_as else []
+        said += [f"no near miss violates: {part}" for part in one.unbroken]
+        said += [f"duplicates {one.same_as}"] if one.same_as else []
         if one.trivial:
             said.append(f"trivial: {one.share:.0%} of {one.natural} natural texts pass")
         wrong += one.passes is False or any(p.startswith("contradictory") for p in one.problems)
@@ -159,9 +143,9 @@ def _show(found: Sequence[Audited]) -> int:
     gold = sum(one.passes is not None for one in found)
     output.print(
         Text(
-            f"{len(found):,} instances: {passing:,} of {gold:,} gold answers pass, "
+            f"{len(found):,} instances: {passing:,} of {gold:,} reference answers pass, "
             f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
-            f"{sum(bool(one.unbroken) for one in found):,} have a part that nothing breaks, "
+            f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
             f"{sum(bool(one.problems) for one in found):,} have problems, "
             f"{sum(one.trivial for one in found):,} are trivial."
         ),

@@ -1,23 +1,43 @@
-"""`harness build wildifeval`: a data set of constrained tasks from one's own chat logs."""
+"""`harness build wildifeval`: a data set of constrained tasks from your own chat logs."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from harness.builders.wildifeval.dry_run import StageEstimate
-    from harness.run.curation import CurationEnd, CurationJob
+from harness.builders.wildifeval import TASKS
+from harness.builders.wildifeval.dry_run import StageEstimate
+from harness.calls.signals import Notices, Stop
+from harness.cli.console import messages, output
+from harness.cli.interrupt import interruptible
+from harness.cli.live import Display
+from harness.config.curation import load_curation
+from harness.config.settings import Settings
+from harness.report.text import inert, inert_text
+from harness.run import Resources
+from harness.run.curation import (
+    CurationEnd,
+    CurationJob,
+    curate,
+    estimate_curation,
+    prepare_curation,
+    stage_names,
+)
+from harness.run.pool import Tally
 
 BUDGET_SPENT = 3
 INTERRUPTED = 130
 
 LIKELY = 0.5
-"""The probability from which on a model says yes rather than no."""
+"""The probability from which a model says yes rather than no."""
 
 
 def wildifeval(
@@ -25,33 +45,27 @@ def wildifeval(
         list[Path],
         typer.Option("--from", metavar="FILE", help="A chat log as JSONL; repeatable."),
     ],
-    out: Annotated[Path, typer.Option(help="The folder to make.")],
+    out: Annotated[Path, typer.Option(help="Output folder.")],
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A curation file: models and settings.")
+        Path | None, typer.Option(metavar="FILE", help="A curation file with models and settings.")
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("-o", metavar="KEY=VALUE", help="A key of the curation file; repeatable."),
+        typer.Option("-o", metavar="KEY=VALUE", help="Set a key of the curation file; repeatable."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be asked, and what it costs.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Print the calls and their estimated cost without making any."
+        ),
     ] = False,
-    report: Annotated[
-        bool, typer.Option("--report", help="Print the report, which is written in any case.")
-    ] = False,
+    report: Annotated[bool, typer.Option("--report", help="Also print the report.")] = False,
 ) -> None:
-    """Make a data set in WildIFEval's form from the first messages of chats.
+    """Build a data set in WildIFEval's format from the first messages of chats.
 
-    A build that was cut off goes on where it was: the same command. 0: done. 1: a mistake, or
-    calls failed. 3: the budget is spent. 130: interrupted.
+    Repeat the command to resume an interrupted build. Exit codes: 0 finished, 1 an error or failed
+    calls, 3 the budget is spent, 130 interrupted.
     """
-    from harness.cli.console import messages
-    from harness.config.curation import load_curation
-    from harness.config.settings import Settings
-    from harness.report.text import inert_text
-    from harness.run import Resources
-    from harness.run.curation import estimate_curation, prepare_curation
-
     curation = load_curation(config, overrides or [])
     job = prepare_curation(curation, chats, out, Resources(Settings()))
 
@@ -65,20 +79,7 @@ def wildifeval(
 
 
 def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
-    """Build; the exit code."""
-    import asyncio
-    import contextlib
-    import sys
-    from collections.abc import Iterator
-
-    from harness.builders.wildifeval import TASKS
-    from harness.calls.signals import Notices, Stop
-    from harness.cli.console import messages
-    from harness.cli.interrupt import interruptible
-    from harness.cli.live import Display
-    from harness.run.curation import curate, stage_names
-    from harness.run.pool import Tally
-
+    """Build, and return the exit code."""
     asked: list[str] = []
 
     @contextlib.contextmanager
@@ -94,7 +95,7 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
         with Display(dict(zip(names, names, strict=True)), messages) as display:
             end = asyncio.run(curate(job, watch, told))
     except (asyncio.CancelledError, KeyboardInterrupt):
-        told("Stopped. The same command goes on.")
+        told("Stopped. Repeat the command to resume.")
         return INTERRUPTED
     finally:
         for line in asked:
@@ -105,42 +106,37 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
         sys.stdout.write(end.built.report)
     for step in end.built.facts["steps"]:
         gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
-        told(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} left out)")
+        told(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")
     if (mark := end.built.facts["mark"]) < LIKELY:
         told(
-            f"filter.keep={job.curation.filter.keep} keeps more than the model finds: down to a "
-            f"probability of yes of {mark:.2f}. A lower one keeps the surest."
+            f"filter.keep={job.curation.filter.keep} keeps tasks down to a probability of "
+            f"{mark:.2f}; "
+            "set a lower share to keep only those the model is sure of."
         )
     if end.built.facts["simulated"]:
-        told("The models were simulated: this is no data.")
+        told("The models were simulated: these are not real data.")
     told(f"{end.built.tasks:,} tasks in {job.out}")
-    told(f"Run them with task.dataset={job.out / TASKS}")
+    told(f"To run them: task.dataset={job.out / TASKS}")
     return 0
 
 
 def _unfinished(end: CurationEnd, told: Callable[[str], None]) -> int:
-    """Say why there is nothing yet; the exit code."""
+    """Say why the build is unfinished; return the exit code."""
     if end.ended == "budget" and end.budget is not None:
         told(
             f"The budget of ${end.budget.usd:,.4f} cannot pay for the next call, which may cost "
-            f"${end.budget.wanted:,.4f}: ${end.budget.spent:,.4f} are spent. Raise it "
-            "(-o budget.usd=…); the same command then goes on."
+            f"${end.budget.wanted:,.4f}: ${end.budget.spent:,.4f} was spent. Raise it "
+            "(-o budget.usd=…) and repeat the command to resume."
         )
         return BUDGET_SPENT
-    told("Interrupted. The same command goes on.")
+    told("Interrupted. Repeat the command to resume.")
     return INTERRUPTED
 
 
 def _show(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
-    """Print what each stage would ask."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from harness.cli.console import output
-    from harness.report.text import inert
-
+    """Print the calls of each stage."""
     table = Table("stage", "model")
-    for head in ("calls at most", "tokens in, about", "tokens out, about", "US dollars, about"):
+    for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "US dollars (est.)"):
         table.add_column(head, justify="right")
     costs = []
     for one in stages:
@@ -156,8 +152,8 @@ def _show(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     calls = sum(one.calls for one in stages)
     output.print(
         Text(
-            f"{calls:,} calls at most, about {whole}: as if every later stage lost no task, and "
-            "nothing had been asked before."
+            f"At most {calls:,} calls, about {whole}: an upper bound, as if no stage removed "
+            "a task and nothing were cached."
         ),
         soft_wrap=True,
     )

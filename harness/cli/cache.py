@@ -1,10 +1,8 @@
-"""`harness cache`: what the file of paid replies holds, and clearing it out.
+"""`harness cache`: inspect and clear the file of paid replies.
 
-Other processes may be using the file: rows go a few thousand at a time, so that
-nobody waits long for the lock, and the file is made smaller only while that is
-quick. A reply that is deleted is paid for again by the next run that needs it;
-runs themselves hold their replies and lose nothing. What runs on a budget have
-paid is never deleted: it was paid.
+Other processes may be using the file, so rows are deleted a few thousand at a time and the file is
+compacted only if that is quick. The next run that needs a deleted reply pays for it again; existing
+runs keep their replies. Payments of runs on a budget are never deleted.
 """
 
 from __future__ import annotations
@@ -16,24 +14,28 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from harness.cli.console import messages, output
+from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
+from harness.report.listings import CachedReplies, cache_table
+from harness.report.terminal import terminal
+from harness.report.text import date_text, size_text
+from harness.run import replies_path
 
-if TYPE_CHECKING:
-    from harness.report.listings import CachedReplies
-
-cache = typer.Typer(help="See what the cache of paid replies holds; clear it out.")
+cache = typer.Typer(help="Inspect and clear the cache of paid replies.")
 
 BATCH = 5_000
-"""Rows looked at in one transaction."""
+"""Rows per transaction."""
 VACUUM_S = 5.0
-"""Longest that copying may take when the file is made smaller, and copying back takes as long.
+"""The longest that compacting may take; copying back takes as long again.
 
-Others wait for the lock, to open the file `harness.calls.database.LOCKED_S` and no
-longer.
+Other processes wait for the lock for at most `harness.calls.database.LOCKED_S`.
 """
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
@@ -41,17 +43,7 @@ _UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
 @cache.command("stats")
 def stats() -> None:
-    """Say where the cache is, its size, and what it holds by backend and model."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from harness.cli.console import output
-    from harness.config.settings import Settings
-    from harness.report.listings import cache_table
-    from harness.report.terminal import terminal
-    from harness.report.text import date_text, size_text
-    from harness.run import replies_path
-
+    """Show where the cache is, its size, and its replies by backend and model."""
     path = replies_path(Settings())
     if not _is_there(path):
         return
@@ -84,33 +76,22 @@ def prune(
     ] = None,
     backend: Annotated[str | None, typer.Option(help="Only replies of this backend.")] = None,
     model: Annotated[str | None, typer.Option(help="Only replies of this model.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every reply.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete every reply.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete paid replies: those that every given filter names. Asks first.
+    """Delete the paid replies that match every given filter, after asking.
 
     A run that needs a deleted reply again pays for it again.
     """
-    from rich.text import Text
-
-    from harness.cli.console import messages, output
-    from harness.config.settings import Settings
-    from harness.report.listings import cache_table
-    from harness.report.terminal import terminal
-    from harness.report.text import size_text
-    from harness.run import replies_path
-
     now = time.time()
     filtered = any(value is not None for value in (older_than, backend, model))
     if filtered == everything:
         raise ConfigError(
-            "harness cache prune needs to be told what to delete."
+            "harness cache prune needs a filter."
             if not filtered
-            else "--all and a filter contradict each other.",
-            "Give --older-than 30d, --backend NAME, --model NAME or some of these; or --all.",
+            else "--all cannot be combined with a filter.",
+            "Give --older-than 30d, --backend NAME or --model NAME, or --all.",
         )
     until = now - _seconds(older_than) if older_than is not None else now
     chosen = Chosen(until, backend, model)
@@ -121,7 +102,7 @@ def prune(
         kept = _kept(file, chosen)
         if not kept:
             _refuse_mistyped(file, chosen)
-            messages.print("No reply in the cache is meant: nothing to delete.")
+            messages.print("No cached reply matches.")
             return
     output.print(terminal(cache_table(kept)))
     if dry_run:
@@ -129,23 +110,26 @@ def prune(
         return
     number = sum(row.replies for row in kept)
     if not (yes or _agreed(number)):
-        raise UserError("Nothing was deleted.", "Answer y, or give --yes.")
+        raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     before = _size(path)
     with _opened(path, read_only=False) as file:
         deleted = _delete(file, chosen)
         shrunk = _shrink(file)
     messages.print(f"Deleted {deleted:,} replies.")
     if shrunk:
-        messages.print(f"The file had {size_text(before)} and has {size_text(_size(path))}.")
+        messages.print(f"The file shrank from {size_text(before)} to {size_text(_size(path))}.")
     else:
-        said = f"The file keeps its size; new replies use the room. Or: sqlite3 {path} VACUUM"
+        said = f"The file keeps its size, for new replies. To compact it: sqlite3 {path} VACUUM"
         messages.print(Text(said), soft_wrap=True)
 
 
 class Chosen(NamedTuple):
-    """Which replies are meant: those that every given part names.
+    """A filter of replies; a reply matches if every given part does.
 
-    until: seconds since the epoch. What is written after it was counted is never meant.
+    Attributes:
+        until: Seconds since the epoch; later replies never match.
+        backend: The backend.
+        model: The model.
     """
 
     until: float | None = None
@@ -160,7 +144,6 @@ _CONDITION = (
 
 
 def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[CachedReplies]:
-    from harness.report.listings import CachedReplies
 
     rows = file.execute(
         "SELECT backend, model, count(*), sum(length(reply)), min(created), max(created) "  # noqa: S608 (constants)
@@ -171,7 +154,7 @@ def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[CachedReplies]:
 
 
 def _paid(file: sqlite3.Connection) -> tuple[int, float]:
-    """How many runs have payments, and the sum of these; files of before have none."""
+    """The number of runs with payments, and their sum; older files have no payments."""
     if not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
         return 0, 0.0
     found = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments").fetchone()
@@ -179,7 +162,11 @@ def _paid(file: sqlite3.Connection) -> tuple[int, float]:
 
 
 def _refuse_mistyped(file: sqlite3.Connection, chosen: Chosen) -> None:
-    """Raises: DataMissing where the cache knows no backend or model of that name at all."""
+    """Refuse a backend or model that the cache has no reply of at all.
+
+    Raises:
+        DataMissing: It is unknown; the message has the nearest name.
+    """
     pairs = file.execute("SELECT DISTINCT backend, model FROM replies").fetchall()
     for place, (column, name) in enumerate([("backend", chosen.backend), ("model", chosen.model)]):
         known = {pair[place] for pair in pairs}
@@ -193,7 +180,7 @@ def _agreed(number: int) -> bool:
     agreed = False
     with contextlib.suppress(typer.Abort):  # the input has ended
         agreed = typer.confirm(f"Delete these {number:,} paid replies?", err=True)
-    if not sys.stdin.isatty():  # nobody's Enter has ended the line
+    if not sys.stdin.isatty():  # no Enter key has ended the line
         typer.echo(err=True)
     return agreed
 
@@ -212,7 +199,7 @@ def _delete(file: sqlite3.Connection, chosen: Chosen) -> int:
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
-    """Give the room back, where that is quick and nobody is in the way."""
+    """Compact the file if that is quick and nobody holds it."""
     end = time.monotonic() + VACUUM_S
     file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
@@ -227,9 +214,10 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
-    """The database for a while.
+    """Open the database.
 
-    Raises: StoreFailed for whatever goes wrong with it.
+    Raises:
+        StoreFailed: It cannot be read or changed.
     """
     url = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rw'}"
     try:
@@ -239,12 +227,12 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         from harness.calls.database import is_damage
         from harness.calls.recovery import mark
 
-        remedy = "Mend its permissions, or run again when nobody else uses it."
+        remedy = "Fix its permissions, or try again when no other process uses it."
         if is_damage(error):
             mark(path)
             remedy = (
-                "It is damaged. The next 'harness run' moves it aside and fills a new one from the "
-                "attempts of runs."
+                "It is damaged. The next 'harness run' moves it aside and rebuilds it from your "
+                "runs' attempts."
             )
         raise StoreFailed(
             f"Cannot {'read' if read_only else 'change'} the cache {path}: {error}.", remedy
@@ -252,15 +240,12 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
 
 
 def _is_there(path: Path) -> bool:
-    from rich.text import Text
-
-    from harness.cli.console import messages
 
     try:
         found = path.exists()
     except OSError as error:
         raise StoreFailed(
-            f"Cannot read the cache {path}: {error.strerror}.", "Mend its permissions."
+            f"Cannot read the cache {path}: {error.strerror}.", "Fix its permissions."
         ) from None
     if not found:
         messages.print(Text(f"There is no cache yet at {path}."), soft_wrap=True)
@@ -268,7 +253,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
-    """Bytes of the file and of its log."""
+    """The size of the file and its log, in bytes."""
     files = path, path.with_name(f"{path.name}-wal")
     return sum(file.stat().st_size for file in files if file.exists())
 
@@ -276,5 +261,7 @@ def _size(path: Path) -> int:
 def _seconds(age: str) -> float:
     found = re.fullmatch(r"(\d{1,6})([hdwy])", age)
     if not found:
-        raise ConfigError(f"--older-than {age!r} is no age.", "Write it like 12h, 30d, 8w or 1y.")
+        raise ConfigError(
+            f"--older-than {age!r} is not an age.", "Write it like 12h, 30d, 8w or 1y."
+        )
     return float(found[1]) * _UNITS[found[2]]

@@ -1,13 +1,32 @@
-"""`harness data`: the data sets that can be fetched, and where they are."""
+"""`harness data`: fetch public data sets, list them, and show where they are."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from harness.analysis.constraints import describe as counted
+from harness.cli.console import messages, output
+from harness.config.settings import Settings
+from harness.datasets import fetch
+from harness.datasets.catalogue import CATALOGUE, Original, data_set
+from harness.datasets.fetch import summary
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataMissing, nearest
+from harness.plugins import kind
+from harness.ports import Judged
+from harness.report.constraints import criteria_document
+from harness.report.table import FORMATS
+from harness.report.terminal import terminal
 
 data = typer.Typer(
-    help="Fetch public data sets, list them, and say where they are.", no_args_is_help=True
+    help="Fetch public data sets, list them, and show where they are.", no_args_is_help=True
 )
 
 
@@ -16,18 +35,12 @@ def fetch_one(
     name: Annotated[str, typer.Argument(help="The data set; 'harness data ls' lists them.")],
     mirror: Annotated[
         str | None,
-        typer.Option("--from", metavar="URL", help="Take the originals from URL/NAME/FILE."),
+        typer.Option(
+            "--from", metavar="URL", help="Download the original files from URL/NAME/FILE."
+        ),
     ] = None,
 ) -> None:
-    """Download a data set and convert it; an interrupted download goes on where it stopped."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-    from rich.text import Text
-
-    from harness.cli.console import messages, output
-    from harness.config.settings import Settings
-    from harness.datasets import fetch
-    from harness.datasets.catalogue import Original, data_set
-
+    """Download a data set and convert it; an interrupted download is resumed."""
     root = Settings().data_dir
     found = data_set(name)
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
@@ -39,26 +52,17 @@ def fetch_one(
 
         fetched = fetch.fetch(found, root, mirror, shown)
     for original, seen in fetched.seen.items():
-        said = f"{original}: {seen.size:,} bytes, sha256 {seen.sha256} (not known beforehand)"
+        said = f"{original}: {seen.size:,} bytes, sha256 {seen.sha256} (no published hash to check)"
         messages.print(Text(said), soft_wrap=True)
     if not fetched.made:
-        messages.print(Text(f"{name} is there already."), soft_wrap=True)
+        messages.print(Text(f"{name} was already there."), soft_wrap=True)
     for product in found.products:
         output.print(Text(str(root / product.path)), soft_wrap=True)
 
 
 @data.command("ls")
 def list_all() -> None:
-    """List what is there and what could be fetched."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-    from rich.text import Text
-
-    from harness.cli.console import messages, output
-    from harness.config.settings import Settings
-    from harness.datasets.catalogue import CATALOGUE
-    from harness.datasets.fetch import summary
-
+    """List the data sets, and which of them are installed."""
     root = Settings().data_dir
     table = Table("name", "there", "download", "what, licence, home", box=SIMPLE)
     for found in CATALOGUE.values():
@@ -76,21 +80,14 @@ def print_path(
         str | None, typer.Argument(help="A data set; without one, all of them.")
     ] = None,
 ) -> None:
-    """Print the data folder, or that of a data set that is there."""
-    from rich.text import Text
-
-    from harness.cli.console import output
-    from harness.config.settings import Settings
-    from harness.datasets.catalogue import data_set
-    from harness.datasets.fetch import summary
-    from harness.errors import DataMissing
-
+    """Print the data folder, or the folder of an installed data set."""
     folder = Settings().data_dir
     if name is not None:
         found = data_set(name)
         if (state := summary(found, folder)) != "yes":
             raise DataMissing(
-                f"The data set {name!r} is not, or not as published, in {folder} ({state}).",
+                f"The data set {name!r} is missing from {folder}, or differs from the published "
+                f"one ({state}).",
                 f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is.",
             )
         folder /= found.folder
@@ -99,30 +96,23 @@ def print_path(
 
 @data.command("describe")
 def describe(
-    task: Annotated[str, typer.Argument(help="A task that judges are asked about: wildifeval.")],
+    task: Annotated[
+        str, typer.Argument(help="A task with criteria for judges, such as wildifeval.")
+    ],
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the task."),
+        typer.Option(
+            "-o", "--option", metavar="KEY=VALUE", help="Set an option of the task; repeatable."
+        ),
     ] = None,
     by: Annotated[
-        str, typer.Option(metavar="LABEL", help="The criteria by its groups.")
+        str, typer.Option(metavar="LABEL", help="Label to group the criteria by.")
     ] = "category",
-    form: Annotated[str, typer.Option("--format", help="table, markdown or json.")] = "table",
+    form: Annotated[
+        str, typer.Option("--format", help="Output format: table, markdown or json.")
+    ] = "table",
 ) -> None:
-    """Count what a data set asks of answers: categories, how many, first words, what together."""
-    import sys
-
-    from harness.analysis.constraints import describe as counted
-    from harness.cli.console import output
-    from harness.config.settings import Settings
-    from harness.datasets.folder import DataFolder
-    from harness.errors import ConfigError, nearest
-    from harness.plugins import kind
-    from harness.ports import Judged
-    from harness.report.constraints import criteria_document
-    from harness.report.render import FORMATS
-    from harness.report.terminal import terminal
-
+    """Describe the criteria of a data set: categories, counts, first words, co-occurrence."""
     forms = ("table", "markdown", "json")
     if form not in forms:
         raise ConfigError(f"There is no format {form!r}.", nearest(form, forms))
@@ -136,9 +126,8 @@ def describe(
     task_instances = built.instances()
     if not isinstance(built, Judged):
         raise ConfigError(
-            f"The task {task!r} does not say what an answer has to satisfy: there is nothing to "
-            "count.",
-            "Tasks that do have criteria, such as wildifeval.",
+            f"The task {task!r} has no criteria to describe.",
+            "Use a task with criteria, such as wildifeval.",
         )
     found = counted(((one.id, one.groups, built.criteria(one)) for one in task_instances), by)
     document = criteria_document(task, found)

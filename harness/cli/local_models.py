@@ -1,6 +1,6 @@
-"""What `harness doctor` says of running models on this machine: its GPUs, and what starts vLLM.
+"""The part of `harness doctor` about local models: GPUs, and the command that starts vLLM.
 
-Who has neither need not hear of it.
+Nothing is reported on a machine without them.
 """
 
 from __future__ import annotations
@@ -17,29 +17,36 @@ QUERY = ("--query-gpu=index,name,memory.total,memory.free", "--format=csv,nohead
 
 
 def vllm_command(command: str) -> Iterator[Finding]:
-    """Whether the program is there that the setting for starting vLLM's server names.
+    """Check the program that starts vLLM's server.
 
-    command: the setting, as it was written.
+    Args:
+        command: The setting as it was written.
     """
     try:
         words = shlex.split(command)
     except ValueError as error:
-        said = f"HARNESS_VLLM_COMMAND is no command: {error}"
-        yield Finding("lack", "vLLM's server", said, "Write it as in a shell.")
+        said = f"HARNESS_VLLM_COMMAND is not a command: {error}"
+        yield Finding("lack", "vLLM's server", said, "Write it as you would in a shell.")
         return
     if not words:
         return
     if shutil.which(words[0]):
-        yield Finding("ok", "vLLM's server", f"is started by {words[0]}")
+        yield Finding("ok", "vLLM's server", f"started by {words[0]}")
     else:
-        said = f"HARNESS_VLLM_COMMAND names a program that is not there: {words[0]}"
-        yield Finding("lack", "vLLM's server", said, "Set it to what starts one (docs/vllm.md).")
+        said = f"HARNESS_VLLM_COMMAND names a program that does not exist: {words[0]}"
+        yield Finding(
+            "lack",
+            "vLLM's server",
+            said,
+            "Set it to a command that starts a server (docs/vllm.md).",
+        )
 
 
 def gpus(seconds: float) -> Iterator[Finding]:
-    """NVIDIA's GPUs, and which of them may be used.
+    """List NVIDIA GPUs, and which of them this process may use.
 
-    seconds: for their driver to answer.
+    Args:
+        seconds: The time limit for the driver's answer.
     """
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -49,16 +56,16 @@ def gpus(seconds: float) -> Iterator[Finding]:
             [program, *QUERY], capture_output=True, text=True, check=False, timeout=seconds
         )
     except (OSError, subprocess.TimeoutExpired):
-        yield Finding("lack", "GPUs", "nvidia-smi does not answer", "See what it says by itself.")
+        yield Finding("lack", "GPUs", "nvidia-smi does not answer", "Run nvidia-smi to see why.")
         return
     if ended.returncode != 0:
         said = " ".join((ended.stderr or ended.stdout).split())[:200]
-        yield Finding("lack", "GPUs", f"nvidia-smi fails: {said}", "See NVIDIA's driver.")
+        yield Finding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
         return
     for line in ended.stdout.splitlines():
         number, name, total, free = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]
         yield Finding("ok", f"GPU {number}", f"{name}, {total}, {free} free")
     usable = visible_gpus()
     if usable is not None:
-        names = ", ".join(usable) or "none of them"
-        yield Finding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES lets this use {names}")
+        names = ", ".join(usable) or "none"
+        yield Finding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES allows {names}")

@@ -1,4 +1,4 @@
-"""`harness mock`: a loopback provider for dry runs, until it is interrupted."""
+"""`harness mock`: a loopback provider to rehearse on."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def mock(
         list[str] | None,
         typer.Option(
             metavar="NAME=PROBABILITY",
-            help="Make a share of the requests fail; repeatable. Names: 400, 429, 500, 503, 529, "
+            help="Make a share of requests fail; repeatable. Names: 400, 429, 500, 503, 529, "
             "reset, stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, "
-            "empty, reasoning_only, refusal, content_filter. A retried request draws anew.",
+            "empty, reasoning_only, refusal, content_filter. A retried request is drawn again.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of faults and latencies.")] = 0,
@@ -41,36 +41,39 @@ def mock(
         ),
     ] = None,
     api_key: Annotated[
-        str | None, typer.Option(help="The only key let in; any other gets a 401.")
+        str | None, typer.Option(help="The only valid key; any other gets a 401.")
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="A model there is; repeatable. Any other gets a 404."),
+        typer.Option(help="A known model; repeatable. Any other gets a 404."),
     ] = None,
     rpm: Annotated[
         int | None,
-        typer.Option(help="Requests let through in any 60 seconds, for each model.", min=1),
+        typer.Option(help="Requests per model in any 60 seconds.", min=1),
     ] = None,
     tpm: Annotated[
         int | None,
-        typer.Option(help="Tokens let through in any 60 seconds, for each model.", min=1),
+        typer.Option(help="Tokens per model in any 60 seconds.", min=1),
     ] = None,
     input_tpm: Annotated[
         int | None,
-        typer.Option(help="Input tokens let through in any 60 seconds, for each model.", min=1),
+        typer.Option(help="Input tokens per model in any 60 seconds.", min=1),
     ] = None,
     output_tpm: Annotated[
         int | None,
-        typer.Option(help="Output tokens let through in any 60 seconds, for each model.", min=1),
+        typer.Option(help="Output tokens per model in any 60 seconds.", min=1),
     ] = None,
     retry_after: Annotated[
-        float, typer.Option(help="Seconds told with a drawn 429; 0 tells nothing.", min=0)
+        float,
+        typer.Option(
+            help="Retry-After header of a simulated 429, in seconds; 0 sends none.", min=0
+        ),
     ] = 1.0,
     reasoning: Annotated[
         str | None,
         typer.Option(
             metavar="FORM",
-            help="Reason before answering, and tell it as: think (<think>…</think> in the text), "
+            help="Return reasoning as: think (<think>…</think> in the text), "
             "field (reasoning_content and reasoning of a chat message) or blocks (Anthropic's).",
         ),
     ] = None,
@@ -78,16 +81,15 @@ def mock(
         list[str] | None,
         typer.Option(
             metavar="PARAMETER",
-            help="A parameter the model does not take, as it is sent; repeatable. It gets a 400.",
+            help="A parameter that the model rejects with a 400; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Serve a make-believe provider at no cost: OpenAI chat and completions, Anthropic messages.
+    """Serve a simulated provider on this machine: OpenAI chat and completions, Anthropic messages.
 
-    Prints its base URL once it listens: put it in a run file as model.base_url
-    (for the backend anthropic without its /v1).
-    Counters and peak_per_minute, the most that was let in during any 60 seconds, are at /stats;
-    POST /faults changes faults, latency and limits. Ctrl-C ends it.
+    Prints its base URL once it listens: use it as model.base_url in a run file (without /v1 for
+    the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests in
+    any 60 seconds; POST /faults changes faults, latency and limits. Ctrl-C ends it.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.
     from harness.mock import MockError, MockServer

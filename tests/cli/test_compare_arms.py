@@ -53,7 +53,7 @@ def test_arms_of_the_form_and_of_decoding_are_not(runs: Path) -> None:
     assert "in more than" not in said
     assert "scored with a different" not in said
     assert "differ in decoding.constraint, task.form." in said
-    assert "what is compared is form, parser, prompt." in said
+    assert "the comparison is of form, parser, prompt." in said
 
 
 def test_it_is_said_in_every_format(runs: Path) -> None:

@@ -71,7 +71,7 @@ class ParquetLoader:
 
 def _query(query: str, values: list[Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of the columns, and the rows; ``values[0]`` is the file."""
-    duckdb = import_extra("duckdb")
+    duckdb = import_extra("duckdb", "build")
     config = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
     try:
         with duckdb.connect(":memory:", config=config) as connection:
