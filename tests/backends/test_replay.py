@@ -142,7 +142,9 @@ async def test_two_answers_to_one_prompt_are_refused_and_not_chosen_from() -> No
         row("red", prompt="Name a colour.", instance="i"),
         row("blue", prompt="Name a colour.", instance="j"),
     ]
-    with pytest.raises(DataInvalid, match=r"row 2 contradicts an earlier row.*'Name a colour\.'") as caught:
+    with pytest.raises(
+        DataInvalid, match=r"row 2 contradicts an earlier row.*'Name a colour\.'"
+    ) as caught:
         await backend(rows).generate(request())
     assert "set model.match to instance" in caught.value.remedy
     assert (await backend(rows, "instance").generate(request(instance="j"))).text == "blue"
