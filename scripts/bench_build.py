@@ -3,10 +3,9 @@
     python scripts/bench_build.py [--megabytes 20] [--jobs 2] [--check]
 
 The corpus is made by rule (`tests/builders/collie/corpus.py`). The time is that of the whole
-command, audit included; the memory is that of its largest process. --check ends
-with 1 where it is less than 20 MB a minute, where memory grows with the corpus, where another
-build with one process differs, or where a structure has fewer than 50 instances or a reference answer
-that fails.
+command, audit included; the memory is that of its largest process. --check exits with 1 if the
+build is slower than 20 MB a minute, memory grows with the corpus, a build in one process differs, a
+structure has fewer than 50 instances, or a reference answer fails.
 """
 
 from __future__ import annotations

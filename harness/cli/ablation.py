@@ -18,7 +18,7 @@ from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import Claiming
 from harness.report.ablation import ablation_document
-from harness.report.render import FORMATS
+from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.run import measured, variant_of

@@ -26,8 +26,8 @@ from harness.cli.options import Baseline, Cluster, Round, Runs, Score, TableForm
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.comparison import comparison_document
-from harness.report.render import FORMATS
 from harness.report.runs import cost_table
+from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.run import measure, measured, variant_of

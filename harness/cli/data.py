@@ -22,7 +22,7 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.plugins import kind
 from harness.ports import Judged
 from harness.report.constraints import criteria_document
-from harness.report.render import FORMATS
+from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 
 data = typer.Typer(

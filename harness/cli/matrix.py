@@ -19,7 +19,7 @@ from harness.cli.options import Cluster, Round, Runs, Score, TableFormat, check_
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.matrix import matrix_document
-from harness.report.render import FORMATS
+from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from harness.cli.console import output
 from harness.report.text import inert_text
-from harness.run import Bounds, DryRun, Job, estimate_run
+from harness.run import DryRun, EstimateRange, Job, estimate_run
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
@@ -31,8 +31,8 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in {
         "all": f"{len(jobs):,} runs, one after the other; a call that they share is paid once",
-        "calls to pay": _spread(Bounds.sum(one.to_pay for one in found)),
-        "cost": _cost(Bounds.sum(known) if len(known) == len(costs) else None),
+        "calls to pay": _spread(EstimateRange.sum(one.to_pay for one in found)),
+        "cost": _cost(EstimateRange.sum(known) if len(known) == len(costs) else None),
     }.items():
         table.add_row(Text(name, style="dim"), Text(value, style="bold"))
     output.print("", table)
@@ -82,8 +82,13 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
         for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = text
     failed = found.failed_references
-    rows["gold answers"] = f"{found.references - len(failed):,} of {found.references:,} pass" + (
-        f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""
+    rows["reference answers"] = (
+        f"{found.references - len(failed):,} of {found.references:,} pass"
+        + (
+            f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}"
+            if failed
+            else ""
+        )
     )
     if missing:
         rows["not set"] = f"{', '.join(missing)}: a real run needs it"
@@ -95,7 +100,7 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
         output.print(inert_text(message.content[:2000]), soft_wrap=True)
 
 
-def _spread(figure: Bounds) -> str:
+def _spread(figure: EstimateRange) -> str:
     if figure.high is None:
         return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
     if round(figure.low) == round(figure.high):
@@ -103,7 +108,7 @@ def _spread(figure: Bounds) -> str:
     return f"{figure.low:,.0f} to {figure.high:,.0f}"
 
 
-def _cost(usd: Bounds | None) -> str:
+def _cost(usd: EstimateRange | None) -> str:
     if usd is None:
         return "not known: the model has no price (harness prices says how to state one)"
     if usd.high is None:

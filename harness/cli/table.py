@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.plugins import kind
 from harness.ports import PaperTable, Tabled
 from harness.report.cross_table import cross_table_document
-from harness.report.render import FORMATS
+from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable

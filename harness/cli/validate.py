@@ -20,7 +20,7 @@ from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
-from harness.report.render import as_json
+from harness.report.table import as_json
 from harness.report.terminal import terminal
 from harness.run import measured, variant_of
 from harness.store.constraints import judges_with_verdicts, read_answers

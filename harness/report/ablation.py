@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
 from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
@@ -38,7 +38,7 @@ def ablation_document(found: Findings) -> Document:
     return Document(
         title="  ".join(name for name in (table.task, table.model) if name),
         parts=parts,
-        records=_records(table),
+        records=records(map(_record, table.rows)),
         data=found,
     )
 
@@ -114,7 +114,8 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
         Row(
             [
                 gain.field + ("†" if gain.other_forms else ""),
-                *(gain.less, gain.more),
+                gain.less,
+                gain.more,
                 *_hundredfold(gain.difference, gain.ci95),
                 f"{gain.n_better} of {gain.n}",
             ]
@@ -163,17 +164,24 @@ def _hundredfold(difference: float | None, ci95: tuple[float, float] | None) -> 
     return number(scaled, 2, sign=True), interval(bounds, 2)
 
 
-def _records(table: Ablation) -> Table:
-    by = list(table.rows[0].by)
-    keys = ["variant", "baseline", "marks", "groups", "mean", "same_groups", "common_groups"]
-    keys += ["gain_percent", "difference", "ci95_low", "ci95_high", "p_value", "p_holm"]
-    keys += [f"{what} {name}" for name in by for what in ("mean", "gain_percent")]
-    return records(keys, (list(_record(row)) for row in table.rows))
-
-
-def _record(row: AblationRow) -> Iterator[object]:
-    yield from (row.variant, row.is_baseline, "; ".join(row.marks), row.n_groups, row.mean)
-    yield from (row.same_groups, row.gain.n, None if row.is_baseline else row.gain.percent)
-    yield from (row.difference, *(row.ci95 or (None, None)), row.p_value, row.p_holm)
-    for gain in row.by.values():
-        yield from (gain.mean, None if row.is_baseline else gain.percent)
+def _record(row: AblationRow) -> dict[str, object]:
+    low, high = row.ci95 or (None, None)
+    found: dict[str, object] = {
+        "variant": row.variant,
+        "baseline": row.is_baseline,
+        "marks": "; ".join(row.marks),
+        "groups": row.n_groups,
+        "mean": row.mean,
+        "same_groups": row.same_groups,
+        "common_groups": row.gain.n,
+        "gain_percent": None if row.is_baseline else row.gain.percent,
+        "difference": row.difference,
+        "ci95_low": low,
+        "ci95_high": high,
+        "p_value": row.p_value,
+        "p_holm": row.p_holm,
+    }
+    for name, gain in row.by.items():
+        found[f"mean {name}"] = gain.mean
+        found[f"gain_percent {name}"] = None if row.is_baseline else gain.percent
+    return found

@@ -39,7 +39,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> Documen
         title=f"{found.task}: against {found.baseline}",
         marks=marks,
         parts=[*parts, *map(Note, captions(found))],
-        records=_records(found),
+        records=records(_records(found)),
         data=_data(found),
     )
 
@@ -86,7 +86,12 @@ def _columns(heading: str) -> list[Column]:
 def _cells(found: Comparison, links: Mapping[str, str] | None = None) -> list[object]:
     links = links or dict.fromkeys(_CHANGES, "")
     return [
-        *(found.n, found.first, found.second, found.difference, found.ci95, found.p_adjusted),
+        found.n,
+        found.first,
+        found.second,
+        found.difference,
+        found.ci95,
+        found.p_adjusted,
         Cell(found.better, href=links["better"]),
         Cell(found.worse, href=links["worse"]),
     ]
@@ -208,27 +213,28 @@ def units_of(cluster: str) -> str:
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
-def comparison_record(found: Comparison) -> list[object]:
-    """The figures of a comparison for CSV, under `COMPARISON_KEYS`."""
-    return [*(getattr(found, name) for name in _FIGURES), *(found.ci95 or (None, None))]
-
-
 COMPARISON_KEYS = (*_FIGURES, "ci95_low", "ci95_high")
 
 
-def _records(found: RunComparison) -> Table:
-    keys = ("run", "label", "group", "marks", *COMPARISON_KEYS)
-    return records(keys, ([*named, *comparison_record(one)] for *named, one in _each(found)))
+def comparison_record(found: Comparison) -> dict[str, object]:
+    """The figures of a comparison for CSV, under `COMPARISON_KEYS`."""
+    low, high = found.ci95 or (None, None)
+    figures = {name: getattr(found, name) for name in _FIGURES}
+    return {**figures, "ci95_low": low, "ci95_high": high}
 
 
-def _each(found: RunComparison) -> Iterator[tuple[str, str, str, str, Comparison]]:
-    """Run, label and group (both empty over all instances), marks, comparison."""
+def _records(found: RunComparison) -> Iterator[dict[str, object]]:
+    """A record for each run, with empty label and group, and for each of its groups."""
     for one in found.others:
-        yield one.run, "", "", "; ".join(one.marks), one.overall
-        for group, comparison in one.groups.items():
-            yield one.run, found.asked.by, group, "", comparison
-        for kind, change in one.constraints.items():
-            yield one.run, "constraint", kind, "", change.comparison
+        marks = "; ".join(one.marks)
+        yield {"run": one.run, "label": "", "group": "", "marks": marks} | comparison_record(
+            one.overall
+        )
+        groups = [(found.asked.by, *item) for item in one.groups.items()]
+        groups += [("constraint", kind, each.comparison) for kind, each in one.constraints.items()]
+        for label, group, each in groups:
+            named = {"run": one.run, "label": label, "group": group, "marks": ""}
+            yield named | comparison_record(each)
 
 
 def _data(found: RunComparison) -> dict[str, Any]:

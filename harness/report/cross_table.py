@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
+from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn
 from harness.report.table import Cell, Column, Document, Note, Row, Table, records
 from harness.report.text import which_round
 
@@ -16,11 +16,6 @@ OVER_ALL = "all"
 
 _NOTHING = 1e-12
 """Standard errors below this are rounding: all values are alike, and the error says nothing."""
-_KEYS = (
-    *("model", "settings", "runs", "marks", "label", "group", "figure", "task"),
-    *("column_label", "column", "value", "stderr", "ci95_low", "ci95_high"),
-    *("n", "n_clusters", "not_measured"),
-)
 
 
 def cross_table_document(found: CrossTable) -> Document:
@@ -28,7 +23,7 @@ def cross_table_document(found: CrossTable) -> Document:
     return Document(
         title=", ".join(found.tasks),
         parts=[_table(found), *map(Note, captions(found))],
-        records=records(_KEYS, _records(found)),
+        records=records(_records(found)),
         data=found,
     )
 
@@ -135,20 +130,31 @@ def _kinds(table: CrossTable) -> Iterator[str]:
             )
 
 
-def _records(found: CrossTable) -> Iterator[list[object]]:
+def _records(found: CrossTable) -> Iterator[dict[str, object]]:
     """A record for each cell that exists; its column is empty over all groups."""
     for row in found.rows:
+        settings = ", ".join(f"{key}={value}" for key, value in row.settings.items())
         for column, cell in zip(found.columns, row.cells, strict=True):
-            if cell is not None:
-                figure = found.figures[column.figure]
-                yield [
-                    *(row.model, _settings(row), "; ".join(row.runs), "; ".join(row.marks)),
-                    *(found.row_label, row.group, figure.name, figure.task),
-                    *(found.column_label, column.group or ""),
-                    *(cell.value, cell.stderr, *(cell.ci95 or (None, None))),
-                    *(cell.n, cell.n_clusters, cell.not_measured),
-                ]
-
-
-def _settings(row: TableRow) -> str:
-    return ", ".join(f"{key}={value}" for key, value in row.settings.items())
+            if cell is None:
+                continue
+            figure = found.figures[column.figure]
+            low, high = cell.ci95 or (None, None)
+            yield {
+                "model": row.model,
+                "settings": settings,
+                "runs": "; ".join(row.runs),
+                "marks": "; ".join(row.marks),
+                "label": found.row_label,
+                "group": row.group,
+                "figure": figure.name,
+                "task": figure.task,
+                "column_label": found.column_label,
+                "column": column.group or "",
+                "value": cell.value,
+                "stderr": cell.stderr,
+                "ci95_low": low,
+                "ci95_high": high,
+                "n": cell.n,
+                "n_clusters": cell.n_clusters,
+                "not_measured": cell.not_measured,
+            }

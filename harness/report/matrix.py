@@ -32,7 +32,18 @@ from harness.report.text import number, p_value
 
 DIAGONAL = "·"
 _VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
-_TAUS = ("tau_b", "tau_p_value", "n_runs")
+_KEYS = (
+    "row",
+    "name",
+    "against",
+    "marks",
+    "starred",
+    *COMPARISON_KEYS,
+    *(f"value_{name}" for name in _VALUES),
+    "tau_b",
+    "tau_p_value",
+    "n_runs",
+)
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> Document:
@@ -57,7 +68,7 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
     return Document(
         title=f"{matrix.task}: {matrix.score}",
         parts=[*parts, *map(Note, captions)],
-        records=_records(matrix, rankings),
+        records=records(_records(matrix, rankings), _KEYS),
         data={"matrix": matrix, "rankings": rankings},
     )
 
@@ -186,36 +197,33 @@ def ranking_captions(found: InducedRankings) -> list[str]:
     return told
 
 
-def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Table:
+def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[dict[str, object]]:
     """A record for each pair, each run's value by a scoring, and each tau; ``row`` says which.
 
     In a pair, ``first`` is the mean of the run ``against`` and ``second`` that of the run ``name``.
     """
-    named = ("row", "name", "against", "marks", "starred")
-    values = (f"value_{name}" for name in _VALUES)
-    keys = (*named, *COMPARISON_KEYS, *values, *_TAUS)
-    return records(keys, _lines(matrix, rankings))
-
-
-def _lines(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[list[object]]:
-    no_value, no_tau = [None] * len(_VALUES), [None] * len(_TAUS)
-    no_pair: list[object] = [None] * len(COMPARISON_KEYS)
     for pair in matrix.pairs:
         one, other = matrix.rows[pair.first], matrix.rows[pair.second]
         marks = "; ".join([*one.marks, *other.marks])
-        named = ["pair", other.run, one.run, marks, pair.starred]
-        yield [*named, *comparison_record(pair.comparison), *no_value, *no_tau]
+        named = {"row": "pair", "name": other.run, "against": one.run, "marks": marks}
+        yield named | {"starred": pair.starred} | comparison_record(pair.comparison)
     for name, run, value in _values(matrix, rankings):
-        row = matrix.rows[run]
-        ci95 = [*no_pair[2:], *(value.ci95 or (None, None))]
-        own = [getattr(value, field) for field in _VALUES]
-        yield ["value", row.run, name, "; ".join(row.marks), None, *ci95, *own, *no_tau]
+        row, (low, high) = matrix.rows[run], value.ci95 or (None, None)
+        named = {"row": "value", "name": row.run, "against": name, "marks": "; ".join(row.marks)}
+        own = {f"value_{field}": getattr(value, field) for field in _VALUES}
+        yield named | {"ci95_low": low, "ci95_high": high} | own
     if rankings is not None:
         scorings = _scoring_names(rankings)
         for tau in rankings.taus:
-            figures = [tau.tau_b, tau.p_value, tau.n_runs]
-            first, second = scorings[tau.first], scorings[tau.second]
-            yield ["tau", second, first, "", None, *no_pair, *no_value, *figures]
+            yield {
+                "row": "tau",
+                "name": scorings[tau.second],
+                "against": scorings[tau.first],
+                "marks": "",
+                "tau_b": tau.tau_b,
+                "tau_p_value": tau.p_value,
+                "n_runs": tau.n_runs,
+            }
 
 
 def _values(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace as replaced
@@ -26,8 +25,7 @@ class ReportedRun:
     Attributes:
         name: The name of its folder, unique within a report.
         marks: What qualifies it in every table and figure (SIMULATED, INCOMPLETE).
-        path: Its file of attempts.
-        places: Where in that file they are.
+        index: Its attempts: what counts, and where each line is.
         settings: Its run file by dotted key, for the table of what runs differ in.
         manifest: When, and with which versions and data, it was made.
         latencies: None if no call was timed.
@@ -39,8 +37,7 @@ class ReportedRun:
     name: str
     metrics: Metrics
     marks: Sequence[str]
-    path: Path
-    places: AttemptIndex
+    index: AttemptIndex
     settings: Mapping[str, Any]
     manifest: Mapping[str, Any]
     latencies: Latencies | None
@@ -51,7 +48,7 @@ class ReportedRun:
     @property
     def attempts(self) -> AttemptTable:
         """Its attempts as columns."""
-        return self.places.attempts
+        return self.index.attempts
 
     @property
     def recorded(self) -> bool:

@@ -1,20 +1,43 @@
-"""The one table type: what a report shows, apart from how it is rendered.
+"""The one table type, and documents of tables as Markdown, LaTeX, CSV and JSON.
 
-Every kind of analysis becomes a `Document` of `Table` values. `harness.report.render` prints a
-document in a terminal and writes it as Markdown, LaTeX, CSV and JSON; the HTML report shows the
-same tables. Values stay typed until then: an unknown value is None, never 0.
+Every kind of analysis becomes a `Document` of `Table` values; `harness.report.terminal` shows
+documents in a terminal, and the HTML report shows the same tables. Values stay typed until they
+are written: an unknown value is None, never 0. CSV and JSON round nothing. JSON is ASCII, and
+every other format escapes what its reader would obey.
 
 >>> Column("mean ± s.e.").show(WithError(0.5, 0.1)), Column("95%").show(None)
 ('0.500 ± 0.100', 'n/a')
+>>> print(as_markdown(Document(parts=[text_table("", ["a"], [["x|y"]])])), end="")
+| a |
+|---|
+| x\\|y |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
-from harness.report.text import interval, number, with_error
+import msgspec
+
+from harness.report.text import interval, number, printable, with_error
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "—": "---",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
 
 
 class WithError(NamedTuple):
@@ -176,6 +199,149 @@ def facts(pairs: Iterable[tuple[object, object]]) -> Table:
     return Table(columns=columns, rows=[Row(pair) for pair in pairs], headless=True)
 
 
-def records(keys: Iterable[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table for CSV: raw values under the keys of its columns."""
-    return Table(columns=[Column(key, key) for key in keys], rows=[Row(row) for row in rows])
+def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> Table:
+    """A table for CSV: raw values by key, in the order of ``keys`` and then of appearance."""
+    every = list(rows)
+    order = dict.fromkeys([*keys, *(key for row in every for key in row)])
+    return Table(
+        columns=[Column(key, key) for key in order],
+        rows=[Row([row.get(key) for key in order]) for row in every],
+    )
+
+
+def as_markdown(document: Document) -> str:
+    """All parts of a document, with every column of its tables."""
+    return "\n".join(_markdown(document)) + "\n"
+
+
+def as_latex(document: Document) -> str:
+    """A tabular for each table (package booktabs); paragraphs become comments."""
+    lines: list[str] = []
+    for part in document.parts:
+        if isinstance(part, Table):
+            lines += _tabular(part)
+            lines += (f"% {printable(note)}" for note in part.notes)
+        else:
+            lines.append(f"% {printable(part.text)}")
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(document: Document) -> str:
+    """The records of a document, in full precision."""
+    if document.records is None:
+        raise ValueError("the document has no records")
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(printable(column.key) for column in document.records.columns)
+    for row in document.records.rows:
+        writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in row.cells)
+    return file.getvalue()
+
+
+def as_json(document: Document) -> str:
+    """The data of a document."""
+    told = msgspec.to_builtins(document.data, str_keys=True)
+    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+
+
+FORMATS: Mapping[str, Callable[[Document], str]] = {
+    "markdown": as_markdown,
+    "latex": as_latex,
+    "csv": as_csv,
+    "json": as_json,
+}
+
+
+def escaped_markdown(text: str) -> str:
+    """Text on one line, without anything that Markdown or a terminal would obey."""
+    shown = printable(text)
+    for mark in "\\|<>[]`*":
+        shown = shown.replace(mark, f"\\{mark}")
+    return shown
+
+
+def escaped_latex(text: str) -> str:
+    r"""Text on one line, without anything that LaTeX or a terminal would obey.
+
+    >>> escaped_latex("50 % of a_b")
+    '50 \\% of a\\_b'
+    """
+    return "".join(_LATEX.get(character, character) for character in printable(text))
+
+
+def _markdown(document: Document) -> Iterator[str]:
+    marks = f" ({'; '.join(document.marks)})" if document.marks else ""
+    if document.title:
+        yield f"**{escaped_markdown(document.title + marks)}**"
+    before: Table | Note | None = None
+    for part in document.parts:
+        if (before is not None or document.title) and not (
+            isinstance(part, Note) and isinstance(before, Note)
+        ):
+            yield ""
+        before = part
+        if isinstance(part, Note):
+            yield escaped_markdown(part.text)
+            continue
+        if part.title:
+            yield from (f"**{escaped_markdown(part.title)}**", "")
+        headings = [f"{column.over} {column.heading}".strip() for column in part.columns]
+        yield _markdown_row(headings)
+        yield f"|{'---|' * len(headings)}"
+        footer = [] if part.footer is None else [part.footer]
+        for row in [*part.rows, *footer]:
+            yield _markdown_row(_named(part, row))
+        yield from map(escaped_markdown, part.notes)
+
+
+def _markdown_row(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(map(escaped_markdown, texts))} |"
+
+
+def _named(table: Table, row: Row) -> list[str]:
+    """The texts of a row; its marks stand behind its first name."""
+    texts = table.texts(row)
+    if row.marks:
+        texts[0] += f" ({'; '.join(row.marks)})"
+    return texts
+
+
+def _tabular(table: Table) -> Iterator[str]:
+    if table.title:
+        yield f"% {printable(table.title)}"
+    yield rf"\begin{{tabular}}{{{''.join('l' if c.text else 'r' for c in table.columns)}}}"
+    yield r"\toprule"
+    yield from _spans(table.columns)
+    before = None
+    for row in table.rows:
+        texts = _named(table, row)
+        if before is None or (table.sectioned and texts[0] != before):
+            yield r"\midrule"
+        before = texts[0]
+        yield _latex_row(texts)
+    if table.footer is not None:
+        yield r"\midrule"
+        yield _latex_row(_named(table, table.footer))
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
+
+
+def _spans(columns: Sequence[Column]) -> Iterator[str]:
+    """The headings, below those that several columns share."""
+    spans, rules, at = [], [], 1
+    for over, group in groupby(columns, lambda column: column.over):
+        n = len(list(group))
+        if over:
+            spans.append(rf"\multicolumn{{{n}}}{{c}}{{{escaped_latex(over)}}}")
+            rules.append(rf"\cmidrule(lr){{{at}-{at + n - 1}}}")
+        else:
+            spans += [""] * n
+        at += n
+    if rules:
+        yield " & ".join(spans) + r" \\"
+        yield " ".join(rules)
+    yield _latex_row([column.heading for column in columns])
+
+
+def _latex_row(texts: Sequence[str]) -> str:
+    return " & ".join(map(escaped_latex, texts)) + r" \\"

@@ -6,14 +6,14 @@ them are shown, never obeyed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from harness.analysis.rescoring import VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
 from harness.report.table import Cell, Column, Document, Row, Table, facts, names
@@ -27,9 +27,6 @@ STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judge
 _WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
 
-Verdicts = Counter[tuple[bool | None, bool | None]]
-"""How many verdicts had the first value and have the second one now."""
-
 _WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
     (True, False),
     (False, True),
@@ -38,32 +35,6 @@ _WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
     (None, True),
     (None, False),
 )
-
-
-class VerdictChanges(Protocol):
-    """What re-scoring changed in a run.
-
-    Attributes:
-        verdicts: All attempts.
-        groups: The same by label, then group.
-        left: Failed calls, which have no answer to score.
-        gone: Attempts on instances that the data set no longer has.
-        otherwise: Unchanged verdicts with another outcome or other scores.
-    """
-
-    verdicts: Verdicts
-    groups: dict[str, dict[str, Verdicts]]
-    left: int
-    gone: int
-    otherwise: int
-
-    @property
-    def changed(self) -> int:
-        """Verdicts that changed."""
-
-    @property
-    def same(self) -> int:
-        """Verdicts that did not."""
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
@@ -174,7 +145,9 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Docu
 
 
 def _changed_groups(
-    label: str, groups: Mapping[str, Verdicts], turns: Sequence[tuple[bool | None, bool | None]]
+    label: str,
+    groups: Mapping[str, VerdictCounts],
+    turns: Sequence[tuple[bool | None, bool | None]],
 ) -> Table:
     changed = sorted(name for name, counts in groups.items() if _turns(counts))
     rows = [
@@ -189,7 +162,7 @@ def _changed_groups(
     return Table(columns=columns, rows=rows, notes=notes)
 
 
-def _turns(verdicts: Verdicts) -> list[tuple[bool | None, bool | None]]:
+def _turns(verdicts: VerdictCounts) -> list[tuple[bool | None, bool | None]]:
     """The changes that occurred, those for the worse first."""
     return [turn for turn in _WORST_FIRST if verdicts[turn]]
 
@@ -198,7 +171,7 @@ def _turn(before: bool | None, after: bool | None) -> str:
     return f"{_WORDS[before]} → {_WORDS[after]}"
 
 
-def _passed(verdicts: Verdicts) -> str:
+def _passed(verdicts: VerdictCounts) -> str:
     def share(place: int) -> str:
         judged = {turn: n for turn, n in verdicts.items() if turn[place] is not None}
         passed = sum(n for turn, n in judged.items() if turn[place])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.run.assessment import rescored
-    from harness.run.dry_run import Bounds, DryRun, estimate_run
+    from harness.run.dry_run import DryRun, EstimateRange, estimate_run
     from harness.run.job import FileVariant, Job, Result, execute, prepare
     from harness.run.metrics import measure, measured, report_on, variant_of
     from harness.run.models import Resources, build_task
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "rescored": "assessment",
-    "Bounds": "dry_run",
+    "EstimateRange": "dry_run",
     "DryRun": "dry_run",
     "estimate_run": "dry_run",
     "FileVariant": "job",
@@ -43,8 +43,8 @@ _MODULES = {
 }
 
 __all__ = [
-    "Bounds",
     "DryRun",
+    "EstimateRange",
     "FileVariant",
     "Job",
     "Listener",

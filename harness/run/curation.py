@@ -17,7 +17,7 @@ from uuid import uuid4
 from harness.builders.folder import refuse_other
 from harness.builders.stages import key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
-from harness.builders.wildifeval.asking import Answer, AnswerOutcome, Look, Question
+from harness.builders.wildifeval.asking import AnswerOutcome, Look, Question, StageAnswer
 from harness.builders.wildifeval.dry_run import StageEstimate, estimate
 from harness.builders.wildifeval.prompts import Prompts, simulated_reply
 from harness.calls.budget import Budget
@@ -226,7 +226,7 @@ class StageCalls:
         stage: str,
         questions: Sequence[Question],
         decoding: Decoding,
-        read: Callable[[Answer], T],
+        read: Callable[[StageAnswer], T],
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
@@ -237,7 +237,7 @@ class StageCalls:
         facts = self._facts.setdefault(stage, _StageFacts())
         first = min(FIRST_LOOK, len(questions)) if look else 0
         tally = Tally(samples * len(questions), budget=session.budget)
-        looked_at: dict[int, Answer] = {}
+        looked_at: dict[int, StageAnswer] = {}
         found: dict[tuple[int, int], T] = {}
         failed: list[str] = []
 
@@ -249,7 +249,7 @@ class StageCalls:
             except FatalCallError:
                 raise
             except RequestRejected:
-                said = Answer("refused")
+                said = StageAnswer("refused")
             except CallError as error:
                 tally.last_error = f"{type(error).__name__}: {error}"
                 failed.append(tally.last_error)
@@ -323,10 +323,10 @@ def _gives_logprobs(model: Model) -> bool:
     return "logprobs" in model.backend.features
 
 
-def _answer(reply: Reply) -> Answer:
+def _answer(reply: Reply) -> StageAnswer:
     outcome: AnswerOutcome = "truncated" if reply.finish_reason == "length" else "ok"
     if reply.finish_reason in REFUSALS:
         outcome = "refused"
     elif not reply.text.strip():
         outcome = "empty"
-    return Answer(outcome, reply.text, None if reply.reasoning else reply.logprobs)
+    return StageAnswer(outcome, reply.text, None if reply.reasoning else reply.logprobs)

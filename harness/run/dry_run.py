@@ -22,19 +22,19 @@ FEEDBACK_TOKENS = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class EstimateRange:
     """A figure between two bounds; ``high`` is None where nothing bounds it."""
 
     low: float = 0.0
     high: float | None = 0.0
 
-    def plus(self, low: float, high: float | None) -> Bounds:
+    def plus(self, low: float, high: float | None) -> EstimateRange:
         """With more added."""
         both = None if self.high is None or high is None else self.high + high
-        return Bounds(self.low + low, both)
+        return EstimateRange(self.low + low, both)
 
     @classmethod
-    def sum(cls, figures: Iterable[Bounds]) -> Bounds:
+    def sum(cls, figures: Iterable[EstimateRange]) -> EstimateRange:
         """The sum of several."""
         total = cls()
         for one in figures:
@@ -69,10 +69,10 @@ class DryRun:
     owed_samples: int
     calls: frozenset[str]
     cached: int
-    to_pay: Bounds
-    input_tokens: Bounds
-    output_tokens: Bounds
-    usd: Bounds | None
+    to_pay: EstimateRange
+    input_tokens: EstimateRange
+    output_tokens: EstimateRange
+    usd: EstimateRange | None
     references: int
     failed_references: list[str]
     first: tuple[Message, ...] | None
@@ -85,7 +85,7 @@ class _Calls:
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
         self._max_tokens = max_tokens
-        self.calls = self.read = self.written = self.usd = Bounds()
+        self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
         """Add a call.
@@ -228,7 +228,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _answer_tokens(plan: RunPlan, owed: OwedSample) -> int:
-    """The fewest tokens of a right answer, by the reference answer where there is one."""
+    """The fewest tokens of a right answer, by the reference answer if there is one."""
     reference = plan.task.reference(owed.instance)
     tokens = round(len(reference or "") / CHARACTERS_PER_TOKEN[0])
     return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))

@@ -17,12 +17,11 @@ from uuid import uuid4
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
-from harness.ports import Fallible, Fingerprinted, Measured, Paraphrasable, Task
+from harness.ports import Fingerprinted, Measured, Paraphrasable, Task
 from harness.records import Attempt, Instance, Outcome
 from harness.run.assessment import NoJudges
 from harness.run.checks import check_bounded, check_supported
 from harness.run.models import (
-    Answers,
     Model,
     ModelBuilder,
     Resources,
@@ -96,7 +95,7 @@ class Job:
         second = [self.paraphraser] if self.paraphraser else []
         return [self.model, *second, *(judge.model for judge in self.judges)]
 
-    @cached_property
+    @property
     def instances(self) -> Iterable[Instance[Any]]:
         """The instances of the run, in its order."""
         return run_instances(self.run, self.data)
@@ -170,14 +169,7 @@ def prepare(
     run = resolved(run)
     task = build_task(run, settings)
     data = HeldInstances(task)
-    wrong = task.wrong_answer if isinstance(task, Fallible) else lambda _: None
-    builder = ModelBuilder(
-        resources,
-        run.limits,
-        folder.servers,
-        gold=Answers(data, task.reference),
-        wrong=Answers(data, wrong),
-    )
+    builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
     model = builder.build(run.model)
     check_supported(run, model.backend, task)
     job = Job(
@@ -248,7 +240,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
         listener: Shows the progress.
 
     Raises:
-        HarnessError: The session cannot go on; everything answered so far is saved.
+        HarnessError: The session cannot continue; everything answered so far is saved.
     """
     run, folder = job.run, job.folder
     sharing = [
@@ -283,6 +275,8 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                 with contextlib.suppress(Exception):  # the first error is the one to report
                     _conclude(folder, manifest, "interrupted" if interrupted else "failed")
                 raise
+            finally:
+                job.data.release()
             return Result(_conclude(folder, manifest, ended), ended, tally)
 
 

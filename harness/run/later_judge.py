@@ -17,7 +17,7 @@ from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, DataMissing, RunConflict
-from harness.ports import Fallible, Task
+from harness.ports import Task
 from harness.run.judges import (
     JudgeModel,
     bind_judges,
@@ -31,7 +31,6 @@ from harness.run.judges import (
 from harness.run.judging import Judging
 from harness.run.metrics import measure
 from harness.run.models import (
-    Answers,
     ModelBuilder,
     Resources,
     build_task,
@@ -151,13 +150,7 @@ def prepare_judge(
     before = read_register(folder.path).judges.get(section.as_)
     if before is not None:
         _check_same_judge(folder, section, before)
-    builder = ModelBuilder(
-        resources,
-        run.limits,
-        folder.servers,
-        gold=Answers(data, task.reference),
-        wrong=Answers(data, task.wrong_answer if isinstance(task, Fallible) else lambda _: None),
-    )
+    builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
     judge = build_judge(section, run.task.name, task, builder)
     if before is not None and before.fingerprint and before.fingerprint != judge.fingerprint:
         keys = sorted(before.fingerprint.keys() | judge.fingerprint.keys())
@@ -246,7 +239,7 @@ async def judge_later(
         retried: Outcomes of judgements that are made again, besides failed ones.
 
     Raises:
-        HarnessError: The session cannot go on; everything judged so far is saved.
+        HarnessError: The session cannot continue; everything judged so far is saved.
     """
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []

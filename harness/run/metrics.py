@@ -130,21 +130,20 @@ def report_on(
 
     variants, runs, findings = [], [], {}
     for folder in folders:
-        places = AttemptIndex(folder.attempts)
-        found = findings[folder.name] = read_findings(places, asked.round)
-        metrics = _summary(folder, places.attempts, read_calls(folder.attempts))
+        index = AttemptIndex(folder.attempts)
+        found = findings[folder.name] = read_findings(index, asked.round)
+        metrics = _summary(folder, index.attempts, read_calls(folder.attempts))
         variant = variant_of(folder, metrics)
-        variants.append((variant, places.attempts))
+        variants.append((variant, index.attempts))
         runs.append(
             ReportedRun(
                 name=folder.name,
                 metrics=metrics,
                 marks=variant.marks,
-                path=folder.attempts,
-                places=places,
+                index=index,
                 settings=variant.settings,
                 manifest=folder.read_manifest(),
-                latencies=latencies(read_latencies(places)),
+                latencies=latencies(read_latencies(index)),
                 constraints=kinds(found),
                 effects=_effects(metrics.task),
                 without_constraints=found.without,

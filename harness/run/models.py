@@ -27,7 +27,7 @@ from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError
 from harness.plugins import kind
-from harness.ports import Backend, PreferredConcurrency, Task, decides_by_criteria
+from harness.ports import Backend, Fallible, PreferredConcurrency, Task, decides_by_criteria
 from harness.records import (
     Allowance,
     Call,
@@ -201,6 +201,25 @@ class ModelBuilder:
     logs: Path
     gold: Callable[[str], str | None] = lambda _: None
     wrong: Callable[[str], str | None] = lambda _: None
+
+    @classmethod
+    def for_run(
+        cls,
+        run: RunFile,
+        logs: Path,
+        resources: Resources,
+        task: Task[Any],
+        instances: Iterable[Instance[Any]],
+    ) -> ModelBuilder:
+        """A builder for the models of a run, whose task's answers are what simulated ones reply."""
+        wrong = task.wrong_answer if isinstance(task, Fallible) else lambda _: None
+        return cls(
+            resources,
+            run.limits,
+            logs,
+            gold=Answers(instances, task.reference),
+            wrong=Answers(instances, wrong),
+        )
 
     def build(
         self,

@@ -43,6 +43,10 @@ class HeldInstances:
     def __iter__(self) -> Iterator[Instance[Any]]:
         return self._read() if self._held is None else iter(self._held)
 
+    def release(self) -> None:
+        """Free the memory; the next iteration reads the task again."""
+        self._held = None
+
     def _read(self) -> Iterator[Instance[Any]]:
         held: list[Instance[Any]] = []
         count = 0

@@ -37,7 +37,7 @@ MAX_NAMED = 10_000
 """Ids among which the nearest is looked for."""
 
 
-class Candidate(NamedTuple):
+class ShotCandidate(NamedTuple):
     """An instance that can be a shot because its answer is known; ``prompt`` is a hash."""
 
     instance: Instance[Any]
@@ -55,7 +55,7 @@ class ShotPool:
     def __init__(self, task: Task[Any]) -> None:
         self.task = task
         self.candidates = [
-            Candidate(instance, answer, messages_hash(task.messages(instance, ())))
+            ShotCandidate(instance, answer, messages_hash(task.messages(instance, ())))
             for instance in task.instances()
             if (answer := task.reference(instance)) is not None
         ]

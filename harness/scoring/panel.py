@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from harness.errors import Unparseable
 from harness.records import Score
-from harness.scoring.yes_probability import SATISFIED
+from harness.scoring.judges import SATISFIED
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
 """Each judge's scores by name: None if it gave no verdict, empty if it was not asked."""

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from harness.analysis.ablation import Ablation, AblationRow, Gain
 from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
 from harness.report.ablation import ablation_document
-from harness.report.render import FORMATS
+from harness.report.table import FORMATS
 from harness.report.text import folded, p_value
 from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered, row
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn, TableRow
 from harness.report.cross_table import _cell, cross_table_document
-from harness.report.render import FORMATS, escaped_latex
+from harness.report.table import FORMATS, escaped_latex
 from harness.report.terminal import aligned
 from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered
 

@@ -9,7 +9,7 @@ from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement, agree
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.report.judges import rule_agreement_document, validation_document
-from harness.report.render import as_json
+from harness.report.table import as_json
 from harness.report.terminal import terminal
 from harness.store.constraints import Answer, Said, Verdict
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.asking import Answer, Question
+from harness.builders.wildifeval.asking import Question, StageAnswer
 from harness.calls.signals import Stop, Stopping
 from harness.errors import (
     ConfigError,
@@ -18,7 +18,7 @@ QUESTIONS = [Question(str(n), f"What is {n}?") for n in range(20)]
 DECODING = Decoding(temperature=1.0, max_tokens=5)
 
 
-def said(line: Answer) -> str:
+def said(line: StageAnswer) -> str:
     return f"{line.outcome} {line.text}"
 
 

@@ -21,7 +21,7 @@ texts = st.lists(pieces | st.just(" "), max_size=16).map("".join)
 
 
 @pytest.mark.parametrize("parameters", [english_parameters, punkt.own])
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(text=texts | st.text(max_size=30))
 def test_sentences_are_nltks(parameters: object, text: str) -> None:
     in_use = parameters() if callable(parameters) else None

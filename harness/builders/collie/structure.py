@@ -41,7 +41,7 @@ from harness.scoring.constraints.grammar import (
     read_constraint,
     refuse_excess,
     refuse_misfits,
-    write_targets,
+    write,
 )
 from harness.scoring.constraints.render import instruction
 
@@ -86,7 +86,7 @@ class Structure:
         """
         if self.prompt is None:
             return instruction(specification)
-        targets = write_targets(specification.targets)
+        targets = write(specification.targets)
         return self.prompt.render({"targets": targets, "level": self.level})
 
 

@@ -55,7 +55,7 @@ class Questions(Sequence[Question]):
         return self._question(self._of[place])
 
 
-class Answer(Struct, frozen=True):
+class StageAnswer(Struct, frozen=True):
     """A model's answer to a question.
 
     Attributes:
@@ -69,7 +69,7 @@ class Answer(Struct, frozen=True):
     logprobs: Logprobs | None = None
 
 
-Look = Callable[[Sequence[Answer]], None]
+Look = Callable[[Sequence[StageAnswer]], None]
 """Looks at the first answers; raises to end a build in which more of them would be useless."""
 
 
@@ -85,7 +85,7 @@ class Asking(Protocol):
         stage: str,
         questions: Sequence[Question],
         decoding: Decoding,
-        read: Callable[[Answer], T],
+        read: Callable[[StageAnswer], T],
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:

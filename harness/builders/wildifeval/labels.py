@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from harness.builders.wildifeval.asking import Answer, Asking, Question, Questions
+from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.replies import (
     Category,
@@ -128,11 +128,11 @@ def inline_name(name: str) -> str:
     return " ".join(name.split()).replace("<", "&lt;")
 
 
-def _category(answer: Answer) -> Category:
+def _category(answer: StageAnswer) -> Category:
     return category(answer.text) if answer.outcome == "ok" else Category()
 
 
-def _names(answer: Answer) -> list[str]:
+def _names(answer: StageAnswer) -> list[str]:
     """The names in a reply; of one that was cut off all but the last, which may be incomplete."""
     if answer.outcome not in ("ok", "truncated"):
         return []
@@ -140,7 +140,7 @@ def _names(answer: Answer) -> list[str]:
     return names[:-1] if answer.outcome == "truncated" else names
 
 
-def _chosen(answer: Answer, names: Sequence[str]) -> str:
+def _chosen(answer: StageAnswer, names: Sequence[str]) -> str:
     return chosen(answer.text, names) if answer.outcome == "ok" else ""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Answer, Asking, Question, Questions
+from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.labels import (
     categories,
@@ -126,7 +126,7 @@ async def _decomposed(
     return tasks, step
 
 
-def _apart(answer: Answer) -> Decomposition | str:
+def _apart(answer: StageAnswer) -> Decomposition | str:
     """What a reply says, or why it cannot be used."""
     if answer.outcome != "ok":
         return answer.outcome

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Answer, Asking, Question, Questions
+from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.prompts import Prompts
 from harness.builders.wildifeval.screening import Step
 from harness.config.curation import FilterSection, ScreenSection
 from harness.errors import ConfigError
 from harness.records import Decoding
-from harness.scoring.yes_probability import TOKENS, VOTES, share_of_yes, vote, yes_probability
+from harness.scoring.judges import TOKENS, VOTES, share_of_yes, vote, yes_probability
 
 VOTING_TEMPERATURE = 0.7
 THINKING_TOKENS = 4000
@@ -134,11 +134,11 @@ async def yes_probabilities(
     return [share_of_yes(each) for each in votes]
 
 
-def _vote(answer: Answer) -> bool | None:
+def _vote(answer: StageAnswer) -> bool | None:
     return vote(answer.text) if answer.outcome in ("ok", "truncated") else None
 
 
-def _by_tokens(answer: Answer) -> float | None:
+def _by_tokens(answer: StageAnswer) -> float | None:
     if answer.outcome == "refused":  # "No, I will not" is not a no
         return None
     found = yes_probability(answer.logprobs or ())
@@ -146,7 +146,7 @@ def _by_tokens(answer: Answer) -> float | None:
 
 
 def _refuse_unreadable(
-    stage: str, read: Callable[[Answer], float | None], first: Sequence[Answer]
+    stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
     """Stop a stage if none of its first replies can be read; refusals are not counted.
 

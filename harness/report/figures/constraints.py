@@ -11,12 +11,11 @@ from typing import Any
 from harness.analysis.clustered import Statistic
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
-from harness.report.figures.chart import SIGNED, Sheet, alt, specification
 from harness.report.figures.dots import BARS, Dot, Plan, dot_chart
 from harness.report.figures.figure import Figure
 from harness.report.figures.groups import UNITS, compared_rounds, counts, most, only
 from harness.report.figures.names import counted, kinds_on_axis, natural, number, shown, slug
-from harness.report.figures.runs import Drawn, Runs
+from harness.report.figures.runs import SIGNED, Drawn, Runs, Sheet, alt, specification
 
 MOST_KINDS = 6
 """Kinds whose misses are drawn."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.records import OUTCOMES
-from harness.report.figures.chart import (
+from harness.report.figures.figure import Figure
+from harness.report.figures.groups import UNITS
+from harness.report.figures.names import counted, interval, number, on_axis
+from harness.report.figures.runs import (
     STEP,
     UNIT,
+    Drawn,
+    Runs,
     Sheet,
     alt,
     bounds,
@@ -17,10 +22,6 @@ from harness.report.figures.chart import (
     share_axis,
     specification,
 )
-from harness.report.figures.figure import Figure
-from harness.report.figures.groups import UNITS
-from harness.report.figures.names import counted, interval, number, on_axis
-from harness.report.figures.runs import Drawn, Runs
 from harness.report.text import usd
 
 PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)

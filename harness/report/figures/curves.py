@@ -12,11 +12,10 @@ import numpy as np
 from harness.analysis.breakdown import any_of_first, of_round, rates
 from harness.analysis.clustered import Statistic, clustered_mean
 from harness.analysis.judge_validation import JudgeValidation
-from harness.report.figures.chart import UNIT, Sheet, alt, bounds, known, specification
 from harness.report.figures.figure import Figure
 from harness.report.figures.groups import UNITS
 from harness.report.figures.names import counted, interval, number
-from harness.report.figures.runs import Drawn, Runs
+from harness.report.figures.runs import UNIT, Drawn, Runs, Sheet, alt, bounds, known, specification
 from harness.report.reported_run import ReportedRun
 
 EACH = "in this round"

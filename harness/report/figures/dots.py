@@ -13,11 +13,13 @@ from math import isfinite
 from typing import Any
 
 from harness.analysis.clustered import Statistic
-from harness.report.figures.chart import (
+from harness.report.figures.names import interval, number, on_axis
+from harness.report.figures.runs import (
     PADDING,
     SIGNED,
     STEP,
     UNIT,
+    Runs,
     Sheet,
     alt,
     bounds,
@@ -28,8 +30,6 @@ from harness.report.figures.chart import (
     specification,
     unknown,
 )
-from harness.report.figures.names import interval, number, on_axis
-from harness.report.figures.runs import Runs
 from harness.report.text import UNKNOWN
 
 BARS = (

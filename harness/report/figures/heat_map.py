@@ -10,11 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.clustered import SampleStatistic
-from harness.report.figures.chart import Sheet, alt, known, name_axis, specification, unknown
 from harness.report.figures.figure import LIGHT_INK_BELOW, RAMP, Figure
 from harness.report.figures.groups import UNITS, by_group, has_several, labels, largest, only
 from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
-from harness.report.figures.runs import Drawn, Runs
+from harness.report.figures.runs import (
+    Drawn,
+    Runs,
+    Sheet,
+    alt,
+    known,
+    name_axis,
+    specification,
+    unknown,
+)
 from harness.report.text import UNKNOWN, printable
 
 MOST_COLUMNS = 20

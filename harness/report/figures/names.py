@@ -1,7 +1,6 @@
-"""How names from data and figures are written in pictures.
+"""How names and numbers are written in figures, and the order of names.
 
-Owns that nothing in them is obeyed, that two names never become one by being
-cut, and their order.
+Nothing in a name is obeyed, and two names never look the same because they were cut.
 
 >>> shown(["a", "a\\u202e", ""])
 {'a': 'a', 'a\\u202e': 'a\\\\u202e', '': '(empty)'}
@@ -14,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from os.path import commonprefix
 
 from harness.report.text import UNKNOWN, printable
 
@@ -22,16 +22,16 @@ LONGEST = 120
 
 _LINE = 24
 _WIDE_LINE = 34
-"""Of a name that two lines of `_LINE` do not hold."""
+"""Characters of a line on an axis; the wider one is for names too long for two short lines."""
 _KEY = 34
 """Characters of a name in a legend."""
 _MANY = 4
 _BREAKS = (re.compile(" +"), re.compile("[_./:-]+"))
-"""Where a name may be parted, better ones first."""
+"""Where a name may be broken, better places first."""
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
-    """Each name on one line, inert, of a bearable length, and unlike the others."""
+    """Each name on one line, printable, at most `LONGEST` characters, and distinct."""
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
         text = printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)"
@@ -40,9 +40,11 @@ def shown(names: Iterable[str]) -> dict[str, str]:
 
 
 def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Each shown name in one or two short lines, parted by a line feed, unlike the others.
+    """Each shown name as one or two short lines, separated by a line feed, and distinct.
 
-    instead: what is written in place of a name.
+    Args:
+        names: As `shown` returns them.
+        instead: What is written in place of a name.
     """
     instead = instead or {}
     every = dict.fromkeys(names)
@@ -51,23 +53,12 @@ def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> d
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Each shown name on one short line, unlike the others."""
+    """Each shown name on one short line, and distinct."""
     return _apart(list(names), _cut)
 
 
-def _beginning(every: Sequence[str]) -> str:
-    """What all of some texts begin with."""
-    low, high = min(every), max(every)
-    same = 0
-    while same < len(low) and low[same] == high[same]:
-        same += 1
-    return low[:same]
-
-
 def kinds_on_axis(kinds: Iterable[str]) -> dict[str, str]:
-    """Kinds of constraints in fewer words: what is the same in all of them is left out.
-
-    Kinds that would become one are left as they differ.
+    """Kinds of constraints in fewer words; kinds that would become the same stay as they are.
 
     >>> kinds_on_axis(["with the 4th, 8th words to be '…', '…' respectively"])
     {"with the 4th, 8th words to be '…', '…' respectively": "the 4th, 8th words to be '…'"}
@@ -97,9 +88,11 @@ _SHORTER: tuple[Callable[[str], str], ...] = (
 
 
 def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
-    """The texts cut, and where two would then look alike, cut so that they differ.
+    """Shorten texts so that they stay distinct.
 
-    cut: makes a text short; of a long one the place that is given must stay.
+    Args:
+        texts: Two may be the same; then one is numbered.
+        cut: Shortens a text, but keeps the character at a given place.
     """
     found = [cut(text, len(text)) for text in texts]
     alike: dict[str, list[str]] = {}
@@ -109,14 +102,14 @@ def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
     for place, text in enumerate(texts):
         others = [other for other in alike[found[place]] if other != text]
         if others:
-            found[place] = cut(text, max(len(_beginning([text, other])) for other in others))
+            found[place] = cut(text, max(len(commonprefix([text, other])) for other in others))  # noqa: RUF071 (no paths)
         found[place] = _unlike(found[place], taken)
         taken.add(found[place])
     return found
 
 
 def _folded(name: str, place: int) -> str:
-    """One line, or two, of a name; of a longer one its beginning and its end."""
+    """A name on one line or two; of a longer one its beginning and its end."""
     if len(name) <= _LINE:
         return name
     for line in (_LINE, _WIDE_LINE):
@@ -129,7 +122,7 @@ def _folded(name: str, place: int) -> str:
 
 
 def _cut(name: str, place: int) -> str:
-    """One line."""
+    """A name on one line."""
     if len(name) <= _KEY:
         return name
     at = _KEY // 3
@@ -137,7 +130,7 @@ def _cut(name: str, place: int) -> str:
 
 
 def _part(name: str, after: int, place: int, most: int) -> str:
-    """What of a name is shown after its beginning: its end, or where it is unlike another."""
+    """What is shown after a name's beginning: its end, or where it differs from another."""
     start = len(name) - (most - 1)
     if not after <= place < start:
         return f"…{name[start:]}"
@@ -146,7 +139,7 @@ def _part(name: str, after: int, place: int, most: int) -> str:
 
 
 def _breaks(name: str, line: int) -> list[int]:
-    """Where a name may be parted, lines of like length first."""
+    """Where a name may be broken, lines of similar length first."""
     for where in _BREAKS:
         found = [at for at in (one.end() for one in where.finditer(name[:line])) if at >= line // 4]
         if found:
@@ -163,21 +156,18 @@ def _unlike(text: str, others: set[str]) -> str:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key that sorts numbers within names by their size."""
+    """A sort key that orders numbers within names by value."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def slug(name: str) -> str:
-    """A name for a file and an anchor: small letters, digits and ``_``."""
+    """A name for a file and an anchor: lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
 def number(value: float | None, sign: bool = False) -> str:
-    """A figure with three decimals, or three digits where it is large or tiny; ``n/a`` of none.
-
-    sign: before what is more than 0, too.
-    """
+    """A number with three decimals, or three digits if it is large or tiny; ``n/a`` for None."""
     if value is None:
         return UNKNOWN
     form = ".3f" if value == 0 or 0.001 <= abs(value) < 1000 else ".3g"
@@ -185,14 +175,12 @@ def number(value: float | None, sign: bool = False) -> str:
 
 
 def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
-    """A 95% interval, or that there is none."""
+    """A 95% interval; ``n/a`` for None."""
     return UNKNOWN if ci95 is None else f"{number(ci95[0], sign)} to {number(ci95[1], sign)}"
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """What figures are made of, in a sentence.
-
-    n: of each run; of: what is counted.
+    """A sentence on how many of something each run contributes to a figure.
 
     >>> counted({"a": 20, "b": 20}, "samples")
     'n = 20 samples a run.'
@@ -206,9 +194,10 @@ def counted(n: Mapping[str, int], of: str) -> str:
 
 
 def said_of(marks: Mapping[str, Iterable[str]]) -> tuple[str, str]:
-    """What a title must end with, and a caption, for runs that are not what they seem.
+    """The marks of runs, as the end of a title and as the start of a caption.
 
-    marks: of each run, by its shown name.
+    Args:
+        marks: By the shown name of the run.
     """
     runs_by: dict[str, list[str]] = {}
     for run, said in marks.items():

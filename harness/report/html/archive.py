@@ -227,7 +227,7 @@ class Archive:
 
     def _entries(self) -> Iterator[_Entry]:
         lines = [
-            run.places.read(_Line, rows)
+            run.index.read(_Line, rows)
             for run, rows in zip(self._runs, self._selection.rows, strict=True)
         ]
         for place in range(len(self._selection.digest)):

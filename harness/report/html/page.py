@@ -99,7 +99,7 @@ def write_page(path: Path, report: Report) -> None:
 
 def _write(file: IO[str], report: Report, prefix: str) -> None:
     """prefix: what all the runs' names have lost."""
-    selection = select([run.places for run in report.runs], report.most_attempts)
+    selection = select([run.index for run in report.runs], report.most_attempts)
     archive = Archive(report.runs, selection)
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         archive.write_chunks(chunks.write)

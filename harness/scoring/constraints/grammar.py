@@ -195,13 +195,9 @@ def read(raw: object, where: str = "the constraint") -> Specification:
     return Specification(level, constraint, targets)
 
 
-def write(specification: Specification) -> dict[str, Any]:
-    """The plain form that `read` reads."""
-    return {
-        "level": specification.level,
-        "constraint": write_constraint(specification.constraint),
-        "targets": write_targets(specification.targets),
-    }
+def write(part: Specification | Constraint | Target) -> Any:
+    """The plain form of a specification, a tree or targets, which `read` reads."""
+    return msgspec.to_builtins(part)
 
 
 def refuse_excess(raw: object, where: str) -> None:
@@ -280,22 +276,6 @@ def read_targets(raw: object, where: str) -> Target:
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
         return raw
     raise DataInvalid(f"{where}: a target is a whole number, a text or a list, not {raw!r:.40}.")
-
-
-def write_constraint(constraint: Constraint) -> dict[str, Any]:
-    """The plain form of a tree."""
-    if isinstance(constraint, Combination):
-        return {
-            "logic": constraint.logic,
-            "constraints": [write_constraint(part) for part in constraint.constraints],
-        }
-    plain: dict[str, Any] = msgspec.to_builtins(constraint)
-    return plain
-
-
-def write_targets(targets: Target) -> int | str | list[Any]:
-    """The plain form of targets."""
-    return [write_targets(part) for part in targets] if isinstance(targets, tuple) else targets
 
 
 @dataclass(frozen=True, slots=True)

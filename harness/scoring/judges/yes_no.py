@@ -27,17 +27,19 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.scoring.judges import JudgePrompt, PromptJudge, tagged
-from harness.scoring.panel import criteria_scores
-from harness.scoring.rules import Rule, recognise, rules_version
-from harness.scoring.yes_probability import (
+from harness.scoring.judges import (
     SATISFIED,
     TOKENS,
     VOTES,
+    JudgePrompt,
+    PromptJudge,
     share_of_yes,
+    tagged,
     vote,
     yes_probability,
 )
+from harness.scoring.panel import criteria_scores
+from harness.scoring.rules import Rule, recognise, rules_version
 
 BY_RULE = "rule"
 """``decided_by`` of a criterion that a rule decided alone; also the group with the rule's name."""

@@ -22,8 +22,8 @@ from harness.scoring.validators.limits import (
     UnparseableDocument,
     check_length,
     check_size,
-    encodable,
     exact,
+    is_encodable,
     too_deep,
     whole,
 )
@@ -44,7 +44,7 @@ def read(text: str) -> Any:
     # Nothing is walked if the text rules out that it is too deep or too large.
     if len(text) > MOST_NODES or text.count("[") + text.count("{") > DEEPEST:
         check_size(value)
-    if _HALF.search(text) and not encodable(value):
+    if _HALF.search(text) and not is_encodable(value):
         raise UnparseableDocument(HALF_PAIR)
     return value
 

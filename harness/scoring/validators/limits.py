@@ -111,7 +111,7 @@ def check_json(value: object) -> int:
             _check_number(one)
         elif one is not None and not isinstance(one, str):
             raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
-    if not encodable(value):
+    if not is_encodable(value):
         raise UnparseableDocument(f"it has {HALF_PAIR}")
     return nodes
 
@@ -129,7 +129,7 @@ def _check_number(number: Number) -> None:
         raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
 
 
-def encodable(value: object) -> bool:
+def is_encodable(value: object) -> bool:
     """Whether every string in a value can be written as UTF-8."""
     stack = [value]
     while stack:

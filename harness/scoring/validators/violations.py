@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.records import Score, encodable
-from harness.scoring.validators.xml_schema import type_of
+from harness.scoring.validators.schemas import type_of
 
 LONGEST_VALUE = 120
 """Characters of a value in a violation."""

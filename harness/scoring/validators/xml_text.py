@@ -5,7 +5,7 @@ of a list is ``<item>``, and ``type`` says what an element is: dict, list, str, 
 null; JSON Schema's own type names are read as well. A key that is not a plain ASCII name is written
 ``<key name="the key">``, as json2xml does. Texts with a type are kept to the letter; without one
 they lose the white space around them, and the schema says what they mean
-(`harness.scoring.validators.xml_schema`).
+(`harness.scoring.validators.schemas`).
 
 There is no document type, so no entity but XML's own five, nothing external and nothing that
 expands; depth and number of elements are bounded while they are read.
@@ -34,7 +34,7 @@ from harness.scoring.validators.limits import (
     written,
 )
 from harness.scoring.validators.paths import Node, Span, pointer
-from harness.scoring.validators.xml_schema import Expected, scalar
+from harness.scoring.validators.schemas import Expected, scalar
 
 TYPES = {
     "dict": "object",
@@ -414,6 +414,6 @@ def _escaped(text: str, path: Sequence[str | int]) -> str:
     if found := _FORBIDDEN.search(text):
         raise UnparseableDocument(
             f"the value at {pointer(path)[:80] or 'the root'} has the character "
-            f"U+{ord(found[0]):04X}, which XML cannot hold"
+            f"U+{ord(found[0]):04X}, which XML cannot hold: use JSON or YAML"
         )
     return text.translate(_ESCAPES)

@@ -74,8 +74,8 @@ def test_a_run_that_cannot_be_read_leaves_no_file_and_the_old_one(tmp_path: Path
     run = reported_run(tmp_path / "run", "run", [attempt("a"), attempt("b")])
     path = tmp_path / "report.html"
     path.write_text("old")
-    text = run.path.read_bytes()
-    run.path.write_bytes(text.replace(b'"outcome"', b'"outc\x00me"'))
+    text = run.index.path.read_bytes()
+    run.index.path.write_bytes(text.replace(b'"outcome"', b'"outc\x00me"'))
     with pytest.raises(DataInvalid, match="not an attempt"):
         write(path, [run])
     assert path.read_text() == "old"

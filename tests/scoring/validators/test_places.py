@@ -303,7 +303,7 @@ def read_back(slice_: str, format: Format, column: int) -> Any:
     return read(slice_, format)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(VALUES, st.sampled_from(FORMATS))
 def test_what_stands_there_reads_back_to_the_value(value: Any, format: Format) -> None:
     try:

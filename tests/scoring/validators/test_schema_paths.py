@@ -87,7 +87,7 @@ def shaped(schema: Any, draw: Any, depth: int = 0) -> Any:
     return draw(VALUES)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.data(), st.sampled_from(sorted(SCHEMAS)), st.sampled_from(MODES))
 def test_the_builtin_schemas_broken_anyhow(data: st.DataObject, id: str, mode: Mode) -> None:
     schema = SCHEMAS[id]
@@ -97,7 +97,7 @@ def test_the_builtin_schemas_broken_anyhow(data: st.DataObject, id: str, mode: M
         assert one.schema_path in places
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(
     st.data(), st.sampled_from(ROOTS), st.sampled_from(RANGES), st.integers(0, 2**32),
     st.sampled_from(MODES),

@@ -19,8 +19,9 @@ def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
     return not validator(schema, draft=draft).violations(value)
 
 
-def test_every_expected_verdict_on_real_schemas(data_dir: Path) -> None:
-    lines = (data_dir / "jsonschema" / "sample200.jsonl").read_text().splitlines()
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_every_expected_verdict_on_real_schemas(data_dir: Path, step: int) -> None:
+    lines = (data_dir / "jsonschema" / "sample200.jsonl").read_text().splitlines()[::step]
     checked = 0
     for row in map(json.loads, lines):
         compiled = validator(row["schema"])
@@ -31,7 +32,7 @@ def test_every_expected_verdict_on_real_schemas(data_dir: Path) -> None:
                 found = compiled.violations(same)
                 assert (not found) == instance["valid"], (row["name"], format, found)
             checked += 1
-    assert checked == sum(len(json.loads(line)["instances"]) for line in lines) > 900
+    assert checked == sum(len(json.loads(line)["instances"]) for line in lines) > 900 / step / 2
 
 
 EXCLUSIVE = {"minimum": 5, "exclusiveMinimum": True}

@@ -66,7 +66,7 @@ MERGES = "a0: &a0 {x: 1}\n" + "\n".join(
         ("!!set {a}", "unparseable", "is not followed"),
         ("!own x", "unparseable", "is not followed"),
         ("!!int five", "unparseable", "'five' is no int"),
-        ("{[1]: 2}", "unparseable", "a key that is not a string"),
+        ("{[1]: 2}", "unparseable", "a key that is no text"),
         ("<<: 5", "unparseable", "<< merges"),
         ("*a", "unparseable", "has no anchor"),
         ("&a [*a]", "unparseable", "stands for itself"),

@@ -5,7 +5,7 @@ from math import inf, log
 import pytest
 
 from harness.records import Logprobs, TokenLogprob
-from harness.scoring.yes_probability import share_of_yes, vote, yes_probability
+from harness.scoring.judges import share_of_yes, vote, yes_probability
 
 
 def position(**probabilities: float) -> tuple[TokenLogprob, ...]:
