@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # heavy, and no part of a run
     from harness.analysis.comparable import Variant
     from harness.analysis.run_comparison import ComparisonOptions, RunComparison
     from harness.ports import Effect
-    from harness.report.reported_run import ReportedRun
+    from harness.report.runs import ReportedRun
 
 
 def measure(folder: RunFolder) -> Metrics:
@@ -124,7 +124,7 @@ def report_on(
     from harness.analysis.metrics import PASS_RATE
     from harness.analysis.run_comparison import compare_runs, with_constraints
     from harness.analysis.summary import latencies
-    from harness.report.reported_run import ReportedRun
+    from harness.report.runs import ReportedRun
     from harness.store.calls import read_calls, read_latencies
     from harness.store.constraints import read_findings
 

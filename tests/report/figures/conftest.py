@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from harness.analysis.summary import RunFacts, summarise
 from harness.ports import Effect
 from harness.records import SCHEMA_VERSION, Attempt
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -8,7 +8,7 @@ from typing import Any
 from harness.records import Score
 from harness.report.html import archive
 from harness.report.html.archive import LONGEST_TEXT, Archive, _Packed, select
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.index import AttemptLine
 from tests.report.html.pages import attempt, compared, reported_run, two_runs
 

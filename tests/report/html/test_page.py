@@ -61,7 +61,7 @@ def test_a_run_of_no_attempts(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match=r"Cannot write .*none.*Make room.* -o"):
+    with pytest.raises(StoreFailed, match=r"Cannot write .*none.*Free some space.* -o"):
         write(tmp_path / "none" / "report.html", two_runs(tmp_path))
     (tmp_path / "folder").mkdir()
     before = sorted(tmp_path.iterdir())

@@ -3,7 +3,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.report.html.archive import Selection, select
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.columns import name_digest
 from tests.report.html.pages import attempt, reported_run
 
