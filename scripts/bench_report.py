@@ -24,7 +24,7 @@ from pathlib import Path
 from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.html import Report, write_page
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -110,8 +110,7 @@ def write(folder: Path) -> None:
         name="bench",
         metrics=summarise(attempts, calls, RunFacts(run="bench", task="none")),
         marks=(),
-        path=path,
-        places=AttemptIndex(path),
+        index=AttemptIndex(path),
         settings={},
         manifest={},
         latencies=None,

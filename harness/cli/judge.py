@@ -118,7 +118,7 @@ def judge_run(
 
     judge: the file, or the judge's name in the run.
     budget: US dollars that the run may cost with it; None for the run's own.
-    golds: judge the gold answers to its instances, in the place of its own.
+    golds: judge the reference answers to its instances instead of its own.
     retry: outcomes of judgements that are made again, with commas between.
 
     0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
@@ -160,7 +160,7 @@ def judge_run(
                 _say(f"To continue: {anew}")
             raise
     output.print(terminal(run_document(judged.metrics)))
-    what = "gold answers" if golds else "answers"
+    what = "reference answers" if golds else "answers"
     return _told(judged, f"{job.name}: {judged.tally.finished:,} {what}", again, anew)
 
 

@@ -82,8 +82,13 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
         for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = text
     failed = found.failed_references
-    rows["gold answers"] = f"{found.references - len(failed):,} of {found.references:,} pass" + (
-        f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}" if failed else ""
+    rows["reference answers"] = (
+        f"{found.references - len(failed):,} of {found.references:,} pass"
+        + (
+            f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}"
+            if failed
+            else ""
+        )
     )
     if missing:
         rows["not set"] = f"{', '.join(missing)}: a real run needs it"

@@ -17,7 +17,7 @@ from harness.cli.options import Baseline, Round
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.figures.figure import Figure
-from harness.report.reported_run import ReportedRun, common_start
+from harness.report.runs import ReportedRun, common_start
 from harness.report.text import printable
 from harness.run import report_on
 from harness.store.files import check_output, replacing

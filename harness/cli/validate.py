@@ -121,7 +121,9 @@ def _draw(found: JudgeValidation, path: Path) -> None:
         )
     subtitle = ", ".join(found.runs[:MOST_NAMED])
     image = DRAW[path.suffix.removeprefix(".")](curve, ImageOptions(subtitle=subtitle))
-    with replacing(path, "Make room or mend the permissions, or name another file.") as temporary:
+    with replacing(
+        path, "Free some space, fix the permissions, or name another file."
+    ) as temporary:
         temporary.write_bytes(image)
 
 

@@ -1,13 +1,12 @@
-"""Reading a pickle as data, with a machine that can neither import nor call anything.
+"""Reads a pickle as data, with a machine that can neither import nor call anything.
 
-A pickle is a program, and Python's unpickler runs it. Refusing names in `find_class` is not
-enough: before a name is asked for, a memo index or a bytearray's length can claim all memory,
-and a deep tuple as a dictionary's key can crash the interpreter. So nothing of `pickle` is used.
-Here is a machine of its own for the few operations of protocol 4 that make plain values.
-An object becomes a `Record`, a class's name with its fields; which names there are, a
-`Vocabulary` says. Every other operation or name is refused with its name, and so is what is
-out of proportion. What is returned has no cycle, is `MAX_DEPTH` deep at most, and is
-`MAX_PARTS` large at most also when shared parts are written out.
+A pickle is a program, and Python's unpickler runs it. Restricting `find_class` is not enough: a
+memo index or the length of a bytearray can claim all memory, and a deep tuple as a dictionary key
+can crash the interpreter. So `pickle` is not used at all; this module implements the few operations
+of protocol 4 that make plain values. An object becomes a `Record`, the name of a class with its
+fields; a `Vocabulary` lists the names. Any other operation or name is refused, and so is anything
+out of proportion. The result has no cycles, at most `MAX_DEPTH` levels, and at most `MAX_PARTS`
+parts, even with shared parts written out.
 
 >>> read_pickle(path, Vocabulary({"zoo.Cat": frozenset({"age"})}))  # doctest: +SKIP
 {'felix': Record(name='zoo.Cat', fields={'age': 3})}
@@ -31,7 +30,7 @@ MAX_OPERATIONS = 500_000
 MAX_DEPTH = 64
 MAX_PARTS = 1_000_000
 MAX_CHARACTERS = 64 * 2**20
-"""Of all texts, counted as often as they would be written."""
+"""For all texts, counted each time they would be written out."""
 
 Value: TypeAlias = (
     "int | str | EllipsisType | list[Value] | tuple[Value, ...] | dict[str, Value] | Record | None"
@@ -40,7 +39,7 @@ Value: TypeAlias = (
 
 @dataclass(slots=True)
 class Record:
-    """What stands for an object: it has no behaviour."""
+    """Stands for an object, without behaviour."""
 
     name: str
     fields: dict[str, Value] = field(default_factory=dict)
@@ -50,9 +49,9 @@ class Record:
 class Vocabulary:
     """What a pickle may name.
 
-    classes: full name of a class to the fields that its objects may have.
-    calls: a function's full name and its only argument to the value that the call stands
-        for. The function itself is never looked for.
+    classes: full name of a class -> the fields that its objects may have.
+    calls: (full name of a function, its only argument) -> the value that the call stands for. The
+        function itself is never looked up.
     """
 
     classes: Mapping[str, frozenset[str]]
@@ -63,10 +62,11 @@ class Vocabulary:
 
 
 def read_pickle(path: Path, vocabulary: Vocabulary) -> Value:
-    """The value that a pickle makes.
+    """Read the value that a pickle makes.
 
-    Raises: DataInvalid, naming the byte and what was refused there; DataMissing where the
-        file cannot be read.
+    Raises:
+        DataInvalid: Something in it is refused; the message names the byte.
+        DataMissing: The file cannot be read.
     """
     machine = _Machine(vocabulary)
     data = _read(path)
@@ -104,21 +104,18 @@ def _read(path: Path) -> bytes:
 
 
 class _Refused(Exception):
-    """What the pickle wants and must not."""
+    """The pickle asks for something that is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name of the vocabulary on the stack: a word, not the thing."""
+    """A name of the vocabulary on the stack: only the name, not the object."""
 
     full: str
 
 
 class _Machine:
-    """A stack, the stacks below its marks, and a memo.
-
-    result: what the pickle made, once it has stopped.
-    """
+    """A stack, the stacks below its marks, and a memo; ``result`` is what the pickle made."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.result: object = None
@@ -128,7 +125,7 @@ class _Machine:
         self._memo: list[object] = []
         self._operations: Mapping[str, Callable[[object], None]] = {
             "PROTO": self._ignore,
-            "FRAME": self._ignore,  # says how to read ahead, which nothing here does
+            "FRAME": self._ignore,  # a hint for reading ahead, which is not done here
             "MARK": self._mark,
             "STOP": self._stop,
             "NONE": self._push,
@@ -158,9 +155,10 @@ class _Machine:
         }
 
     def step(self, operation: str, argument: object) -> None:
-        """Do one operation.
+        """Execute one operation.
 
-        Raises: _Refused.
+        Raises:
+            _Refused: It is not allowed.
         """
         do = self._operations.get(operation)
         if do is None:
@@ -256,7 +254,7 @@ class _Machine:
             raise _Refused(f"a second state, or one that is {_kind(state)}, for a {built.name}")
         for key in state.keys() - self._vocabulary.classes[built.name]:
             raise _Refused(f"the field {key[:60]!r} of a {built.name}")
-        built.fields.update(state)  # a copy: the pickle still has hold of the state
+        built.fields.update(state)  # a copy: the pickle still holds the state
 
     def _call(self, argument: object) -> None:
         arguments, named = self._pop(), self._pop()
@@ -274,10 +272,10 @@ def _kind(value: object) -> str:
 
 
 def _proportionate(value: object) -> Value:
-    """The value, once all of it has been walked as a writer will walk it.
+    """The value, after walking all of it as a writer will.
 
-    The stack of iterators is as long as the value is deep, so neither cycles nor shared
-    parts that share parts ("a billion laughs") take memory or more than bounded time.
+    The stack of iterators is as long as the value is deep, so neither cycles nor shared parts that
+    share parts ("a billion laughs") take much memory or unbounded time.
     """
     stack: list[Iterator[object]] = [iter((value,))]
     parts = characters = 0

@@ -12,7 +12,7 @@ import msgspec
 from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
 from harness.report.text import p_value, which_round
 

@@ -21,25 +21,14 @@ if TYPE_CHECKING:
     from harness.run.pool import Listener, Tally
     from harness.run.reply_cache import replies_path
 
-_MODULES = {
-    "rescored": "assessment",
-    "EstimateRange": "dry_run",
-    "DryRun": "dry_run",
-    "estimate_run": "dry_run",
-    "FileVariant": "job",
-    "Job": "job",
-    "Result": "job",
-    "execute": "job",
-    "prepare": "job",
-    "measure": "metrics",
-    "measured": "metrics",
-    "report_on": "metrics",
-    "variant_of": "metrics",
-    "Resources": "models",
-    "build_task": "models",
-    "Listener": "pool",
-    "Tally": "pool",
-    "replies_path": "reply_cache",
+_EXPORTS = {
+    "assessment": ("rescored",),
+    "dry_run": ("DryRun", "EstimateRange", "estimate_run"),
+    "job": ("FileVariant", "Job", "Result", "execute", "prepare"),
+    "metrics": ("measure", "measured", "report_on", "variant_of"),
+    "models": ("Resources", "build_task"),
+    "pool": ("Listener", "Tally"),
+    "reply_cache": ("replies_path",),
 }
 
 __all__ = [
@@ -66,6 +55,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: a command that only reads runs does not load what makes them."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    for module, names in _EXPORTS.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

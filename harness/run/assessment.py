@@ -90,7 +90,7 @@ class AnswerVerdict(NamedTuple):
     Attributes:
         passed: None where a judge that decides has no verdict.
         judgements: Of the judges and panels.
-        pending: A judge that decides has still to judge it, because its call failed.
+        pending: A deciding judge has not judged it yet, because its call failed.
         unsaved: A judge's reply that could not be put into the cache.
     """
 

@@ -94,7 +94,7 @@ class BoundPanel:
     decides: bool = True
 
     def judgement(self, attempt: Attempt, said: Mapping[str, Judgement]) -> Judgement | None:
-        """The panel's judgement of an attempt; None where a member has still to judge it.
+        """The panel's judgement of an attempt; None if a member has not judged it yet.
 
         Args:
             attempt: The judged attempt.

@@ -259,7 +259,7 @@ class StageCalls:
                 said = _answer(call.reply)
                 cost = model.cost(call)
                 facts.count(call, cost)
-                tally.count_call(_Counted(call.reply.usage, cost, call.cached))
+                tally.count_call(call.reply.usage, cost, cached=call.cached)
             found[item] = read(said)
             if place < first and sample == 0:
                 looked_at[place] = said
@@ -310,13 +310,6 @@ class StageCalls:
             seed = provider_seed(self._seed, messages_hash(messages), sample)
         origin = Origin(question.about, sample, 1)
         return Request(model.section.name, messages, decoding, sample, origin, seed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    usage: Usage | None
-    cost_usd: float | None
-    cached: bool
 
 
 def _gives_logprobs(model: Model) -> bool:

@@ -228,7 +228,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _answer_tokens(plan: RunPlan, owed: OwedSample) -> int:
-    """The fewest tokens of a right answer, by the reference answer where there is one."""
+    """The fewest tokens of a right answer, by the reference answer if there is one."""
     reference = plan.task.reference(owed.instance)
     tokens = round(len(reference or "") / CHARACTERS_PER_TOKEN[0])
     return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))

@@ -240,7 +240,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
         listener: Shows the progress.
 
     Raises:
-        HarnessError: The session cannot go on; everything answered so far is saved.
+        HarnessError: The session cannot continue; everything answered so far is saved.
     """
     run, folder = job.run, job.folder
     sharing = [

@@ -128,7 +128,7 @@ def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, Registered
         if panel.by == "majority" and without:
             raise ConfigError(
                 f"{where}: {', '.join(without)} gives no verdicts to count.",
-                "Set 'by: mean', or set what these judges pass.",
+                "Set 'by: mean', or set passes_from for these judges.",
             )
         if len({judge.by_criteria for judge in members.values()}) > 1:
             raise ConfigError(

@@ -221,7 +221,7 @@ class Judging:
                 self._tally.failed_judgements += 1
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
             for _, call in judgement.each_call():
-                self._tally.count_call(call)
+                self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if verdict.unsaved is not None:
             raise verdict.unsaved
 

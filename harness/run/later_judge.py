@@ -239,7 +239,7 @@ async def judge_later(
         retried: Outcomes of judgements that are made again, besides failed ones.
 
     Raises:
-        HarnessError: The session cannot go on; everything judged so far is saved.
+        HarnessError: The session cannot continue; everything judged so far is saved.
     """
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # heavy, and no part of a run
     from harness.analysis.comparable import Variant
     from harness.analysis.run_comparison import ComparisonOptions, RunComparison
     from harness.ports import Effect
-    from harness.report.reported_run import ReportedRun
+    from harness.report.runs import ReportedRun
 
 
 def measure(folder: RunFolder) -> Metrics:
@@ -124,27 +124,26 @@ def report_on(
     from harness.analysis.metrics import PASS_RATE
     from harness.analysis.run_comparison import compare_runs, with_constraints
     from harness.analysis.summary import latencies
-    from harness.report.reported_run import ReportedRun
+    from harness.report.runs import ReportedRun
     from harness.store.calls import read_calls, read_latencies
     from harness.store.constraints import read_findings
 
     variants, runs, findings = [], [], {}
     for folder in folders:
-        places = AttemptIndex(folder.attempts)
-        found = findings[folder.name] = read_findings(places, asked.round)
-        metrics = _summary(folder, places.attempts, read_calls(folder.attempts))
+        index = AttemptIndex(folder.attempts)
+        found = findings[folder.name] = read_findings(index, asked.round)
+        metrics = _summary(folder, index.attempts, read_calls(folder.attempts))
         variant = variant_of(folder, metrics)
-        variants.append((variant, places.attempts))
+        variants.append((variant, index.attempts))
         runs.append(
             ReportedRun(
                 name=folder.name,
                 metrics=metrics,
                 marks=variant.marks,
-                path=folder.attempts,
-                places=places,
+                index=index,
                 settings=variant.settings,
                 manifest=folder.read_manifest(),
-                latencies=latencies(read_latencies(places)),
+                latencies=latencies(read_latencies(index)),
                 constraints=kinds(found),
                 effects=_effects(metrics.task),
                 without_constraints=found.without,

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from time import monotonic
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop, Stopping
@@ -73,25 +73,6 @@ async def work_off(
         raise first
 
 
-class CallFacts(Protocol):
-    """What is counted of a call; None for what is not known."""
-
-    @property
-    def usage(self) -> Usage | None:
-        """Tokens."""
-        ...
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Cost in US dollars."""
-        ...
-
-    @property
-    def cached(self) -> bool:
-        """Whether the cache answered it."""
-        ...
-
-
 class Tally:
     """The progress of one session: counters that the display reads.
 
@@ -140,20 +121,17 @@ class Tally:
         calls: list[Attempt | Rewriting] = [attempt, *attempt.polish]
         for call in calls:
             if call.cached or call.call_id is not None:
-                self.count_call(call)
+                self.count_call(call.usage, call.cost_usd, cached=call.cached)
 
-    def count_call(self, call: CallFacts) -> None:
-        """Count a call, paid or answered by the cache."""
-        if call.cached:
+    def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
+        """Count a call, paid or answered by the cache; None for what is not known."""
+        if cached:
             self.cached += 1
             return
         self.calls += 1
-        if call.usage is not None:
-            self.usage += call.usage
-        if call.cost_usd is None:
-            self.cost_known = False
-        else:
-            self.cost_usd += call.cost_usd
+        self.usage += usage or Usage()
+        self.cost_usd += cost_usd or 0.0
+        self.cost_known &= cost_usd is not None
 
     def finish_sample(self, passed: bool | None = None) -> None:
         """Count a sample that is done, or that ended with a failed call.

@@ -168,7 +168,7 @@ class Samples:
     ) -> Conversation | None:
         """The conversation up to the first owed round.
 
-        None where it cannot be continued yet: a judge has still to say what was wrong.
+        None if it cannot be continued yet, because a judge has not said what was wrong.
         """
         task, instance = self.plan.task, owed.instance
         done = self.plan.index.rounds(instance.id, owed.sample, before=owed.round)

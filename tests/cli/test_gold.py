@@ -98,7 +98,7 @@ def test_the_corpus_own_passages_are_scored_apart_and_once(
     before, asked = run.metrics(), server.stats().requests
     files = [run.folder / name for name in ("attempts.jsonl", "judgements.jsonl")]
     content = [file.read_bytes() for file in files]
-    assert f"coherence: {len(GOLDS)} gold answers judged" in run.golds()
+    assert f"coherence: {len(GOLDS)} reference answers judged" in run.golds()
     assert server.stats().requests == asked + SAMPLES * len(GOLDS)
     assert [file.read_bytes() for file in files] == content
     assert {one["instance"]: one["text"] for one in run.lines("gold/attempts.jsonl")} == GOLDS
@@ -121,13 +121,13 @@ def test_the_corpus_own_passages_are_scored_apart_and_once(
     assert after["cost_usd"] == pytest.approx(judge["cost_usd"])
     assert judge["cost_usd"] > paid["cost_usd"]
     (row,) = [
-        line for line in run.harness("show", run.name).split("gold answers")[1].splitlines()
+        line for line in run.harness("show", run.name).split("reference answers")[1].splitlines()
         if line.startswith("coherence.score")
     ]  # fmt: skip
     assert row.split()[1:3] == [str(n), f"{mean(worths):.3f}"]
 
     asked = server.stats().requests
-    assert "0 gold answers judged" in run.golds()
+    assert "0 reference answers judged" in run.golds()
     run.harness("run", CONFIG, *run.options, "--name", "again")
     run.golds(name="again")
     assert server.stats().requests == asked, "another run's golds are the same calls"

@@ -99,6 +99,7 @@ def test_instances_of_one_prompt_are_one_cluster(file: Path) -> None:
     assert cluster["a"] == cluster["c"] != cluster["b"]
 
 
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(
@@ -177,6 +178,7 @@ def test_scores_are_columns_whatever_the_lines_have(file: Path) -> None:
     assert only.scores["grade"].tolist() == [7]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.dictionaries(
@@ -340,7 +342,7 @@ def test_a_count_that_is_no_number_of_tokens_is_told_with_its_line(
 KEYS = st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.integers(1, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(KEYS, max_size=25))
 def test_what_counts_is_what_one_instance_shows(
     tmp_path_factory: pytest.TempPathFactory, keys: list[tuple[str, int, int]]

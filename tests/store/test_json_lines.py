@@ -121,7 +121,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=50)
 @given(steps)
 def test_whatever_crashes_only_whole_lines_are_read_and_none_is_joined(
     steps: list[tuple[str, Any]],

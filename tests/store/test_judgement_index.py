@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
@@ -26,6 +26,7 @@ def registered(folder: Path) -> None:
     write_register(folder, Register(judged=("ok",), judges=judges))
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(names, st.sampled_from(["old", "new"])), max_size=30))
 def test_the_last_line_of_each_judge_counts(
     tmp_path_factory: pytest.TempPathFactory, said: list[tuple[tuple[str, str, int, int], str]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
@@ -135,6 +135,7 @@ MADE = st.sampled_from([PASS, FAIL, NONE, UNMADE])
 OUTCOMES: list[JudgementOutcome] = ["ok", "ok", "ok", "unparseable", "error"]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(MADE, max_size=2),
     st.lists(st.tuples(st.sampled_from(OUTCOMES), MADE, st.booleans()) | st.none(), max_size=3),

@@ -216,7 +216,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         AttemptIndex(tmp_path)
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(

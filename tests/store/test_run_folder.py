@@ -194,7 +194,7 @@ option_values = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=25)
 @given(
     plain, plain, st.dictionaries(plain, option_values, max_size=3), st.lists(plain.filter(bool))
 )

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figures.figure import Figure
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 
 
 def figures(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> list[Figure]:

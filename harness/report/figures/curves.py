@@ -16,7 +16,7 @@ from harness.report.figures.figure import Figure
 from harness.report.figures.groups import UNITS
 from harness.report.figures.names import counted, interval, number
 from harness.report.figures.runs import UNIT, Drawn, Runs, Sheet, alt, bounds, known, specification
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 
 EACH = "in this round"
 ANY = "in this or an earlier round"

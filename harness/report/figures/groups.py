@@ -27,7 +27,7 @@ from harness.report.figures.dots import (
 from harness.report.figures.figure import Figure
 from harness.report.figures.names import counted, natural, number, shown, slug
 from harness.report.figures.runs import Drawn, Runs
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.report.text import p_value, printable
 
 MOST_GROUPS = 60

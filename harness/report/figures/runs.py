@@ -15,7 +15,7 @@ from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
 from harness.report.figures.figure import SHAPES, Figure
 from harness.report.figures.names import in_legend, said_of, shown
-from harness.report.reported_run import ReportedRun, common_start
+from harness.report.runs import ReportedRun, common_start
 from harness.report.text import printable
 from harness.store.columns import AttemptTable
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from harness.analysis.run_comparison import RunComparison
 from harness.records import OUTCOMES, Message, Score, Usage
 from harness.report.html.inline import block, to_json
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex, AttemptLine
 
@@ -121,11 +121,12 @@ class _Line(AttemptLine, kw_only=True, gc=False):
     scores: dict[str, Score] = field(default_factory=dict)
 
 
-class _Told(Struct, frozen=True, omit_defaults=True):
+class _PackedScore(Struct, frozen=True, omit_defaults=True):
     """A score in a chunk.
 
-    constraints: constraint, whether it is met, what was observed and what wanted.
-    details: what else its checker or judge says, as JSON.
+    Attributes:
+        constraints: Each constraint, whether it is met, what was observed and what was wanted.
+        details: What else its checker or judge says, as JSON.
     """
 
     name: str
@@ -137,15 +138,12 @@ class _Told(Struct, frozen=True, omit_defaults=True):
 
 
 class _Packed(Struct, frozen=True, omit_defaults=True):
-    """An attempt in a chunk.
-
-    prompt: which of the instance's prompts; unset where its line has none.
-    """
+    """An attempt in a chunk. ``prompt`` is one of the instance's, unset if its line has none."""
 
     text: Text | None = None
     prompt: int | UnsetType = UNSET
     reasoning: Text | None = None
-    scores: list[_Told] = []
+    scores: list[_PackedScore] = []
     feedback: Text | None = None
     error: Text | None = None
     finish: str | None = None
@@ -186,9 +184,11 @@ class Archive:
         }  # fmt: skip
 
     def write_chunks(self, write: Callable[[str], object]) -> None:
-        """Write all chunks, as elements of the page; what the index says is known then.
+        """Write all chunks as elements of the page, and collect what `index` returns.
 
-        Raises: DataInvalid, StoreFailed where a run cannot be read.
+        Raises:
+            DataInvalid: A run contains something that is not an attempt.
+            StoreFailed: A run cannot be read.
         """
         chunk: list[bytes] = []
         number = size = 0
@@ -204,7 +204,7 @@ class Archive:
             write(_chunk(number, chunk))
 
     def index(self, comparison: RunComparison | None) -> bytes:
-        """What is known of every attempt without its texts, as JSON."""
+        """Every attempt without its texts, as JSON."""
         labels = dict.fromkeys(label for groups in self._groups for label in groups)
         return to_json(
             {
@@ -227,7 +227,7 @@ class Archive:
 
     def _entries(self) -> Iterator[_Entry]:
         lines = [
-            run.places.read(_Line, rows)
+            run.index.read(_Line, rows)
             for run, rows in zip(self._runs, self._selection.rows, strict=True)
         ]
         for place in range(len(self._selection.digest)):
@@ -269,21 +269,21 @@ class Archive:
             int(last),
             OUTCOMES.index(line.outcome),
             NOT_JUDGED if line.passed is None else int(line.passed),
-            # Twice as much is looked at: runs of spaces become one.
+            # Twice the length, because runs of spaces become one.
             " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET],
         )
         for column, value in zip(self._rows.values(), values, strict=True):
             column.append(value)
 
     def _label(self, label: str) -> dict[str, Any]:
-        """A label's groups, and which of them each instance has, -1 for none."""
+        """A label's groups, and the group of each instance; -1 for none."""
         names = sorted({groups[label] for groups in self._groups if label in groups})
         number = {name: at for at, name in enumerate(names)}
         of = [number[groups[label]] if label in groups else -1 for groups in self._groups]
         return {"name": label, "groups": names, "of": of}
 
     def _changes(self, comparison: RunComparison | None) -> list[dict[str, Any]]:
-        """Of each run against the baseline: in which instances of the page it is better, worse."""
+        """For each run the instances of the page in which it is better and worse."""
         if comparison is None:
             return []
         place = {name_digest(name): at for at, name in enumerate(self._names)}
@@ -308,7 +308,7 @@ def _packed(line: _Line, prompt: int | UnsetType) -> _Packed:
         text=_text_or_none(line.text),
         prompt=prompt,
         reasoning=_text_or_none(line.reasoning),
-        scores=[_told(name, score) for name, score in line.scores.items()],
+        scores=[_packed_score(name, score) for name, score in line.scores.items()],
         feedback=_text_or_none(line.feedback),
         error=_text_or_none(line.error),
         finish=line.finish_reason,
@@ -320,13 +320,13 @@ def _packed(line: _Line, prompt: int | UnsetType) -> _Packed:
     )
 
 
-def _told(name: str, score: Score) -> _Told:
+def _packed_score(name: str, score: Score) -> _PackedScore:
     details = dict(score.details)
     constraints = details.get("constraints")
     rows = []
     if isinstance(constraints, list) and all(_is_constraint(each) for each in constraints):
         rows = [(_text(each["constraint"]), *_checked(each)) for each in details.pop("constraints")]
-    return _Told(
+    return _PackedScore(
         name=name,
         value=score.value,
         passed=score.passed,
@@ -350,7 +350,7 @@ def _checked(constraint: Mapping[str, Any]) -> tuple[bool | None, Text, Text]:
 
 
 def _value(found: Any) -> Text:
-    """What was observed or wanted: a text as it is, a line for each of several, nothing of None."""
+    """What was observed or wanted: a text as it is, a line for each item of a list."""
     if isinstance(found, list):
         return _text("\n".join(each if isinstance(each, str) else _plain(each) for each in found))
     return _text(found if isinstance(found, str) else _plain(found))

@@ -1,8 +1,7 @@
-"""Writes the report: one file, with everything in it, that asks nothing of any network.
+"""Writes the report: one file that contains everything and loads nothing from a network.
 
-Owns the file: its parts in their order, what the page may do (its content security
-policy) and that it is there whole or not at all. The attempts are packed into a file
-of their own first, for the page's beginning has an index of them.
+The file is written whole or not at all, and its content security policy says what the page may
+do. Attempts are packed into a temporary file first, because the page begins with their index.
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ from typing import IO, Any
 from markupsafe import Markup
 
 from harness.analysis.run_comparison import RunComparison
+from harness.plugins import import_extra
 from harness.report import runs as run_tables
 from harness.report.comparison import captions, changes, comparison_tables, details, unequal
 from harness.report.figures.figure import Figure, config
 from harness.report.html.archive import Archive, Selection, select
 from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
-from harness.report.reported_run import ReportedRun, common_start, shortened
+from harness.report.runs import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, text_table
 from harness.store.files import replacing
 
@@ -45,7 +45,7 @@ _SCRIPTS = (
     "attempt.js",
     "main.js",
 )
-"""In the order in which they are joined; later ones use what earlier ones define."""
+"""In the order in which they are joined: later ones use what earlier ones define."""
 
 _SECTIONS = {
     "results": "Results",
@@ -57,16 +57,17 @@ _SECTIONS = {
 
 
 _MOST_TOLD = 4
-"""Runs that each have a sentence and a table on their comparison; those of more are folded."""
+"""Runs whose comparison is shown unfolded: a sentence and a table each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What a page is made of.
 
-    comparison: None of a single run, or where the runs cannot be compared.
-    most_attempts: of any one run; whole instances are left out beyond it. None for all.
-    themes: Vega-Lite configurations by ``light`` and ``dark``.
+    Attributes:
+        comparison: None for a single run.
+        most_attempts: Of any one run; beyond it whole instances are left out. None for all.
+        themes: Vega-Lite configurations by ``light`` and ``dark``.
     """
 
     title: str
@@ -83,13 +84,14 @@ class Report:
 def write_page(path: Path, report: Report) -> None:
     """Write the report, whole or not at all.
 
-    Raises: StoreFailed where it cannot be written; DataInvalid, StoreFailed where a
-        run cannot be read.
+    Raises:
+        StoreFailed: It cannot be written, or a run cannot be read.
+        DataInvalid: A run contains something that is not an attempt.
     """
     prefix = common_start([run.name for run in report.runs])
     runs, comparison = shortened(report.runs, report.comparison)
     report = replace(report, runs=runs, comparison=comparison)
-    remedy = "Make room or mend the permissions, or name another file with -o."
+    remedy = "Free some space, fix the permissions, or name another file with -o."
     with (
         replacing(path, remedy) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as file,
@@ -98,8 +100,8 @@ def write_page(path: Path, report: Report) -> None:
 
 
 def _write(file: IO[str], report: Report, prefix: str) -> None:
-    """prefix: what all the runs' names have lost."""
-    selection = select([run.places for run in report.runs], report.most_attempts)
+    """Write all of the page; ``prefix`` is what the runs' names were shortened by."""
+    selection = select([run.index for run in report.runs], report.most_attempts)
     archive = Archive(report.runs, selection)
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         archive.write_chunks(chunks.write)
@@ -135,7 +137,7 @@ def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> st
 
 
 def _told(report: Report, prefix: str) -> dict[str, Any]:
-    """What the template tells, but for the attempts."""
+    """What the template shows, except for the attempts."""
     runs, comparison = report.runs, report.comparison
     return {
         "report": report,
@@ -165,7 +167,7 @@ def _told(report: Report, prefix: str) -> dict[str, Any]:
 
 
 def _sections(report: Report) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
-    """Name, title and numbered figures of the sections that there are."""
+    """Name, title and numbered figures of the sections that are not empty."""
     numbered = list(enumerate(report.figures))
     every = dict.fromkeys([*_SECTIONS, *(figure.section for figure in report.figures)])
     found = [
@@ -180,7 +182,7 @@ def _sections(report: Report) -> list[tuple[str, str, list[tuple[int, Figure]]]]
 
 
 def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
-    """Of each run: its name, how many of its attempts are in the page, and of how many."""
+    """For each run its name, its attempts in the page, and all of its attempts."""
     return [
         (run.name, len(rows), len(run.attempts))
         for run, rows in zip(report.runs, selection.rows, strict=True)
@@ -188,7 +190,7 @@ def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """What the page may do: run its own scripts. Nothing it says can add one, or call anywhere."""
+    """What the page may do: run its own scripts, and nothing else."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -204,11 +206,9 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
 
 @cache
 def _chart_library() -> str:
-    # Imported here: it takes a second to put together.
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    # Its warnings are for who writes a specification: a reader can do nothing about one.
+    library = import_extra("vl_convert", "report")
+    bundle: str = library.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    # Its warnings are for authors of specifications; a reader can do nothing about them.
     quiet = "{ error: (...told) => console.error(...told), warn() {}, info() {}, debug() {} }"
     return f"((console) => {{\n{bundle}\n}})({quiet});\n"
 
@@ -223,7 +223,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _environment() -> Any:
-    # Imported here: the other commands do without.
+    # Imported here: no other command needs it.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -250,5 +250,5 @@ def _shown(table: Table) -> Iterator[list[tuple[str, str, str, Sequence[str]]]]:
 
 
 def _inert(value: Any) -> Any:
-    """Of everything that a template shows: no character that a page would obey or hide."""
+    """A value for the template, without characters that a page would obey or hide."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

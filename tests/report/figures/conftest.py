@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from harness.analysis.summary import RunFacts, summarise
 from harness.ports import Effect
 from harness.records import SCHEMA_VERSION, Attempt
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -73,8 +73,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             name=name,
             metrics=replace(found, **(metrics or {})),
             marks=marks,
-            path=path,
-            places=AttemptIndex(path),
+            index=AttemptIndex(path),
             settings=settings or {},
             effects=effects,
             **known,

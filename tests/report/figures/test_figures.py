@@ -14,7 +14,7 @@ from harness.analysis.summary import latencies
 from harness.records import Score, Usage
 from harness.report.figures import figures
 from harness.report.figures.figure import Figure, config
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from tests.report.figures.conftest import EFFECTS, attempt
 from tests.report.figures.pictures import column, fields, strings, told, units
 

@@ -13,7 +13,7 @@ from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
 from harness.report.figures.figure import Figure
 from harness.report.html import Report, write_page
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -79,8 +79,7 @@ def reported_run(
                 "name": name,
                 "metrics": metrics,
                 "marks": marks,
-                "path": path,
-                "places": AttemptIndex(path),
+                "index": AttemptIndex(path),
                 "settings": {"model.name": name, "task.shots": 0},
                 "manifest": {"run": name, "started_at": 0.0, "packages": {"harness": "1"}},
                 "latencies": latencies([0.5, 1.5]),

@@ -8,14 +8,14 @@ from typing import Any
 from harness.records import Score
 from harness.report.html import archive
 from harness.report.html.archive import LONGEST_TEXT, Archive, _Packed, select
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.index import AttemptLine
 from tests.report.html.pages import attempt, compared, reported_run, two_runs
 
 
 def packed(runs: list[ReportedRun]) -> tuple[dict[str, Any], list[list[Any]]]:
     """The index and the chunks."""
-    made = Archive(runs, select([run.places for run in runs], None))
+    made = Archive(runs, select([run.index for run in runs], None))
     told: list[str] = []
     made.write_chunks(told.append)
     blocks = [re.findall(">([^<]+)</script>", each)[0] for each in told]

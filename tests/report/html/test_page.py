@@ -61,7 +61,7 @@ def test_a_run_of_no_attempts(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match=r"Cannot write .*none.*Make room.* -o"):
+    with pytest.raises(StoreFailed, match=r"Cannot write .*none.*Free some space.* -o"):
         write(tmp_path / "none" / "report.html", two_runs(tmp_path))
     (tmp_path / "folder").mkdir()
     before = sorted(tmp_path.iterdir())
@@ -74,8 +74,8 @@ def test_a_run_that_cannot_be_read_leaves_no_file_and_the_old_one(tmp_path: Path
     run = reported_run(tmp_path / "run", "run", [attempt("a"), attempt("b")])
     path = tmp_path / "report.html"
     path.write_text("old")
-    text = run.path.read_bytes()
-    run.path.write_bytes(text.replace(b'"outcome"', b'"outc\x00me"'))
+    text = run.index.path.read_bytes()
+    run.index.path.write_bytes(text.replace(b'"outcome"', b'"outc\x00me"'))
     with pytest.raises(DataInvalid, match="not an attempt"):
         write(path, [run])
     assert path.read_text() == "old"

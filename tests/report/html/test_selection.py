@@ -3,7 +3,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.report.html.archive import Selection, select
-from harness.report.reported_run import ReportedRun
+from harness.report.runs import ReportedRun
 from harness.store.columns import name_digest
 from tests.report.html.pages import attempt, reported_run
 
@@ -15,7 +15,7 @@ class Name(Struct):
 
 
 def names(run: ReportedRun, selection: Selection, at: int) -> list[str]:
-    lines = run.places.read(Name, selection.rows[at])
+    lines = run.index.read(Name, selection.rows[at])
     return [f"{line.instance}.{line.sample}.{line.round}" for line in lines]
 
 
@@ -25,7 +25,7 @@ def test_instances_are_in_the_order_of_the_first_run(tmp_path: Path) -> None:
     runs = [
         reported_run(tmp_path / str(at), str(at), each) for at, each in enumerate([first, second])
     ]
-    found = select([run.places for run in runs], None)
+    found = select([run.index for run in runs], None)
     assert found.digest.tolist() == [name_digest(name) for name in "bac"]
     assert names(runs[0], found, 0) == ["b.0.1", "a.0.1", "a.0.2", "a.1.1"]
     assert names(runs[1], found, 1) == ["b.0.1", "a.0.1", "c.0.1"]
@@ -37,7 +37,7 @@ def test_whole_instances_are_left_out_by_their_digest_in_all_runs(tmp_path: Path
     two = [attempt(name, sample) for name in every for sample in range(2)]
     one = [attempt(name) for name in reversed(every)]
     runs = [reported_run(tmp_path / str(at), str(at), each) for at, each in enumerate([two, one])]
-    found = select([run.places for run in runs], 11)
+    found = select([run.index for run in runs], 11)
     kept = sorted(every, key=name_digest)[:5]
     assert found.n_instances == 20
     assert names(runs[0], found, 0) == [f"{n}.{s}.1" for n in every if n in kept for s in range(2)]
@@ -46,10 +46,10 @@ def test_whole_instances_are_left_out_by_their_digest_in_all_runs(tmp_path: Path
 
 def test_one_instance_is_there_in_any_case(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a", sample) for sample in range(5)])
-    assert len(select([run.places], 2).rows[0]) == 5
+    assert len(select([run.index], 2).rows[0]) == 5
 
 
 def test_a_run_of_no_attempts(tmp_path: Path) -> None:
-    found = select([reported_run(tmp_path, "run", []).places], 10)
+    found = select([reported_run(tmp_path, "run", []).index], 10)
     assert len(found.digest) == 0
     assert len(found.rows[0]) == 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.reported_run import common_start, shortened
+from harness.report.runs import common_start, shortened
 from tests.report.html.pages import attempt, compared, reported_run
 
 
