@@ -1,9 +1,8 @@
-"""What a model's files are: so that no reply of other weights is taken for one of theirs.
+"""Identifies a model by its files, so that no reply of other weights is taken for one of theirs.
 
 A fine-tuned checkpoint often keeps its folder's name, its size and its date, and an edited one
-differs in a few places only: so every file is hashed whole. Gigabytes take seconds to minutes;
-the hashes of large files are remembered, for as long as the file system says that a file is the
-same one, unchanged.
+differs in a few places only: so every file is hashed whole. Gigabytes take seconds to minutes, so
+the hashes of large files are remembered until the file system says that a file has changed.
 """
 
 from __future__ import annotations
@@ -26,23 +25,21 @@ READERS = 8
 """Files that are read at the same time."""
 
 Known = dict[str, tuple[list[int], str]]
-"""A path to what the file system says of the file, and its hash."""
+"""Path -> what the file system says about the file, and its hash."""
 
 
 class Hashes:
-    """Hashes of files, and the memory of them.
+    """Hashes of files.
 
-    memory: the file where those of large ones are kept; None for nowhere.
+    Args:
+        memory: The file that remembers those of large files; None to remember nothing.
     """
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """The SHA-256 of each file.
-
-        Raises: OSError.
-        """
+        """The SHA-256 of each file; raises OSError."""
         known, stats = self._known(), {path: _stat(path) for path in paths}
         found = {
             path: known[str(path)][1]
@@ -52,7 +49,7 @@ class Hashes:
         missing = [path for path in stats if path not in found]
         with ThreadPoolExecutor(READERS) as readers:
             found |= dict(zip(missing, readers.map(_sha256, missing), strict=True))
-        # One that was written meanwhile is another file the next time, and so its entry is.
+        # A file that was changed in the meantime does not match its entry the next time.
         new = {
             str(path): (stats[path], found[path])
             for path in missing
@@ -71,7 +68,7 @@ class Hashes:
             return {}
 
     def _remember(self, known: Known) -> None:
-        """What cannot be remembered is computed again."""
+        """Remember hashes, unless the file cannot be written."""
         if self._memory is None:
             return
         with contextlib.suppress(OSError, UnicodeEncodeError):
@@ -83,12 +80,15 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """What tells a model from others: of a folder a hash of its files, of a hub's model its name.
+    """A hash of a folder's files, or the name of a model on the hub.
 
-    name: a folder, or a name on the hub, such as ``meta-llama/Llama-3.1-8B-Instruct``. It is
-        a folder where one is there, or where it is written as only a folder can be.
+    Args:
+        name: A folder, or a name on the hub such as ``meta-llama/Llama-3.1-8B-Instruct``.
+        hashes: Hashes of files.
 
-    Raises: DataMissing for a folder that is not there; DataInvalid for one that cannot be read.
+    Raises:
+        DataMissing: The folder does not exist.
+        DataInvalid: A file cannot be read.
     """
     folder = local(name)
     return name if folder is None else files_identity(folder, hashes)
@@ -97,7 +97,8 @@ def model_identity(name: str, hashes: Hashes) -> str:
 def files_identity(place: Path, hashes: Hashes) -> str:
     """A hash of a file, or of the files of a folder and their names.
 
-    Raises: DataInvalid where one cannot be read.
+    Raises:
+        DataInvalid: A file cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
@@ -109,29 +110,30 @@ def files_identity(place: Path, hashes: Hashes) -> str:
     except OSError as error:
         raise DataInvalid(
             f"{place}, which the model is loaded from, cannot be read: {error.strerror}.",
-            "Mend its permissions.",
+            "Fix its permissions.",
         ) from None
     return f"files:{digest.hexdigest()}"
 
 
 def local(name: str) -> Path | None:
-    """The folder that a model's name means, None where it is a name on the hub.
+    """The folder that a model's name refers to; None for a name on the hub.
 
-    Raises: DataMissing for a folder that is not there.
+    Raises:
+        DataMissing: The name can only be a folder's, and that does not exist.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()
     if name.startswith(("/", "./", "../", "~")):
         raise DataMissing(
-            f"There is no folder {name} with a model.",
+            f"There is no model folder {name}.",
             "Check model.path (or model.name) in the run file.",
         )
     return None
 
 
 def _stat(path: Path) -> list[int]:
-    """What changes with a file's content: its time of change cannot be set back as its date can."""
+    """What changes with a file's content; its ctime, unlike its date, cannot be set back."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

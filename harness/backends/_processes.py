@@ -10,22 +10,22 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, Self, TypeVar, cast
-from uuid import uuid4
 
-from harness.backends._guard import VARIABLE, kill_marked
+from harness.backends._guard import kill
 from harness.errors import StoreFailed
 
 GRACE_S = 10.0
 """Seconds between asking a server to end and killing it."""
+PAUSE_S = 0.02
 
 TAIL_BYTES, TAIL_LINES = 20_000, 100
 
@@ -39,29 +39,25 @@ NO_MODEL = (
 
 
 class Guard:
-    """Kills everything that carries its marker when this process dies, also by kill -9.
-
-    Attributes:
-        variables: What to put into the environment of the processes to be guarded.
-    """
+    """Kills the processes that it watches when this process dies, also by kill -9."""
 
     def __init__(self) -> None:
-        self._marker = uuid4().hex
-        self.variables = {VARIABLE: self._marker}
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", str(Path(__file__).with_name("_guard.py")), self._marker],
+            [sys.executable, "-I", str(Path(__file__).with_name("_guard.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
 
-    def kill(self) -> None:
-        """Kill what is running."""
-        kill_marked(self._marker)
+    def watch(self, pid: int) -> None:
+        """Watch a process, with what it starts."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # the guard was killed
+            self._process.stdin.write(b"%d\n" % pid)
+            self._process.stdin.flush()
 
     def close(self) -> None:
-        """Kill what is left, and end the guard."""
-        self.kill()
+        """End the guard without killing anything."""
         self._process.kill()
         self._process.communicate()
 
@@ -95,14 +91,14 @@ class ServerProcess:
         self._guard = Guard()
         with output:
             self._begins = output.tell()
-            variables = [f"{name}={value}" for name, value in self._guard.variables.items()]
             self._process = subprocess.Popen(  # noqa: S603
-                ["env", *variables, *command],  # noqa: S607
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
+        self._guard.watch(self._process.pid)
 
     def ended(self) -> bool:
         """Whether it has ended; if so, what it left behind is killed."""
@@ -112,7 +108,7 @@ class ServerProcess:
                 return False
         except ChildProcessError:  # it was waited for
             return True
-        self._kill()  # before its number can be another's
+        kill([self._process.pid])  # before its number can be another's
         self._process.wait()
         return True
 
@@ -120,16 +116,13 @@ class ServerProcess:
         """End the server and everything that it has started; waits until it is gone."""
         if not self.ended():
             self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(self._grace_s)
-        self._kill()
-        self._process.wait()
+            end = time.monotonic() + self._grace_s
+            while not self.ended() and time.monotonic() < end:
+                time.sleep(PAUSE_S)
+            if not self.ended():
+                kill([self._process.pid])
+                self._process.wait()
         self._guard.close()
-
-    def _kill(self) -> None:
-        self._guard.kill()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
     def last_words(self) -> str:
         """The last lines of its log since it was started."""

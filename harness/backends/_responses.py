@@ -242,12 +242,12 @@ def _connection(error: Exception, endpoint: str) -> CallError:
 
 
 OnAllowances = Callable[[tuple[Allowance, ...]], None]
-"""Is told what an answer says."""
+"""Called with what an answer says about rate limits."""
 
 MOST = 2**53
 WINDOW_S = 60.0
 LONGEST_S = 31 * 86_400.0
-"""A reset that is further away than a month is no reset."""
+"""A reset further away than a month is ignored."""
 
 _DURATION = re.compile(
     r"(?=.)(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?"
@@ -258,9 +258,23 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
-    """The limits that an answer's headers tell of.
+    """The rate limits in an answer's headers.
 
-    now: seconds since the epoch, against which a time is measured.
+    OpenAI, and many that follow it: ``x-ratelimit-limit-requests``, ``-remaining-``, ``-reset-``
+    and the same with ``tokens``; a reset is a duration (``6m0s``, ``20ms``), or for some a plain
+    number of seconds. Anthropic: ``anthropic-ratelimit-requests-limit``, ``-remaining``,
+    ``-reset`` and the same with ``tokens``, ``input-tokens`` and ``output-tokens``; a reset is a
+    time (RFC 3339).
+
+    Not every limit is per minute: Groq's ``limit-requests`` is per day and its ``limit-tokens``
+    per minute, and only the reset tells them apart. OpenAI's and Groq's reset is the time until
+    the limit is untouched again, so it grows with use. A reset further away than a minute can
+    only belong to a longer window, whose limit is left out. Invalid, negative, infinite and
+    excessive values are left out too.
+
+    Args:
+        headers: The answer's headers.
+        now: Seconds since the epoch, to measure a reset time against.
     """
     return tuple(_found(headers, now))
 
@@ -291,7 +305,7 @@ def _until(value: str | None, now: float) -> float | None:
     seconds = duration(value) if value else None
     if value and seconds is None:
         try:
-            # A time without a zone would be this machine's, and means nothing.
+            # A time without a zone is meaningless.
             time = datetime.fromisoformat(value)
             seconds = max(0.0, time.timestamp() - now) if time.tzinfo else None
         except (ValueError, OverflowError):

@@ -8,11 +8,13 @@ Source: vLLM's `AsyncLLM`, `SamplingParams` and `StructuredOutputsParams`, as of
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import multiprocessing
 import threading
-from collections.abc import Mapping, Sequence
-from multiprocessing import resource_tracker
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,11 +25,16 @@ from harness.backends._bodies import (
     split_think,
     vllm_constraint,
 )
+from harness.backends._guard import kill
 from harness.backends._processes import Guard
 from harness.backends._vllm import VLLMModel, flags
 from harness.config.settings import handed_down
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
+
+STEP_S = 0.05
+"""Between two looks at this process's children: one that is started less than that before a
+kill -9 may be left behind."""
 
 PROMPTS_KEPT = 4096
 """Tokenised prompts that are kept: the samples of an instance come one after the other."""
@@ -52,6 +59,7 @@ class InProcessEngine:
         self._model = model
         self._log = log
         self._guard = Guard()
+        self._children: set[BaseProcess] = set()
         self._off = threading.Event()
         self._llm: Any = None
 
@@ -64,10 +72,8 @@ class InProcessEngine:
             Exception: Whatever vLLM raises if it cannot load the model.
         """
         self._template = _text(self._model.engine.get("chat_template"))
-        with _ONE_AT_A_TIME:
-            resource_tracker.ensure_running()  # outside of what the guard kills
-            with handed_down(**_log_to(self._log), **self._guard.variables):
-                self._llm = self._loaded()
+        with _ONE_AT_A_TIME, handed_down(**_log_to(self._log)), self._watched():
+            self._llm = self._loaded()
         self._tokenizer = self._llm.renderer.tokenizer
         config = self._llm.model_config
         self._longest: int = config.max_model_len
@@ -77,6 +83,37 @@ class InProcessEngine:
         self._lora: Any = None
         if self._model.adapter:
             await self._add_adapter()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Have the guard watch every process that this one starts in the meantime.
+
+        vLLM starts them by `multiprocessing` while it loads, and reports them to nobody.
+        """
+        others, complete = set(multiprocessing.active_children()), threading.Event()
+
+        def look() -> None:
+            for process in set(multiprocessing.active_children()) - others - self._children:
+                self._children.add(process)
+                self._guard.watch(process.pid or 0)
+
+        def look_on() -> None:
+            while not complete.wait(STEP_S):
+                look()
+
+        watch = threading.Thread(target=look_on, name="vllm-processes", daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            complete.set()
+            watch.join()
+            look()
+
+    def _kill(self) -> None:
+        """Kill the engine's processes that are alive, with their descendants."""
+        left = self._children & set(multiprocessing.active_children())
+        kill([process.pid for process in left if process.pid])
 
     def _loaded(self) -> Any:
         self._check()
@@ -113,7 +150,7 @@ class InProcessEngine:
     def call_off(self) -> None:
         """Make `load` raise soon, from another thread; to be repeated until it does."""
         self._off.set()
-        self._guard.kill()
+        self._kill()
 
     @property
     def dead(self) -> bool:
@@ -128,6 +165,7 @@ class InProcessEngine:
         """
         if self._llm is not None:
             self._llm.shutdown(timeout=10)
+        self._kill()
         self._guard.close()
 
     async def answer(self, request: Request, name: str) -> Reply:

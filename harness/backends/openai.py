@@ -102,16 +102,20 @@ _decoder = msgspec.json.Decoder(_Completion)
 class Preset:
     """One provider or local server.
 
-    url: its base URL; None where it is the user's own (`hint` shows its form).
-    key: the environment variable of its key, None where it takes none.
-    max_tokens, seed: what it calls these parameters; None where it has no such one.
-    fixed_sampling: pattern of the models that take no temperature and top_p, and tell no
-        log-probabilities.
-    logprobs: whether it tells those of the likeliest tokens, in OpenAI's way; not where its
-        reference says nothing of them, refuses them (Groq), has a way of its own (Together
-        AI) or passes requests on to others (OpenRouter, Hugging Face).
-    prompt_logprobs: whether it tells those of the prompt's tokens, in vLLM's way.
-    constraints: what it can hold an answer to, and in which words.
+    Args:
+        title: Its name.
+        url: Its base URL; None if each user has another one (`hint` shows its form).
+        key: The environment variable of its key; None if it takes none.
+        max_tokens: What it calls this parameter.
+        seed: What it calls this parameter; None if it has none.
+        hint: The form of the base URL.
+        fixed_sampling: Pattern of the models that take no temperature and top_p, and return no
+            log-probabilities.
+        constraints: What it can hold an answer to, and in which field.
+        logprobs: Whether it returns log-probabilities in OpenAI's form. False if its reference
+            does not say so (or refuses them, as Groq does), has another form (Together AI), or
+            if it passes requests on to others (OpenRouter, Hugging Face).
+        prompt_logprobs: Whether it returns those of the prompt's tokens, in vLLM's form.
     """
 
     title: str
@@ -212,12 +216,13 @@ PRESETS = {
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[Preset, str, str | None]:
-    """The preset, URL and key variable that a run file's ``model:`` means.
+    """The preset, URL and key variable of a run file's ``model:``.
 
-    A preset's key is for the preset's host. With a URL of one's own it is sent
-    only where the preset has none (Azure), and else none is.
+    A preset's key is for the preset's host. With the user's own URL it is sent only if the preset
+    has no URL (Azure).
 
-    Raises: ConfigError for an unknown preset, or one that needs a URL.
+    Raises:
+        ConfigError: The preset is unknown, or needs a URL.
     """
     if preset is None:
         found = PRESETS["openai"] if base_url in (None, PRESETS["openai"].url) else COMPATIBLE
@@ -237,10 +242,10 @@ def chosen(
 
 
 COMPATIBLE = Preset("any compatible server", None, None, constraints={}, logprobs=True)
-"""What is assumed of a server that is known by its URL alone.
+"""What is assumed of a server that is known only by its URL.
 
-An answer that was held to no constraint looks like one that was; one without
-log-probabilities shows that it has none. So these are asked for, and those are not.
+A server that ignores a constraint answers as if it had applied it, while missing log-probabilities
+are visible. So log-probabilities are asked for, and constraints are refused.
 """
 
 

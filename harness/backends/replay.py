@@ -2,11 +2,10 @@
 
     model: {backend: replay, name: gpt-4, path: collie/generations/gpt-4.jsonl}
 
-A row of the recording holds ``prompt`` (or ``instance``, or both), optionally
-``sample`` (from 0), and ``rounds``: a list of ``{"text": …}``, with optional
-``finish_reason`` and ``usage``. A recording of another form, one answer in a row,
-is read by telling its columns, and one of several runs by telling which rows are
-this one's:
+A row of the recording holds ``prompt`` (or ``instance``, or both), optionally ``sample`` (from 0),
+and ``rounds``: a list of ``{"text": …}`` with optional ``finish_reason`` and ``usage``. A recording
+in another form, with one answer per row, is read by naming its columns; ``where`` selects the rows
+of one run from a file of several:
 
     model:
       backend: replay
@@ -44,20 +43,18 @@ class _Row(msgspec.Struct):
 
 
 COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
-"""What ``columns`` may tell of a recording."""
+"""What ``columns`` may name."""
 
 
 class ReplayBackend:
-    """Answers with what was recorded; what was not recorded is an error.
+    """Answers with what was recorded; a missing answer is an error.
 
-    path: the recording, in the data folder or a path of its own.
-    match: find rows by the first user message (``prompt``) or by the
-        instance's id (``instance``), for recordings with differing answers to
-        one prompt.
-    columns: of a recording in a form of its own: where prompt, instance, sample, text and
-        finish_reason are, by a column's name or a text that holds {names} of columns.
-    where: only the rows that have these values in these columns, or one of a list of values.
-    read: gives the rows of a JSONL file by such a path.
+    path: the recording, in the data folder or as a path.
+    match: find rows by the first user message (``prompt``) or by the instance's id (``instance``),
+        for recordings with differing answers to one prompt.
+    columns: for a recording in another form, where prompt, instance, sample, text and
+        finish_reason are: the name of a column, or a text with {names} of columns.
+    where: use only rows that have these values in these columns, or one of a list of values.
     """
 
     cacheable = False
@@ -72,20 +69,13 @@ class ReplayBackend:
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
-        self.features = (
-            PARAMETERS
-            | CONSTRAINTS
-            | {
-                "conversation",
-                "recorded",
-                *(["by_instance"] if match == "instance" else []),
-            }
-        )
+        by_instance = {"by_instance"} if match == "instance" else set[str]()
+        self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"} | by_instance
         self._path = path
         self._match = match
         for name in columns or {}:
             if name not in COLUMNS:
-                raise ConfigError(f"model.columns cannot tell {name!r}.", nearest(name, COLUMNS))
+                raise ConfigError(f"model.columns: there is no {name!r}.", nearest(name, COLUMNS))
         self._columns = columns
         self._where = {
             name: wanted if isinstance(wanted, list) else [wanted]
@@ -103,7 +93,7 @@ class ReplayBackend:
                 if not all(name in raw and raw[name] in self._where[name] for name in self._where):
                     continue
             try:
-                row = msgspec.convert(self._told(raw, number), _Row)
+                row = msgspec.convert(self._in_our_form(raw, number), _Row)
             except msgspec.ValidationError as error:
                 raise DataInvalid(f"{self._path}, row {number}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
@@ -115,8 +105,8 @@ class ReplayBackend:
             earlier = recorded.setdefault((name, row.sample), row.rounds)
             if earlier != row.rounds:
                 raise DataInvalid(
-                    f"{self._path}, row {number} answers anew, and otherwise, what an earlier row "
-                    f"does: {self._match} {name[:80]!r}, sample {row.sample}.",
+                    f"{self._path}, row {number} contradicts an earlier row with the same "
+                    f"{self._match} {name[:80]!r} and sample {row.sample}.",
                     "Number the rows by 'sample', or set model.match to instance."
                     if self._match == "prompt"
                     else "Number the rows by 'sample'.",
@@ -124,18 +114,18 @@ class ReplayBackend:
         for name in self._where:
             if name not in columns:
                 raise DataInvalid(
-                    f"{self._path} has no column {name!r}, which model.where asks for.",
+                    f"{self._path} has no column {name!r}, which model.where names.",
                     nearest(name, columns),
                 )
         if self._where and not recorded:
             raise DataInvalid(
-                f"No row of {self._path} has what model.where asks for.",
-                "Check its values: a number and a text are not the same.",
+                f"No row of {self._path} matches model.where.",
+                "Check its values: a number and a text are different.",
             )
         return recorded
 
-    def _told(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-        """A row in our form."""
+    def _in_our_form(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+        """A row with the keys `prompt`, `instance`, `sample` and `rounds`."""
         if self._columns is None:
             return raw
 
@@ -159,10 +149,11 @@ class ReplayBackend:
     async def generate(self, request: Request) -> Reply:
         """The recorded answer of this sample and round.
 
-        Raises: ReplayMissing where there is none.
+        Raises:
+            ReplayMissing: There is none.
         """
         origin = request.origin
-        # Each later round has said one thing more.
+        # Each later round has one more user message.
         said = [message.content for message in request.messages if message.role == "user"]
         prompt = said[-origin.round] if len(said) >= origin.round else ""
         name = prompt if self._match == "prompt" else origin.instance
@@ -178,7 +169,7 @@ class ReplayBackend:
         return Reply(found.text, found.finish_reason, found.usage, request.model)
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there are no connections."""
 
 
 plugin = ReplayBackend

@@ -1,4 +1,4 @@
-"""A model that is none: seeded, offline, without a key, for trying things out.
+"""A simulated model: seeded, offline, without a key, for trying things out.
 
 model: {backend: simulated, accuracy: 0.5, gain: 0.3}
 """
@@ -19,13 +19,11 @@ WRONG_ANSWER = "No."
 
 
 class SimulatedBackend:
-    """Answers with the gold, or wrongly, by chance; every table marks it as simulated.
+    """Answers with the reference answer or a wrong one, at random; tables mark it as simulated.
 
-    accuracy: probability that the first answer is the gold.
+    accuracy: probability that the first answer is the reference answer.
     gain: how much of the missing accuracy each round of feedback adds.
-    latency_s: mean seconds an answer takes (exponentially distributed).
-    gold, wrong: give an instance's gold answer by its id, and one that does not pass.
-    reply: of a judge's model, what a good one replies to a request; it takes the gold's place.
+    latency_s: mean seconds that an answer takes (exponentially distributed).
     """
 
     features = PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}
@@ -44,9 +42,9 @@ class SimulatedBackend:
     ) -> None:
         for name, value in {"accuracy": accuracy, "gain": gain}.items():
             if not 0 <= value <= 1:
-                raise ConfigError(f"model.{name} is a probability: {value} is not in 0…1.")
+                raise ConfigError(f"model.{name} must be a probability from 0 to 1, not {value}.")
         if not 0 <= latency_s < math.inf:
-            raise ConfigError(f"model.latency_s is a number of seconds: {latency_s} is none.")
+            raise ConfigError(f"model.latency_s must be a number of seconds, not {latency_s}.")
         self._accuracy = accuracy
         self._gain = gain
         self._latency_s = latency_s
@@ -55,10 +53,10 @@ class SimulatedBackend:
         self._reply = reply
 
     async def generate(self, request: Request) -> Reply:
-        """The gold answer or a wrong one: a function of the request's seed and origin alone."""
+        """The reference answer or a wrong one: a function of only the request's seed and origin."""
         origin = request.origin
         seed, rounds = str(request.seed), origin.round - 1
-        if self._reply is not None:  # a judge learns nothing, and another one has other luck
+        if self._reply is not None:  # a judge learns nothing, and each one draws separately
             asked = crc32(request.messages[-1].content.encode("utf-8", "replace"))
             seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}/{asked}", 0
         chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
@@ -75,7 +73,7 @@ class SimulatedBackend:
         return Reply(text, "stop", usage, "simulated")
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there are no connections."""
 
 
 plugin = SimulatedBackend

@@ -1,1 +1,1 @@
-""""""
+"""Scoring: extraction, checkers (rules), validators (schemas), judges (models), text metrics."""

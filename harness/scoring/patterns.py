@@ -96,10 +96,6 @@ class Pattern:
         """
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
-    def match(self, text: str, start: int = 0) -> Any:
-        """The match that begins at an offset of the text, or None. Raises like `search`."""
-        return self._bounded(lambda: self._compiled.match(text, start, timeout=self._timeout_s))
-
     def fullmatch(self, text: str) -> Any:
         """The match of the whole text, or None. Raises like `search`."""
         return self._bounded(lambda: self._compiled.fullmatch(text, timeout=self._timeout_s))

@@ -34,7 +34,7 @@ def test_a_hubs_name_is_its_own_identity(hashes: Hashes) -> None:
 
 def test_a_folder_that_is_written_as_one_must_be_there(tmp_path: Path, hashes: Hashes) -> None:
     for name in (str(tmp_path / "no"), "./no", "../no", "~/no/such"):
-        with pytest.raises(DataMissing, match="no folder"):
+        with pytest.raises(DataMissing, match="no model folder"):
             model_identity(name, hashes)
 
 

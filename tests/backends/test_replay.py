@@ -142,7 +142,9 @@ async def test_two_answers_to_one_prompt_are_refused_and_not_chosen_from() -> No
         row("red", prompt="Name a colour.", instance="i"),
         row("blue", prompt="Name a colour.", instance="j"),
     ]
-    with pytest.raises(DataInvalid, match=r"row 2 answers anew.*'Name a colour\.'") as caught:
+    with pytest.raises(
+        DataInvalid, match=r"row 2 contradicts an earlier row.*'Name a colour\.'"
+    ) as caught:
         await backend(rows).generate(request())
     assert "set model.match to instance" in caught.value.remedy
     assert (await backend(rows, "instance").generate(request(instance="j"))).text == "blue"
@@ -214,12 +216,12 @@ async def test_only_the_rows_that_are_asked_for_are_replayed() -> None:
     with pytest.raises(DataInvalid, match="no column 'shot'") as missing:
         await own_form(rows, columns, {"shot": None}).generate(request())
     assert missing.value.remedy == "Did you mean 'shots'?"
-    with pytest.raises(DataInvalid, match="answers anew"):
+    with pytest.raises(DataInvalid, match="contradicts an earlier row"):
         await own_form(rows, columns).generate(request())
 
 
 async def test_a_column_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"cannot tell 'answer'") as told:
+    with pytest.raises(ConfigError, match=r"there is no 'answer'") as told:
         own_form([], {"answer": "text"})
     assert "Did you mean" in told.value.remedy or "prompt" in told.value.remedy
     for columns in ({"instance": "{taks}/1", "text": "text"}, {"instance": "taks", "text": "text"}):

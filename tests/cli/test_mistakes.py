@@ -101,7 +101,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     command = ("run", "configs/quickstart.yaml", "-o", "samples=8")
     said = mistake(harness(*command, env=environment, preexec_fn=small_files))
     assert "attempts.jsonl" in said
-    assert "make room" in said.lower()
+    assert "free some space" in said.lower()
     file = tmp_path / "quickstart" / "attempts.jsonl"
     kept = file.read_bytes()
     assert kept.endswith(b"\n")

@@ -197,7 +197,7 @@ def test_a_server_that_does_not_start_is_a_mistake_with_its_log(tmp_path: Path) 
 def test_a_command_that_is_none_is_told(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.env["HARNESS_VLLM_COMMAND"] = "'python"
-    assert "HARNESS_VLLM_COMMAND is no command" in mistake(case.run())
+    assert "HARNESS_VLLM_COMMAND cannot be parsed" in mistake(case.run())
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:
@@ -266,4 +266,4 @@ def test_a_run_goes_on_on_more_gpus_but_not_with_other_weights(
     assert ended.returncode == 0, ended.stderr
     assert len(case.attempts()) == 8
     (weights / "config.json").write_text('{"trained": "on"}')
-    assert "another weights" in mistake(case.run(*path, "-o", "samples=4"))
+    assert "different weights" in mistake(case.run(*path, "-o", "samples=4"))

@@ -219,10 +219,10 @@ def test_a_key_that_comes_twice_is_no_answer() -> None:
     ['{"a":' * 100_000, "{" * 1_000_000, '{"a":[' + "[" * 100_000, '{"a": ' + "9" * 100_000 + "}"],
 )
 def test_hostile_text_ends_soon(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(Unparseable):
         json_object(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.booleans()))

@@ -26,6 +26,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from harness.builders.collie.targets import Rules, read_rule, specimen, swept
@@ -41,7 +42,6 @@ from harness.scoring.constraints.grammar import (
     read_constraint,
     refuse_excess,
     refuse_misfits,
-    write,
 )
 from harness.scoring.constraints.render import instruction
 
@@ -86,7 +86,7 @@ class Structure:
         """
         if self.prompt is None:
             return instruction(specification)
-        targets = write(specification.targets)
+        targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
         return self.prompt.render({"targets": targets, "level": self.level})
 
 

@@ -1,4 +1,4 @@
-"""Numbers that constraints may ask for and the grammar has no word for: `harness.ports.Measure`.
+"""Numbers for constraints beyond the grammar, one plug-in per module (`harness.ports.Measure`).
 
-A module each; the grammar names one as ``{op: measure, name: …}``.
+The grammar names one as ``{op: measure, name: …}``.
 """

@@ -33,6 +33,7 @@ from msgspec import Struct
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, DataMissing
+from harness.plugins import import_extra
 from harness.tasks._rows import Row, rows, unique
 from harness.tasks.wildifeval.categories import named
 
@@ -213,8 +214,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _parquet(path: Path, column: str, only: Iterable[str] | None) -> Iterator[tuple[Any, Any]]:
-    import duckdb  # heavy, and needed for Parquet alone
-
+    duckdb = import_extra("duckdb")  # heavy, and needed for Parquet alone
     if not path.is_file():
         raise DataMissing(f"There is no file {path}.", "Check the path.")
     connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "500MB"})

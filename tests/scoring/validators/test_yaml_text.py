@@ -90,8 +90,8 @@ MERGES = "a0: &a0 {x: 1}\n" + "\n".join(
     ids=named,
 )
 def test_refusals(text: str, kind: str, reason: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     with pytest.raises(UnparseableDocument, match=reason) as refused:
         read(text, "yaml")
     assert refused.value.kind == kind
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5

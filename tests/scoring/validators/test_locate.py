@@ -403,9 +403,9 @@ DEEP: dict[Format, str] = {"json": "/a/a", "yaml": "/b/x", "xml": "/a/#text"}
 def test_hostile_texts_end(format: Format, text: str) -> None:
     for mode in MODES:
         for path in ("/0" * 99, DEEP[format]):
-            begun = time.perf_counter()
+            begun = time.process_time()
             found = locate(text, format, path, mode=mode)
-            assert time.perf_counter() - begun < 10
+            assert time.process_time() - begun < 10
             assert found is None or 0 <= found[0] <= found[1] <= len(text)
 
 
