@@ -176,9 +176,10 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 class Origin:
     """Where a plug-in is from.
 
-    package: the distribution that has it, with its version.
-    sha256: of the code: a built-in's module, or every module of a third party's package; empty
-        where no file has it. What that code imports from other packages is not in it.
+    Attributes:
+        package: The distribution that has it, with its version.
+        sha256: Of the code: a built-in's module, or every module of a third party's package; empty
+            where no file has it. What that code imports from other packages is not in it.
     """
 
     package: str
@@ -210,8 +211,9 @@ class Kind:
     def load(self, name: str) -> Callable[..., Any]:
         """The plug-in's class or factory.
 
-        Raises: ConfigError for an unknown name, with the nearest valid one, and
-            for a third party's plug-in that cannot be loaded.
+        Raises:
+            ConfigError: An unknown name, with the nearest valid one, and for a third party's
+                plug-in that cannot be loaded.
         """
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module = importlib.import_module(f"{PACKAGES[self.name]}.{name}")
@@ -259,7 +261,8 @@ class Kind:
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """The options of the run file for a plug-in, checked, defaults filled in.
 
-        Raises: ConfigError for an unknown or wrong option.
+        Raises:
+            ConfigError: An unknown or wrong option.
         """
         from pydantic import ValidationError
 
@@ -282,10 +285,12 @@ class Kind:
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from the options of the run file.
 
-        given: what the harness itself hands over (data folder, secrets, ...):
-            each plug-in gets those that it asks for as keyword-only parameters.
+        Args:
+            given: What the harness itself hands over (data folder, secrets, ...): each plug-in gets
+                those that it asks for as keyword-only parameters.
 
-        Raises: ConfigError for an unknown or wrong option.
+        Raises:
+            ConfigError: An unknown or wrong option.
         """
         checked = self.options(name, options)
         plugin = self.load(name)
@@ -355,7 +360,8 @@ def _package(entry: EntryPoint) -> str:
 def calling(what: str) -> Iterator[None]:
     """Whatever a plug-in's code raises, told as its own: `HarnessError` stays as it is.
 
-    what: how a message names the plug-in ("The filter 'url'").
+    Args:
+        what: How a message names the plug-in ("The filter 'url'").
 
     Raises: ConfigError.
     """

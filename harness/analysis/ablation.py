@@ -33,12 +33,13 @@ from harness.errors import ConfigError, RunConflict, nearest
 class AblationOptions(Struct, frozen=True, kw_only=True):
     """What is compared; empty for the default.
 
-    baseline: the variant that the others are compared with; by default the first.
-    over: the label whose groups are averaged and paired; by default the first one that all runs
-        have.
-    score: by default the task's primary metric.
-    by: a coarser label, for gains by its groups.
-    member: group of `over` to its group of `by`.
+    Attributes:
+        baseline: The variant that the others are compared with; by default the first.
+        over: The label whose groups are averaged and paired; by default the first one that all runs
+            have.
+        score: By default the task's primary metric.
+        by: A coarser label, for gains by its groups.
+        member: Group of `over` to its group of `by`.
     """
 
     baseline: str = ""
@@ -51,10 +52,12 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 class Gain(Struct, frozen=True, kw_only=True):
     """A mean compared with the baseline's, over the groups that both have.
 
-    n: number of these groups; of: number of the baseline's groups.
-    mean: their unweighted mean; null without a group.
-    percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
-        baseline's mean is 0.
+    Attributes:
+        n: Number of these groups.
+        of: Number of the baseline's groups.
+        mean: Their unweighted mean; null without a group.
+        percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
+            baseline's mean is 0.
     """
 
     n: int
@@ -66,15 +69,16 @@ class Gain(Struct, frozen=True, kw_only=True):
 class AblationRow(Struct, frozen=True, kw_only=True):
     """One variant.
 
-    marks: warnings about the run (INCOMPLETE, SIMULATED, …).
-    n_groups: groups with a value of the score.
-    mean: the unweighted mean over them.
-    same_groups: whether they are the baseline's; if not, `mean` is not comparable with it.
-    gain, difference, ci95, p_value: over the groups that both have (`harness.analysis.paired`);
-        null for the baseline itself.
-    p_holm: p_value adjusted for all rows of the table.
-    n_better: groups of these in which the variant's value is larger.
-    by: the gain in each group of the coarser label.
+    Attributes:
+        marks: Warnings about the run (INCOMPLETE, SIMULATED, …).
+        n_groups: Groups with a value of the score.
+        mean: The unweighted mean over them.
+        same_groups: Whether they are the baseline's; if not, `mean` is not comparable with it.
+        gain, difference, ci95, p_value: Over the groups that both have (`harness.analysis.paired`);
+            null for the baseline itself.
+        p_holm: p_value adjusted for all rows of the table.
+        n_better: Groups of these in which the variant's value is larger.
+        by: The gain in each group of the coarser label.
     """
 
     variant: str
@@ -95,8 +99,9 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 class Ablation(Struct, frozen=True, kw_only=True):
     """An ablation's rows, in the order of the variants.
 
-    model: the baseline's; the notes report others.
-    notes: sentences on what the variants differ in.
+    Attributes:
+        model: The baseline's; the notes report others.
+        notes: Sentences on what the variants differ in.
     """
 
     task: str

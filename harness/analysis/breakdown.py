@@ -119,7 +119,8 @@ def macro_f1(
         label: The label whose two groups are the classes.
         labels: As in `rates`.
 
-    Raises: ConfigError where there are more than two classes.
+    Raises:
+        ConfigError: There are more than two classes.
     """
     groupings = samples.instances.groupings
     classes = sorted({groups[label] for groups in groupings if label in groups})

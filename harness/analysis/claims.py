@@ -35,7 +35,8 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 class FieldGain(Struct, frozen=True, kw_only=True):
     """What a field adds: two variants whose encodings differ in this field only.
 
-    other_forms: fields that both have, but in different forms: that of `less`, that of `more`.
+    Attributes:
+        other_forms: Fields that both have, but in different forms: that of `less`, that of `more`.
     """
 
     field: str

@@ -33,11 +33,12 @@ Interval = tuple[float, float]
 class Statistic(Struct, frozen=True, kw_only=True):
     """A mean, a rate or another statistic, with its clustered error.
 
-    mean: its value; null where it is undefined, for example over no values.
-    stderr: clustered standard error; null where it cannot be estimated.
-    ci95: 95% interval; null where it cannot be estimated.
-    n: number of values.
-    n_clusters: number of clusters they come from.
+    Attributes:
+        mean: Its value; null where it is undefined, for example over no values.
+        stderr: Clustered standard error; null where it cannot be estimated.
+        ci95: 95% interval; null where it cannot be estimated.
+        n: Number of values.
+        n_clusters: Number of clusters they come from.
     """
 
     mean: float | None
@@ -57,13 +58,14 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 class Estimate:
     """A mean and its errors.
 
-    mean: None over no values.
-    stderr: clustered standard error; None over fewer than two clusters.
-    naive_stderr: standard error if all values were independent, for comparison; None over
-        fewer than two values.
-    n: number of values.
-    n_clusters: number of clusters.
-    sizes: (s,) number of clusters with 0, 1, 2, … values.
+    Attributes:
+        mean: None over no values.
+        stderr: Clustered standard error; None over fewer than two clusters.
+        naive_stderr: Standard error if all values were independent, for comparison; None over fewer
+            than two values.
+        n: Number of values.
+        n_clusters: Number of clusters.
+        sizes: (s,) number of clusters with 0, 1, 2, … values.
     """
 
     mean: float | None

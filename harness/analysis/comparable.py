@@ -39,12 +39,13 @@ RECORDING = ("model.where", "model.columns", "model.match")
 class Variant:
     """A run as a variant of a run file.
 
-    name: name of the variant.
-    metrics: the run's metrics.
-    settings: the run file, by dotted keys of two parts.
-    fingerprint: what the scores depend on, as in the manifest.
-    later: settings of judges that were added after the run. They only advise, so a run that
-        lacks one of them does not differ.
+    Attributes:
+        name: Name of the variant.
+        metrics: The run's metrics.
+        settings: The run file, by dotted keys of two parts.
+        fingerprint: What the scores depend on, as in the manifest.
+        later: Settings of judges that were added after the run. They only advise, so a run that
+            lacks one of them does not differ.
     """
 
     name: str
@@ -170,7 +171,8 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         variants: The other runs.
         over: The label whose groups are compared; empty to compare instances.
 
-    Raises: RunConflict naming the runs.
+    Raises:
+        RunConflict: Naming the runs.
     """
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"

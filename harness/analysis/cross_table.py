@@ -41,8 +41,9 @@ from harness.ports import PaperTable
 class ShownFigure(Struct, frozen=True, kw_only=True):
     """A figure of the table: a `harness.ports.TableFigure` of a task's runs.
 
-    name: includes the task if two tasks have figures of one name.
-    fraction: whether all of its values are between 0 and 1, and shown in per cent.
+    Attributes:
+        name: Includes the task if two tasks have figures of one name.
+        fraction: Whether all of its values are between 0 and 1, and shown in per cent.
     """
 
     name: str
@@ -56,7 +57,8 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 class TableColumn(Struct, frozen=True, kw_only=True):
     """A figure in a group of the columns' label; null over all of them.
 
-    figure: its place in `CrossTable.figures`.
+    Attributes:
+        figure: Its place in `CrossTable.figures`.
     """
 
     figure: int
@@ -66,9 +68,10 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 class TableCell(Struct, frozen=True, kw_only=True):
     """A figure of a run's group.
 
-    value: null where it is undefined.
-    n: number of samples.
-    not_measured: samples without a value.
+    Attributes:
+        value: Null where it is undefined.
+        n: Number of samples.
+        not_measured: Samples without a value.
     """
 
     value: float | None
@@ -82,10 +85,11 @@ class TableCell(Struct, frozen=True, kw_only=True):
 class TableRow(Struct, frozen=True, kw_only=True):
     """A model, the settings that tell its runs apart, and a group of the rows' label.
 
-    group: empty without a label.
-    runs: those whose figures are in the cells.
-    marks: warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
-    cells: by column; null where no run has it.
+    Attributes:
+        group: Empty without a label.
+        runs: Those whose figures are in the cells.
+        marks: Warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
+        cells: By column; null where no run has it.
     """
 
     model: str
@@ -99,10 +103,11 @@ class TableRow(Struct, frozen=True, kw_only=True):
 class CrossTable(Struct, frozen=True, kw_only=True):
     """The table.
 
-    row_label, column_label: empty for none.
-    round: each sample's last round up to this one counts; null for the last.
-    sources: the papers that define the figures.
-    notes: sentences on what is missing, and on what the runs differ in.
+    Attributes:
+        row_label, column_label: Empty for none.
+        round: Each sample's last round up to this one counts; null for the last.
+        sources: The papers that define the figures.
+        notes: Sentences on what is missing, and on what the runs differ in.
     """
 
     tasks: list[str]

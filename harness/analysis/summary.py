@@ -42,8 +42,9 @@ from harness.store.columns import AttemptTable
 class RunFacts(Struct, frozen=True, kw_only=True):
     """What metrics say about a run besides its attempts and calls; see `Metrics`.
 
-    judges: each judge of the run with the name of its model.
-    panels: each panel of the run with the names of its judges.
+    Attributes:
+        judges: Each judge of the run with the name of its model.
+        panels: Each panel of the run with the names of its judges.
     """
 
     run: str
@@ -311,8 +312,9 @@ def _stderrs(estimates: dict[int, Estimate]) -> dict[int, float | None]:
 class Latencies(Struct, frozen=True, kw_only=True):
     """Durations of calls in seconds, each call once, without cached and failed calls.
 
-    n: number of calls.
-    quantiles: (101,) percentiles 0 to 100.
+    Attributes:
+        n: Number of calls.
+        quantiles: (101,) percentiles 0 to 100.
     """
 
     n: int

@@ -43,10 +43,11 @@ Place = tuple[str, str, str, str | None]
 class TableOptions(Struct, frozen=True, kw_only=True):
     """What a table shows; None and empty for what the task's own table has.
 
-    rows: label of the rows beside the model; an empty string for one row per model.
-    columns: label whose groups are columns; an empty string for one column per figure.
-    scores: names of scores, `PASS_RATE`, or figures of the task's own table.
-    round: use each sample's last round up to this one; None for its last round.
+    Attributes:
+        rows: Label of the rows beside the model; an empty string for one row per model.
+        columns: Label whose groups are columns; an empty string for one column per figure.
+        scores: Names of scores, `PASS_RATE`, or figures of the task's own table.
+        round: Use each sample's last round up to this one; None for its last round.
     """
 
     rows: str | None = None
@@ -59,9 +60,10 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 class Layout:
     """What a table shows.
 
-    figures: each task's figures, in order.
-    rows, columns: labels, empty for none.
-    sources: the papers that define the figures.
+    Attributes:
+        figures: Each task's figures, in order.
+        rows, columns: Labels, empty for none.
+        sources: The papers that define the figures.
     """
 
     figures: Mapping[str, tuple[TableFigure, ...]]
@@ -157,7 +159,8 @@ def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key
         figure: The figure.
         labels: A sample is in a group if its instance has a group of each label.
 
-    Raises: ConfigError if the classes of a macro-F1 are not two.
+    Raises:
+        ConfigError: The classes of a macro-F1 are not two.
     """
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
@@ -185,10 +188,11 @@ def is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
 class FilledRun:
     """A run with its cells.
 
-    cells: statistic by place.
-    places: the places of single columns, or all if the table has one column per figure.
-    fractions: figure to whether all of its values are between 0 and 1.
-    outside: samples in no group of the rows' label.
+    Attributes:
+        cells: Statistic by place.
+        places: The places of single columns, or all if the table has one column per figure.
+        fractions: Figure to whether all of its values are between 0 and 1.
+        outside: Samples in no group of the rows' label.
     """
 
     variant: Variant
@@ -283,7 +287,8 @@ def _value(run: Variant, key: str) -> Any:
 def refuse_other_data(runs: Sequence[FilledRun], rows: str) -> None:
     """Refuse to show figures of the same group of the same task side by side if the data differ.
 
-    Raises: RunConflict naming two runs.
+    Raises:
+        RunConflict: Naming two runs.
     """
     for one, other in combinations(runs, 2):
         if not one.places.isdisjoint(other.places):

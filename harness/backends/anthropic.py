@@ -64,11 +64,12 @@ _decoder = msgspec.json.Decoder(_Message)
 class AnthropicBackend(HttpBackend):
     """Messages.
 
-    api_version: the ``anthropic-version`` header; the older one takes temperature and top_p, the
-        newer one holds answers to a JSON schema.
-    base_url: another server's base URL, if it speaks this protocol.
-    api_key_env: the environment variable that holds the key; by default ``ANTHROPIC_API_KEY`` for
-        Anthropic itself and none for another server.
+    Args:
+        api_version: The ``anthropic-version`` header; the older one takes temperature and top_p,
+            the newer one holds answers to a JSON schema.
+        base_url: Another server's base URL, if it speaks this protocol.
+        api_key_env: The environment variable that holds the key; by default ``ANTHROPIC_API_KEY``
+            for Anthropic itself and none for another server.
     """
 
     path = "/v1/messages"

@@ -266,11 +266,12 @@ def table() -> str:
 class OpenAIBackend(HttpBackend):
     """Chat completions.
 
-    preset: a provider or local server by name; sets base URL, key and dialect.
-    base_url: a server's base URL; OpenAI's if neither this nor a preset is given.
-    api_key_env: the environment variable that holds the key, if it is not the preset's. A server
-        known only by its URL is sent no key unless this names one: a key never goes to a host
-        that it is not for.
+    Args:
+        preset: A provider or local server by name; sets base URL, key and dialect.
+        base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
+        api_key_env: The environment variable that holds the key, if it is not the preset's. A
+            server known only by its URL is sent no key unless this names one: a key never goes to a
+            host that it is not for.
     """
 
     path = "/chat/completions"

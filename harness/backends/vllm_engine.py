@@ -142,11 +142,12 @@ class EngineThread:
 class VLLMEngineBackend:
     """vLLM's engine in this process.
 
-    path: folder of the weights, or their name on the hub, if it is not the model's name.
-    lora: folder of an adapter, or its name on the hub.
-    engine: vLLM's engine arguments, by its own names; and ``chat_template``, a file.
-    protocol: chat, by the model's chat template; or completions, for base models.
-    restarts: how often in a row an engine that dies without an answer is loaded again.
+    Args:
+        path: Folder of the weights, or their name on the hub, if it is not the model's name.
+        lora: Folder of an adapter, or its name on the hub.
+        engine: vLLM's engine arguments, by its own names; and ``chat_template``, a file.
+        protocol: Chat, by the model's chat template; or completions, for base models.
+        restarts: How often in a row an engine that dies without an answer is loaded again.
     """
 
     cacheable = True

@@ -74,17 +74,18 @@ class Server:
 class VLLMServerBackend:
     """A vLLM server.
 
-    path: folder of the weights, or their name on the hub, if it is not the model's name.
-    lora: folder of an adapter, or its name on the hub.
-    engine: vLLM's engine arguments, by its own names, for a server that the harness starts.
-    gpus: the GPUs of that server, such as "0,1", as in CUDA_VISIBLE_DEVICES.
-    base_url: a server that is running, to be used instead.
-    api_key_env: the environment variable that holds the key of that server.
-    protocol: chat, by the model's chat template; or completions, for base models.
-    start_s: seconds that a server may take to start.
-    restarts: how often in a row a server that dies without an answer is started again.
-    replicas: must be 1; use engine.data_parallel_size.
-    replicas_at: must be empty; use engine.data_parallel_size.
+    Args:
+        path: Folder of the weights, or their name on the hub, if it is not the model's name.
+        lora: Folder of an adapter, or its name on the hub.
+        engine: vLLM's engine arguments, by its own names, for a server that the harness starts.
+        gpus: The GPUs of that server, such as "0,1", as in CUDA_VISIBLE_DEVICES.
+        base_url: A server that is running, to be used instead.
+        api_key_env: The environment variable that holds the key of that server.
+        protocol: Chat, by the model's chat template; or completions, for base models.
+        start_s: Seconds that a server may take to start.
+        restarts: How often in a row a server that dies without an answer is started again.
+        replicas: Must be 1; use engine.data_parallel_size.
+        replicas_at: Must be empty; use engine.data_parallel_size.
     """
 
     cacheable = True

@@ -199,7 +199,8 @@ class Endpoint:
 def _endpoints(known: set[str]) -> Iterator[Endpoint]:
     """The local presets, and the hosted ones whose key is set.
 
-    known: variables of the keys that are set.
+    Args:
+        known: Variables of the keys that are set.
     """
     for name, preset in PRESETS.items():
         if preset.url is not None and preset.key is None:

@@ -59,8 +59,9 @@ class Seen(msgspec.Struct):
 class Fetched:
     """The result of a fetch.
 
-    made: products that did not exist before.
-    seen: originals whose hash the catalogue does not know, as they were found.
+    Attributes:
+        made: Products that did not exist before.
+        seen: Originals whose hash the catalogue does not know, as they were found.
     """
 
     made: list[str] = field(default_factory=list)

@@ -49,9 +49,10 @@ class Record:
 class Vocabulary:
     """What a pickle may name.
 
-    classes: full name of a class -> the fields that its objects may have.
-    calls: (full name of a function, its only argument) -> the value that the call stands for. The
-        function itself is never looked up.
+    Attributes:
+        classes: Full name of a class -> the fields that its objects may have.
+        calls: (full name of a function, its only argument) -> the value that the call stands for.
+            The function itself is never looked up.
     """
 
     classes: Mapping[str, frozenset[str]]

@@ -17,8 +17,9 @@ Turn = dict[str, str]
 class ExportedRun:
     """A run to export.
 
-    name, task, model, simulated: from its manifest and its folder.
-    index: its attempts.
+    Attributes:
+        name, task, model, simulated: From its manifest and its folder.
+        index: Its attempts.
     """
 
     name: str

@@ -49,11 +49,12 @@ LARGEST = 1e100
 class Imported:
     """The contents of a file.
 
-    format: the tool's name.
-    config: the run file that would have made it, as far as the file says.
-    manifest: the part of the manifest that depends on the file.
-    attempts: each with its place in the file, for messages.
-    notes: sentences for the user.
+    Attributes:
+        format: The tool's name.
+        config: The run file that would have made it, as far as the file says.
+        manifest: The part of the manifest that depends on the file.
+        attempts: Each with its place in the file, for messages.
+        notes: Sentences for the user.
     """
 
     format: str
@@ -90,7 +91,8 @@ def opened(path: Path) -> BufferedReader:
 def number(value: Any, where: str) -> float | None:
     """A finite number; None for anything else.
 
-    Raises: DataInvalid if it is too large to compute with.
+    Raises:
+        DataInvalid: It is too large to compute with.
     """
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
@@ -103,8 +105,10 @@ def number(value: Any, where: str) -> float | None:
 class FoundScore:
     """A score in the file.
 
-    value: None if there is none, which is never 0.
-    graded: whether it is a grade (correct, incorrect, …), which is a verdict whatever its value.
+    Attributes:
+        value: None if there is none, which is never 0.
+        graded: Whether it is a grade (correct, incorrect, …), which is a verdict whatever its
+            value.
     """
 
     value: float | None
@@ -159,7 +163,8 @@ class Verdicts:
     def decide(self) -> None:
         """Choose the score that decides, once all values were added.
 
-        Raises: ConfigError if the file lacks the wanted one.
+        Raises:
+            ConfigError: The file lacks the wanted one.
         """
         if self._wanted and self._wanted not in self._seen:
             raise ConfigError(

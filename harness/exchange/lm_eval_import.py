@@ -198,7 +198,8 @@ class _Line:
     def __init__(self, tree: Mapping[str, Any], where: str) -> None:
         """Read a decoded line.
 
-        Raises: DataInvalid if it is not lm-eval's.
+        Raises:
+            DataInvalid: It is not lm-eval's.
         """
         self._tree = tree
         self._where = where

@@ -51,9 +51,10 @@ MOST_CACHED = 4_096
 class Check(Struct, frozen=True):
     """A check as written, or with its options taken from a row (`Rules.of`).
 
-    name: of its score; for a check by a judge, the judge's name in the run.
-    checker: ``judge`` for a check by a judge.
-    of: whether it looks at the extracted answer or at the whole text.
+    Attributes:
+        name: Of its score; for a check by a judge, the judge's name in the run.
+        checker: ``judge`` for a check by a judge.
+        of: Whether it looks at the extracted answer or at the whole text.
     """
 
     name: str
@@ -203,9 +204,10 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Ch
 class _Parameters(NamedTuple):
     """A checker's options.
 
-    names: all of them.
-    principal: the one that the shorthand ``field:`` stands for.
-    from_row: required ones that default to the row's field of their name.
+    Attributes:
+        names: All of them.
+        principal: The one that the shorthand ``field:`` stands for.
+        from_row: Required ones that default to the row's field of their name.
     """
 
     names: tuple[str, ...]

@@ -181,7 +181,8 @@ def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, Recor
 def _judge_calls(folder: Path, *, keys: bool = False) -> Iterator[tuple[str, str, JudgeCall]]:
     """The calls of a run's judges, for references too: the judge's name, the call's id, the call.
 
-    keys: the ids must be keys, in hex.
+    Args:
+        keys: The ids must be keys, in hex.
     """
     if not (folder / JUDGES).exists():
         return

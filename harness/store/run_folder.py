@@ -330,7 +330,8 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 def _of_file(run: RunFolder, base: str) -> bool:
     """Whether a run is a variant of the file with that name, rather than of another or a copy.
 
-    base: may be followed by the beginning of the variants' names (``FILE.gpt-4``).
+    Args:
+        base: May be followed by the beginning of the variants' names (``FILE.gpt-4``).
     """
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record it

@@ -52,8 +52,9 @@ LONGEST = 100_000
 class Item(NamedTuple):
     """A schema and a sample, as the prompt shows them.
 
-    label: whether the sample is valid.
-    violation: the first violation if it is not.
+    Attributes:
+        label: Whether the sample is valid.
+        violation: The first violation if it is not.
     """
 
     row: SchemaRow

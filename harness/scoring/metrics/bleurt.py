@@ -20,9 +20,11 @@ from harness.errors import ConfigError
 class BleurtMetric:
     """BLEURT by the authors' own package.
 
-    checkpoint: the folder of the trained model.
+    Args:
+        checkpoint: The folder of the trained model.
 
-    Raises: ConfigError where package or checkpoint are missing.
+    Raises:
+        ConfigError: Package or checkpoint are missing.
     """
 
     def __init__(self, checkpoint: str) -> None:

@@ -38,9 +38,10 @@ LONGEST = 120
 class Constraints:
     """The constraints of a schema in one representation.
 
-    kinds: pointer -> keyword.
-    texts: pointer -> the constraint in words.
-    thirds: pointer -> first, middle or last third of the schema's text, by the keyword's start.
+    Attributes:
+        kinds: Pointer -> keyword.
+        texts: Pointer -> the constraint in words.
+        thirds: Pointer -> first, middle or last third of the schema's text, by the keyword's start.
     """
 
     kinds: Mapping[str, str]

@@ -113,8 +113,9 @@ class ConCodeEval:
 class Prompts(NamedTuple):
     """The templates of one of the two tasks for schemas in one representation.
 
-    few_shot: used instead when there are shots; None if the prompt has no place for them.
-    input: the representation as prompts call it.
+    Attributes:
+        few_shot: Used instead when there are shots; None if the prompt has no place for them.
+        input: The representation as prompts call it.
     """
 
     system: Prompt | None

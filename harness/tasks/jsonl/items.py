@@ -30,9 +30,10 @@ MOST_PACKED = 1 << 27
 class Item(Struct, frozen=True):
     """A row with its conversation and checks.
 
-    messages: of round 1, without shots.
-    rules: the checks by rules, their options taken from the row.
-    judges: the checks by judges.
+    Attributes:
+        messages: Of round 1, without shots.
+        rules: The checks by rules, their options taken from the row.
+        judges: The checks by judges.
     """
 
     row: Mapping[str, Any]
@@ -45,9 +46,10 @@ class Item(Struct, frozen=True):
 class RowForm:
     """How a row becomes a conversation.
 
-    prompt, system: templates over the row's fields; None if the rows have prompts.
-    labels: fields of the rows that are groups.
-    adapt: a preset's change of each row.
+    Attributes:
+        prompt, system: Templates over the row's fields; None if the rows have prompts.
+        labels: Fields of the rows that are groups.
+        adapt: A preset's change of each row.
     """
 
     prompt: Template | None = None

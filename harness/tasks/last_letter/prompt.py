@@ -58,9 +58,10 @@ SHOTS = (
 class Example(NamedTuple):
     """A worked example as the prompt shows it.
 
-    question, answer: as they are written.
-    words: the names in the question.
-    letters: the bare answer.
+    Attributes:
+        question, answer: As they are written.
+        words: The names in the question.
+        letters: The bare answer.
     """
 
     question: str

@@ -36,9 +36,10 @@ IGNORED = {"response", "correct", "predict", "parsed_result", "strict_regex", "f
 class Question(Struct, frozen=True):
     """A question.
 
-    text: as it is asked.
-    words: the names in it.
-    label: the correct answer according to the data, in lower case.
+    Attributes:
+        text: As it is asked.
+        words: The names in it.
+        label: The correct answer according to the data, in lower case.
     """
 
     id: str

@@ -48,8 +48,9 @@ ParserName = Literal["strict", "flexible", "json"]
 class Reading(NamedTuple):
     """What a parser has read.
 
-    letters: in lower case, without separators.
-    pattern: index of the parser's pattern that matched.
+    Attributes:
+        letters: In lower case, without separators.
+        pattern: Index of the parser's pattern that matched.
     """
 
     letters: str
@@ -59,9 +60,10 @@ class Reading(NamedTuple):
 class Part(NamedTuple):
     """A segment of an answer.
 
-    regex: what it may be.
-    described: how the prompt describes it.
-    written: its text in a correct answer, with the placeholders {reasoning} and {answer}.
+    Attributes:
+        regex: What it may be.
+        described: How the prompt describes it.
+        written: Its text in a correct answer, with the placeholders {reasoning} and {answer}.
     """
 
     regex: str

@@ -43,10 +43,11 @@ FORMS = {"paper": paper, "chat": chat}
 class Item(Struct, frozen=True):
     """An instance with its prompt.
 
-    input: the instance's input, without the instruction.
-    outputs: the references.
-    n_examples: how many right examples are shown.
-    labels: all bare answers of the task, if it is a classification.
+    Attributes:
+        input: The instance's input, without the instruction.
+        outputs: The references.
+        n_examples: How many right examples are shown.
+        labels: All bare answers of the task, if it is a classification.
     """
 
     id: str

@@ -67,8 +67,9 @@ CLASSIFICATION = "classification"
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
     """An input with a right or a wrong answer.
 
-    reason: why the answer is right or wrong.
-    suggestion: how to correct a wrong one.
+    Attributes:
+        reason: Why the answer is right or wrong.
+        suggestion: How to correct a wrong one.
     """
 
     input: str
@@ -80,7 +81,8 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(Struct, frozen=True):
     """An instance of a task: an input and all outputs that are right.
 
-    id: unique within the task; its position in the file if the file gives none.
+    Attributes:
+        id: Unique within the task; its position in the file if the file gives none.
     """
 
     id: str
@@ -112,8 +114,9 @@ class Instruction(Struct, frozen=True):
 class NaturalTask(Struct, frozen=True):
     """A task of the benchmark.
 
-    name: its file's name, without the suffix.
-    category: None if the file does not say.
+    Attributes:
+        name: Its file's name, without the suffix.
+        category: None if the file does not say.
     """
 
     name: str

@@ -61,7 +61,8 @@ class Item(Struct, frozen=True):
 class Joined:
     """The tasks that both files have, in the order of the decompositions.
 
-    missing: ids of conversations that are not among the chats.
+    Attributes:
+        missing: Ids of conversations that are not among the chats.
     """
 
     items: tuple[Item, ...]
