@@ -131,7 +131,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """A remedy for a mistyped name: the nearest valid one, else all of them."""
+    """Return a remedy for a mistyped name: the nearest valid one, else all of them."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

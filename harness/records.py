@@ -70,7 +70,7 @@ class DecodingConstraint:
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
-        """The one that is set, by its kind."""
+        """Return the one that is set, by its kind."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
@@ -115,7 +115,7 @@ class Decoding:
             raise ValueError(f"logprobs must be 1 to {MOST_LOGPROBS}")
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
+        """Return the fields that are set, by name."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
@@ -367,7 +367,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which no file could hold; pairs are joined.
+    """Return the text with lone surrogates replaced, which no file could hold; pairs are joined.
 
     >>> encodable("half \ud83d") == "half \ufffd"
     True
@@ -378,7 +378,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Whether an answer passed: every score that gives a verdict must pass.
+    """Return whether an answer passed: every score that gives a verdict must pass.
 
     None where a score could not be made, or where none gives a verdict.
     """

@@ -160,7 +160,7 @@ def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
 
 
 def _label(variants: Sequence[Variant], wanted: str) -> str:
-    """The requested label, or the first one that all runs have."""
+    """Return the requested label, or the first one that all runs have."""
     labels = dict.fromkeys(label for variant in variants for label in variant.metrics.groups)
     lacking = {
         label: [v.metrics.run for v in variants if label not in v.metrics.groups]
@@ -179,7 +179,7 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def _score(variants: Sequence[Variant], wanted: str) -> str:
-    """The requested score, or the task's primary metric."""
+    """Return the requested score, or the task's primary metric."""
     metrics = [variant.metrics for variant in variants]
     valid = dict.fromkeys([PASS_RATE, *(name for found in metrics for name in found.scores)])
     if not wanted:
@@ -196,7 +196,7 @@ def _score(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
-    """The score's mean in each group that has it."""
+    """Return the score's mean in each group that has it."""
     found = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
         if score == PASS_RATE:
@@ -209,7 +209,7 @@ def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
 
 
 def several(label: str) -> str:
-    """The plural of a label.
+    """Return the plural of a label.
 
     >>> several("category")
     'categories'
@@ -218,7 +218,7 @@ def several(label: str) -> str:
 
 
 def counted(n: int, label: str) -> str:
-    """A number of groups of a label.
+    """Return a number of groups of a label.
 
     >>> counted(1, "task")
     '1 task'
@@ -227,7 +227,7 @@ def counted(n: int, label: str) -> str:
 
 
 def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
-    """The gain of some values over a baseline's, on the groups that both have."""
+    """Return the gain of some values over a baseline's, on the groups that both have."""
     common = [name for name in base if name in values]
     before = fsum(base[name] for name in common)
     after = fsum(values[name] for name in common)
@@ -272,7 +272,7 @@ def _row(
 
 
 def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[str]:
-    """Why a variant's mean may not be comparable with the baseline's."""
+    """Return why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     doubts = []
     more = len(groups.keys() - others.keys()) if others else 0

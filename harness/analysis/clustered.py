@@ -127,13 +127,13 @@ class Estimate:
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:
-        """The estimate as a record, with one of its intervals."""
+        """Return the estimate as a record, with one of its intervals."""
         return Statistic(
             mean=self.mean, stderr=self.stderr, ci95=ci95, n=self.n, n_clusters=self.n_clusters
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """The estimate as a record, with one of its intervals.
+        """Return the estimate as a record, with one of its intervals.
 
         Args:
             n_samples: Number of samples, with and without a value.
@@ -181,7 +181,7 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 
 
 def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
-    """The share of true values, with its clustered error."""
+    """Return the share of true values, with its clustered error."""
     estimate = clustered_mean(verdicts, clusters)
     return estimate.statistic(estimate.rate_ci95)
 
@@ -189,7 +189,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """A statistic with the clustered error of its linearisation.
+    """Return a statistic with the clustered error of its linearisation.
 
     Args:
         value: The statistic.

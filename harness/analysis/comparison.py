@@ -91,7 +91,7 @@ class Pairs:
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
     def take(self, rows: Bools | Ints) -> Pairs:
-        """The pairs of a mask or of row numbers."""
+        """Return the pairs of a mask or of row numbers."""
         return with_fields(
             self,
             digest=self.digest[rows],
@@ -111,7 +111,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """The pairs with a coarser statistical unit: the group of a label.
+        """Return the pairs with a coarser statistical unit: the group of a label.
 
         Groups that share a unit are merged, since a label may be finer than the prompt.
         """
@@ -173,7 +173,7 @@ def pair(
 def values_of(
     table: AttemptTable, score: str, round_: int | None = None
 ) -> tuple[AttemptTable, Bools, NDArray[Any]]:
-    """A score's value in each sample's last round.
+    """Return a score's value in each sample's last round.
 
     Args:
         table: A run's attempts.
@@ -340,7 +340,7 @@ def _t(degrees: float, p: float) -> float:
 def _interval(
     difference: float, stderr: float, degrees: float, units: int, *, bounded: bool
 ) -> tuple[float, float] | None:
-    """The 95% interval.
+    """Return the 95% interval.
 
     Where no pair differs, or all single verdicts differ alike, the error is 0 and carries no
     information. For verdicts, the interval is then the share of units that may differ although

@@ -60,7 +60,7 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
 
 
 def kinds(findings: Findings, label: str = LABEL) -> list[ConstraintKind]:
-    """The kinds of constraints, those that fail most often first.
+    """Return the kinds of constraints, those that fail most often first.
 
     Args:
         findings: A run's checked constraints.
@@ -391,7 +391,7 @@ def describe(
 
 
 def opening(text: str) -> str:
-    """The first word in lower case; empty if there is none.
+    """Return the first word in lower case; empty if there is none.
 
     >>> opening("“Don't mention it.”")
     "don't"

@@ -164,7 +164,7 @@ def cross_table(
 
 
 def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str], ShownFigure]:
-    """The figures that any run has, by task and name."""
+    """Return the figures that any run has, by task and name."""
     present = {
         (task, figure.name): figure
         for task, figures in plan.figures.items()
@@ -190,7 +190,7 @@ def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str],
 def _table(
     filled: Sequence[FilledRun], figures: Mapping[tuple[str, str], ShownFigure], named: RowSettings
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
-    """The columns and rows; and whether several runs fill a row, so that it has no whole."""
+    """Return the columns and rows; and whether several runs fill a row, so that it has no whole."""
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, SampleStatistic | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], list[FilledRun]] = {}
     for one in filled:
@@ -245,7 +245,7 @@ def _cell(found: SampleStatistic | None) -> TableCell | None:
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """The marks of a row's runs; those that are not shared by all, with the run's name."""
+    """Return the marks of a row's runs; those that are not shared by all, with the run's name."""
     marks: dict[str, None] = {}
     for variant in variants:
         for mark in variant.marks:
@@ -281,7 +281,7 @@ def _notes(
 
 
 def _differences(filled: Sequence[FilledRun], named: RowSettings) -> Iterator[str]:
-    """What the runs of each task differ in, apart from what the rows show."""
+    """Yield what the runs of each task differ in, apart from what the rows show."""
     shown = {"model.name", *map(section_of, named.settings)}
     by_task: dict[str, list[Variant]] = {}
     for one in filled:

@@ -161,7 +161,7 @@ class JudgeAndRules(Struct, frozen=True, kw_only=True):
 
 
 def rule_agreement(path: Path) -> list[JudgeAndRules]:
-    """The judges of a run that report rules' verdicts, in the order of its register.
+    """Return the judges of a run that report rules' verdicts, in the order of its register.
 
     A judge with a rule's verdict beside its own reports it in ``details.constraints``: ``passed``
     and ``rule``, and the group ``rule`` for the kind of rule. Without ``rule``, that group means

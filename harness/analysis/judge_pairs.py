@@ -94,11 +94,11 @@ class VerdictPairs:
         return decided
 
     def labels(self) -> list[str]:
-        """The labels that criteria can be grouped by."""
+        """Return the labels that criteria can be grouped by."""
         return list(dict.fromkeys(label for groups in self.groupings for label in groups))
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
-        """A mask of the criteria in each group, sorted by group."""
+        """Return a mask of the criteria in each group, sorted by group."""
         own = [groups.get(label) for groups in self.groupings]
         return {
             name: np.array([one == name for one in own], np.bool_)[self.grouping]
@@ -218,7 +218,7 @@ class _Labels:
         return self._unknown + sum(map(len, self._of.values()))
 
     def of(self, run: str, answer: Answer) -> Side:
-        """The labels of an answer, by the keys of the judge's verdicts."""
+        """Return the labels of an answer, by the keys of the judge's verdicts."""
         found: dict[Key, bool | None] = {}
         keys = list(_keyed(answer.said[0]))
         for label in self._of.pop((run, answer.instance, answer.sample), []):

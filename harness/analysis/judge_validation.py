@@ -249,7 +249,7 @@ def calibration(
 def confidence_covariance(
     confidence: NDArray[np.float64], right: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """How much more confident a judge is where it is right.
+    """Return how much more confident a judge is where it is right.
 
     The mean of (c - mean c)(r - mean r), where c is the probability of its own verdict,
     max(p, 1 - p), and r is 1 where the verdict is right, else 0: the covariance of forecast and
@@ -273,7 +273,7 @@ def confidence_covariance(
 def rank_models(
     pairs: VerdictPairs, runs: Sequence[str]
 ) -> tuple[list[RunScores], list[RankingAgreement]]:
-    """Each run's mean scores by both sides, and how alike both sides rank the runs.
+    """Return each run's mean scores by both sides, and how alike both sides rank the runs.
 
     Both sides score the same answers by the criteria that both have: *strict*, whether all are
     satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of

@@ -246,7 +246,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """The text of metrics.json."""
+    """Return the text of metrics.json."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 

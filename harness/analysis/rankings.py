@@ -285,7 +285,7 @@ def _by_group(
 
 
 def _published(scores: Mapping[str, float], run: Run) -> tuple[str, SampleStatistic | None]:
-    """A run's published score and the name it was found by: the run's, else its model's."""
+    """Return a run's published score and the name it was found by: the run's, else its model's."""
     variant = run[0]
     for name in (variant.name, variant.metrics.model or ""):
         if name in scores:

@@ -136,7 +136,7 @@ def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
-    """The fields of `CallFigures`."""
+    """Return the fields of `CallFigures`."""
     return {
         "n_calls": calls.n,
         "usage": calls.usage,
@@ -161,7 +161,7 @@ def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
 
 
 def _rate(samples: AttemptTable) -> Rate:
-    """The pass rate of samples, given one row for each."""
+    """Return the pass rate of samples, given one row for each."""
     judged = samples.take(samples.judged)
     estimate = _mean(judged)
     return Rate(
@@ -179,13 +179,13 @@ def _rate(samples: AttemptTable) -> Rate:
 
 
 def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Whether all values of a score are between 0 and 1."""
+    """Return whether all values of a score are between 0 and 1."""
     values = samples.scores[score][samples.measured(score)]
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
 def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
-    """The means of the scores that any of the samples has.
+    """Return the means of the scores that any of the samples has.
 
     Args:
         samples: One row for each sample.

@@ -73,7 +73,7 @@ class Layout:
 
 
 def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
-    """The requested figures and labels, else those of the tasks' own tables.
+    """Return the requested figures and labels, else those of the tasks' own tables.
 
     Args:
         runs: The runs of the table.
@@ -114,7 +114,7 @@ def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Table
 def _label(
     runs: Sequence[Run], wanted: str | None, declared: Sequence[str], option: str
 ) -> str | None:
-    """The requested or declared label; None if there is neither."""
+    """Return the requested or declared label, or None if there is neither."""
     label = wanted
     if label is None:
         different = list(dict.fromkeys(declared))
@@ -144,7 +144,7 @@ def _figures(
 
 
 def applies(figure: TableFigure, table: AttemptTable) -> bool:
-    """Whether a run has a figure (`harness.ports.TableFigure` says when)."""
+    """Return whether a run has a figure (`harness.ports.TableFigure` says when)."""
     if figure.label and figure.label not in table.labels():
         return False
     # A macro-F1 is defined even if no answer has the score: all of them are misses.
@@ -152,7 +152,7 @@ def applies(figure: TableFigure, table: AttemptTable) -> bool:
 
 
 def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
-    """A figure of each group, sorted; without labels, of all samples under ``()``.
+    """Return a figure of each group, sorted; without labels, of all samples under ``()``.
 
     Args:
         samples: One row for each sample, of a run that has the figure.
@@ -180,7 +180,7 @@ def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key
 
 
 def is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
-    """Whether a figure's values are between 0 and 1, so that it can be shown in per cent."""
+    """Return whether a figure's values are between 0 and 1, so that it can be shown in per cent."""
     return figure.of != "score" or are_fractions(samples, figure.score)
 
 
@@ -238,13 +238,13 @@ class RowSettings:
     runs: bool
 
     def of(self, run: FilledRun) -> dict[str, str]:
-        """The settings of a run's rows."""
+        """Return the settings of a run's rows."""
         named = {key: shown(_value(run.variant, key), f"{key}.") for key in self.settings}
         return named | ({"run": run.variant.name} if self.runs else {})
 
 
 def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
-    """The settings that have to be shown so that no two runs fill one cell."""
+    """Return the settings that have to be shown so that no two runs fill one cell."""
     keys: set[str] = set()
     by_name = False
     for one, other in combinations(runs, 2):
@@ -261,7 +261,7 @@ def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
 
 
 def _parts(key: str, one: Variant, other: Variant) -> list[str]:
-    """A setting's own keys, if both runs have some of them and they tell the runs apart.
+    """Return a setting's own keys, if both runs have some of them and they tell the runs apart.
 
     Zero-shot runs have a number where others have a section: three shots differ from none in
     their number, whatever else the section says.
@@ -279,7 +279,7 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
 
 
 def _value(run: Variant, key: str) -> Any:
-    """A setting, or one of its own keys (``task.shots.n``)."""
+    """Return a setting, or one of its own keys (``task.shots.n``)."""
     section = section_of(key)
     return run.settings.get(key) if key == section else _section(section, run).get(key)
 
@@ -300,7 +300,7 @@ def refuse_other_data(runs: Sequence[FilledRun], rows: str) -> None:
 
 
 def shown(value: Any, prefix: str = "") -> str:
-    """A setting's value on one line, in YAML's style.
+    """Return a setting's value on one line, in YAML's style.
 
     Args:
         value: The value.

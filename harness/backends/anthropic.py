@@ -101,7 +101,7 @@ class AnthropicBackend(HttpBackend):
         super().__init__(client, frozenset(taken | by_version))
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """The body of a request for a message."""
+        """Return the body of a request for a message."""
         decoding = request.decoding
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         body: dict[str, Any] = {
@@ -119,7 +119,7 @@ class AnthropicBackend(HttpBackend):
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """The answer of a message."""
+        """Return the answer of a message."""
         message = read(content, _decoder, _Message)
         # Models that think without showing it leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]

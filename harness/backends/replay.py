@@ -126,7 +126,7 @@ class ReplayBackend:
         return recorded
 
     def _in_our_form(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-        """A row with the keys `prompt`, `instance`, `sample` and `rounds`."""
+        """Return a row with the keys `prompt`, `instance`, `sample` and `rounds`."""
         if self._columns is None:
             return raw
 
@@ -148,7 +148,7 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """The recorded answer of this sample and round.
+        """Return the recorded answer of this sample and round.
 
         Raises:
             ReplayMissing: There is none.

@@ -56,7 +56,7 @@ class Engine(Protocol):
         ...
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """The answer to a request with a unique name."""
+        """Return the answer to a request with a unique name."""
         ...
 
     async def shutdown(self) -> None:
@@ -86,13 +86,13 @@ class EngineThread:
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """The answer to a request with a unique name."""
+        """Return the answer to a request with a unique name."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )
 
     def ended(self) -> bool:
-        """Whether it answers nothing any more."""
+        """Return whether it answers nothing any more."""
         if not self._loaded.done():
             return False
         failed = self._loaded.exception() is not None
@@ -181,7 +181,7 @@ class VLLMEngineBackend:
         servers.want(self._name)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the weights are."""
+        """Return what the weights are."""
         return self._model.fingerprint()
 
     @property

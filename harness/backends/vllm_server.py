@@ -63,7 +63,7 @@ class Server:
     url: str
 
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self.process.ended()
 
     def end(self) -> None:
@@ -174,7 +174,7 @@ class VLLMServerBackend:
         self.preferred_concurrency = min(depth(engine or {}), connections)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the weights are, if they are known."""
+        """Return what the weights are, if they are known."""
         return {} if self._owned is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -238,7 +238,7 @@ class VLLMServerBackend:
         return Server(process, f"http://127.0.0.1:{port}/v1")
 
     def _command(self, port: int) -> list[str]:
-        """The arguments of vLLM's server."""
+        """Return the arguments of vLLM's server."""
         model = self._owned
         assert model is not None
         names = ["--served-model-name", model.name]
@@ -304,7 +304,7 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: Server) -> asyncio.Task[bool]:
-        """Whether a server is healthy; everyone who asks at the same time looks once."""
+        """Return whether a server is healthy; everyone who asks at the same time looks once."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
@@ -331,7 +331,7 @@ class VLLMServerBackend:
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
-    """Whether the server at a base URL says that it is well, or at least answers."""
+    """Return whether the server at a base URL says that it is well, or at least answers."""
     from httpx2 import AsyncClient, HTTPError
 
     parts = urlsplit(url)
@@ -344,7 +344,7 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
 
 
 async def serves(url: str, model: str, key: str = "", key_remedy: str = "") -> bool:
-    """Whether a server lists a model; False if it does not say what it serves, or not yet.
+    """Return whether a server lists a model; False if it does not say what it serves, or not yet.
 
     Args:
         url: Its base URL.

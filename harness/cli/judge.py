@@ -170,7 +170,7 @@ REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 
 
 def _outcomes(names: str) -> list[JudgementOutcome]:
-    """The outcomes that a user names. Raises: ConfigError."""
+    """Return the outcomes that a user names. Raises: ConfigError."""
     named = [part.strip() for part in names.split(",") if part.strip()]
     for name in named:
         if name not in (*REDRAWN, "error"):
@@ -179,7 +179,7 @@ def _outcomes(names: str) -> list[JudgementOutcome]:
 
 
 def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """The section that a user names. Raises: ConfigError."""
+    """Return the section that a user names. Raises: ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         known = registered_section(folder, judge)

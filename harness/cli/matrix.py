@@ -114,7 +114,7 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
 def _judged(
     folders: Sequence[RunFolder], tables: Sequence[AttemptTable], asked: MatrixAsked, score: str
 ) -> JudgedTables:
-    """What a judge says of each run's constraints, which are to have the label.
+    """Return what a judge says of each run's constraints, which are to have the label.
 
     Raises:
         ConfigError: No judge tells of constraints, or several do and --score names none.

@@ -128,7 +128,7 @@ def write_report(
 
 
 def _title(names: Sequence[str]) -> str:
-    """The names, or of many, what they have in common."""
+    """Return the names, or of many, what they have in common."""
     if len(names) <= _MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")

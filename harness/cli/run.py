@@ -121,7 +121,7 @@ def run_file(
 def _prepared(
     runs: Mapping[str, RunFile], base: str, resources: Resources, retried: frozenset[Outcome]
 ) -> list[Job]:
-    """The variants of a file, checked."""
+    """Return the variants of a file, checked."""
     names = [run_name(base, variant) for variant in runs]
     jobs = []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -238,7 +238,7 @@ def _of(variant: str) -> Iterator[None]:
 
 
 def _outcomes(names: str) -> frozenset[Outcome]:
-    """The outcomes that a user names.
+    """Return the outcomes that a user names.
 
     Raises: ConfigError.
     """
@@ -252,7 +252,7 @@ def _outcomes(names: str) -> frozenset[Outcome]:
 
 
 def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, retry: str) -> str:
-    """The command that continues a run."""
+    """Return the command that continues a run."""
     words = ["harness", "run", str(file)]
     for text in overrides:
         words += ["-o", text]

@@ -163,7 +163,7 @@ def _self_preferences(variants: Sequence[Variant], judges: Sequence[str]) -> lis
 def _sides(
     folders: Sequence[RunFolder], asked: ValidationAsked
 ) -> tuple[list[str], str | list[Label]]:
-    """The judges whose verdicts are read, and the reference.
+    """Return the judges whose verdicts are read, and the reference.
 
     Raises:
         ConfigError: It is not clear which judges are meant, or a run lacks one.

@@ -80,7 +80,7 @@ class DataSet:
 
 
 def unchanged(original: Path) -> Iterator[bytes]:
-    """An original's own bytes."""
+    """Yield an original's own bytes."""
     with original.open("rb") as file:
         yield from iter(lambda: file.read(2**16), b"")
 
@@ -226,7 +226,7 @@ CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS
 
 
 def data_set(name: str) -> DataSet:
-    """The data set with this name.
+    """Return the data set with this name.
 
     Raises:
         DataMissing: There is none; the message names the nearest.

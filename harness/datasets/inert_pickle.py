@@ -273,7 +273,7 @@ def _kind(value: object) -> str:
 
 
 def _proportionate(value: object) -> Value:
-    """The value, after walking all of it as a writer will.
+    """Return the value, after walking all of it as a writer will.
 
     The stack of iterators is as long as the value is deep, so neither cycles nor shared parts that
     share parts ("a billion laughs") take much memory or unbounded time.

@@ -29,7 +29,7 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self) -> Iterator[list[Attempt]]:
-        """The attempts of each sample by round, instance by instance.
+        """Yield the attempts of each sample by round, instance by instance.
 
         Raises: DataInvalid, StoreFailed.
         """

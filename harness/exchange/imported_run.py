@@ -65,7 +65,7 @@ class Imported:
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
-    """The error for a malformed file."""
+    """Return the error for a malformed file."""
     return DataInvalid(
         f"{where}: {problem}.",
         "Nothing was imported. Write the file again, or name its format with --format.",
@@ -89,7 +89,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """A finite number; None for anything else.
+    """Return a finite number, or None for anything else.
 
     Raises:
         DataInvalid: It is too large to compute with.
@@ -190,7 +190,7 @@ class Verdicts:
         return self.deciding
 
     def score(self, name: str, found: FoundScore) -> Score:
-        """A value as a score of a run."""
+        """Return a value as a score of a run."""
         value = found.value
         if value is None:
             return Score(None, None, found.reason, found.details)
@@ -200,7 +200,7 @@ class Verdicts:
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """The run file of results that the harness has not made.
+    """Return the run file of results that the harness has not made.
 
     Args:
         task: Name of the task.
@@ -223,7 +223,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """The manifest of results that the harness has not made.
+    """Return the manifest of results that the harness has not made.
 
     Args:
         task: Name of the task.

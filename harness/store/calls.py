@@ -166,7 +166,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 
 def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, RecordedCall]]:
-    """The calls of a run's attempts by their ids; keys: the ids must be keys, in hex."""
+    """Yield the calls of a run's attempts by their ids; keys: the ids must be keys, in hex."""
     for number, _, line in decoded(path, _Called, ATTEMPT):
         calls: tuple[_Called | Rewriting, ...] = (line, *line.polish)
         for call in calls:

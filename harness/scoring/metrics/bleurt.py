@@ -48,11 +48,11 @@ class BleurtMetric:
         return BleurtScorer(str(self._checkpoint))
 
     def fingerprint(self) -> str:
-        """What the scores depend on: the checkpoint's name."""
+        """Return what the scores depend on: the checkpoint's name."""
         return f"bleurt {self._checkpoint.name}"
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """The best score over the references: about 0 to 1, not bounded."""
+        """Return the best score over the references: about 0 to 1, not bounded."""
         found = self._scorer.score(
             references=list(references), candidates=[answer] * len(references)
         )

@@ -84,7 +84,7 @@ class Reader:
         self._packed: list[bytes] | None = None
 
     def read(self) -> Iterator[Instance[Item]]:
-        """The instances in file order.
+        """Yield the instances in file order.
 
         Raises:
             DataInvalid: A row is malformed; the message names file, item and field.
@@ -106,7 +106,7 @@ class Reader:
         self._packed = packed
 
     def _pack(self, instance: Instance[Item]) -> bytes | None:
-        """An instance as bytes; None for values of YAML that would come back changed."""
+        """Return an instance as bytes, or None for values of YAML that would come back changed."""
         try:
             packed = msgspec.msgpack.encode(instance)
             return packed if self._decoder.decode(packed) == instance else None
@@ -121,7 +121,7 @@ class Reader:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
 
     def instance(self, row: Row, number: int) -> Instance[Item]:
-        """The instance of a row.
+        """Return the instance of a row.
 
         Raises:
             DataInvalid: The row is malformed.
