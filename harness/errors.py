@@ -17,8 +17,9 @@ from typing import Any, Literal
 class HarnessError(Exception):
     """Base of all errors of the project.
 
-    message: what happened and where.
-    remedy: what the user can do next; empty where there is nothing.
+    Args:
+        message: What happened and where.
+        remedy: What the user can do next; empty where there is nothing.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
@@ -61,7 +62,8 @@ class StoreFailed(UserError):
 class Unparseable(HarnessError):
     """An answer that a task or checker cannot read: an outcome, not a failure of the run.
 
-    scores: what a task can say of it all the same, name to `harness.records.Score`.
+    Attributes:
+        scores: What a task can say of it all the same, name to `harness.records.Score`.
     """
 
     scores: Mapping[str, Any] = MappingProxyType({})
@@ -129,7 +131,7 @@ class FatalCallError(CallError, UserError):
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """A remedy for a mistyped name: the nearest valid one, else all of them."""
+    """Return a remedy for a mistyped name: the nearest valid one, else all of them."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

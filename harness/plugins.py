@@ -130,7 +130,7 @@ def import_extra(module: str, extra: str = "") -> Any:
 
 
 def _members(protocol: type) -> set[str]:
-    """The public names that a protocol and the protocols it extends declare."""
+    """Return the public names that a protocol and the protocols it extends declare."""
     return {
         name
         for base in protocol.__mro__[:-1]
@@ -176,9 +176,10 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 class Origin:
     """Where a plug-in is from.
 
-    package: the distribution that has it, with its version.
-    sha256: of the code: a built-in's module, or every module of a third party's package; empty
-        where no file has it. What that code imports from other packages is not in it.
+    Attributes:
+        package: The distribution that has it, with its version.
+        sha256: Of the code: a built-in's module, or every module of a third party's package; empty
+            where no file has it. What that code imports from other packages is not in it.
     """
 
     package: str
@@ -204,14 +205,15 @@ class Kind:
         return _entries(f"harness.{self.name}", tuple(sys.path))
 
     def names(self) -> list[str]:
-        """Every name that a run file may use here."""
+        """Return every name that a run file may use here."""
         return sorted({*self._builtins(), *self._external()})
 
     def load(self, name: str) -> Callable[..., Any]:
-        """The plug-in's class or factory.
+        """Return the plug-in's class or factory.
 
-        Raises: ConfigError for an unknown name, with the nearest valid one, and
-            for a third party's plug-in that cannot be loaded.
+        Raises:
+            ConfigError: An unknown name, with the nearest valid one, and for a third party's
+                plug-in that cannot be loaded.
         """
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module = importlib.import_module(f"{PACKAGES[self.name]}.{name}")
@@ -243,7 +245,7 @@ class Kind:
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> Origin:
-        """Where a plug-in is from.
+        """Return where a plug-in is from.
 
         Raises: as `load`.
         """
@@ -257,9 +259,10 @@ class Kind:
         )
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """The options of the run file for a plug-in, checked, defaults filled in.
+        """Return the options of the run file for a plug-in, checked, defaults filled in.
 
-        Raises: ConfigError for an unknown or wrong option.
+        Raises:
+            ConfigError: An unknown or wrong option.
         """
         from pydantic import ValidationError
 
@@ -282,10 +285,12 @@ class Kind:
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from the options of the run file.
 
-        given: what the harness itself hands over (data folder, secrets, ...):
-            each plug-in gets those that it asks for as keyword-only parameters.
+        Args:
+            given: What the harness itself hands over (data folder, secrets, ...): each plug-in gets
+                those that it asks for as keyword-only parameters.
 
-        Raises: ConfigError for an unknown or wrong option.
+        Raises:
+            ConfigError: An unknown or wrong option.
         """
         checked = self.options(name, options)
         plugin = self.load(name)
@@ -318,7 +323,7 @@ def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]
 
 @functools.cache
 def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """The model that validates a plug-in's options; making one takes a millisecond."""
+    """Return the model that validates a plug-in's options; making one takes a millisecond."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {
@@ -337,7 +342,7 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """A plug-in's options, or (keyword-only) what it wants to be given."""
+    """Return a plug-in's options, or (keyword-only) what it wants to be given."""
     signature = inspect.signature(plugin, eval_str=True)
     return {
         name: parameter
@@ -355,7 +360,8 @@ def _package(entry: EntryPoint) -> str:
 def calling(what: str) -> Iterator[None]:
     """Whatever a plug-in's code raises, told as its own: `HarnessError` stays as it is.
 
-    what: how a message names the plug-in ("The filter 'url'").
+    Args:
+        what: How a message names the plug-in ("The filter 'url'").
 
     Raises: ConfigError.
     """
@@ -373,7 +379,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """The files of a module's package, or its own where it stands alone."""
+    """Return the files of a module's package, or its own where it stands alone."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # a namespace has none
         if file:
@@ -392,7 +398,7 @@ def _sha256(files: list[Path]) -> str:
 
 
 def kind(name: str) -> Kind:
-    """The plug-ins of a kind: one of `PACKAGES`."""
+    """Return the plug-ins of a kind: one of `PACKAGES`."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

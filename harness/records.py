@@ -46,10 +46,11 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 class DecodingConstraint:
     """What the decoder may write, and nothing else: just one of these.
 
-    json_schema: an object that the answer, as JSON, is valid against.
-    regex: a regular expression that matches the whole answer.
-    choices: the answers there are.
-    grammar: in the server's own notation (EBNF, GBNF).
+    Attributes:
+        json_schema: An object that the answer, as JSON, is valid against.
+        regex: A regular expression that matches the whole answer.
+        choices: The answers there are.
+        grammar: In the server's own notation (EBNF, GBNF).
     """
 
     json_schema: dict[str, Any] | None = None
@@ -69,7 +70,7 @@ class DecodingConstraint:
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
-        """The one that is set, by its kind."""
+        """Return the one that is set, by its kind."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
@@ -85,16 +86,17 @@ class Decoding:
     A dataclass, not a struct, because run files are validated by pydantic,
     which reads dataclasses directly: the fields are written down once.
 
-    temperature: sampling temperature.
-    max_tokens: most tokens the answer may have.
-    top_p: nucleus sampling mass.
-    stop: strings at which the answer ends.
-    extra: further fields of the provider's request body, as they stand
-        (``reasoning_effort``, ``thinking``, …).
-    constraint: what the answer is held to; ``task`` for what the task says of each instance.
-    logprobs: how many of the most likely tokens of each position are asked for, with their
-        log-probabilities; None for none.
-    prompt_logprobs: whether the log-probability of each token of the prompt is asked for.
+    Attributes:
+        temperature: Sampling temperature.
+        max_tokens: Most tokens the answer may have.
+        top_p: Nucleus sampling mass.
+        stop: Strings at which the answer ends.
+        extra: Further fields of the provider's request body, as they stand (``reasoning_effort``,
+            ``thinking``, …).
+        constraint: What the answer is held to; ``task`` for what the task says of each instance.
+        logprobs: How many of the most likely tokens of each position are asked for, with their
+            log-probabilities; None for none.
+        prompt_logprobs: Whether the log-probability of each token of the prompt is asked for.
     """
 
     temperature: float | None = None
@@ -113,7 +115,7 @@ class Decoding:
             raise ValueError(f"logprobs must be 1 to {MOST_LOGPROBS}")
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
+        """Return the fields that are set, by name."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
@@ -127,10 +129,11 @@ class Decoding:
 class Instance(Struct, Generic[D], frozen=True):
     """One task item.
 
-    id: unique within the task's data set.
-    data: whatever the task needs to prompt and to score.
-    groups: labels for breakdowns, coarse first; the first one steers ``--limit``.
-    cluster: coarser statistical unit than the prompt, if the data has one.
+    Attributes:
+        id: Unique within the task's data set.
+        data: Whatever the task needs to prompt and to score.
+        groups: Labels for breakdowns, coarse first; the first one steers ``--limit``.
+        cluster: Coarser statistical unit than the prompt, if the data has one.
     """
 
     id: str
@@ -142,7 +145,8 @@ class Instance(Struct, Generic[D], frozen=True):
 class Criterion(Struct, frozen=True):
     """One of the things that an answer to an instance has to satisfy, in a sentence.
 
-    groups: its own labels, each with a group; ``category`` for what kind of criterion it is.
+    Attributes:
+        groups: Its own labels, each with a group; ``category`` for what kind of criterion it is.
     """
 
     text: str
@@ -163,10 +167,11 @@ class Origin(Struct, frozen=True):
 class Request(Struct, frozen=True):
     """What is asked of a backend.
 
-    seed: the provider's seed (not the run's), None where none is sent.
-    sample: which of the k independent answers this is, from 0.
-    redraw: how often this answer was drawn before, where the user wants another
-        (``--retry truncated``); 0 for the first.
+    Attributes:
+        seed: The provider's seed (not the run's), None where none is sent.
+        sample: Which of the k independent answers this is, from 0.
+        redraw: How often this answer was drawn before, where the user wants another (``--retry
+            truncated``); 0 for the first.
     """
 
     model: str
@@ -213,8 +218,10 @@ class Usage(Struct, frozen=True):
 class Allowance(Struct, frozen=True):
     """What a provider says of one of its rate limits, in an answer's headers.
 
-    limit: units a minute; remaining: units left now; reset_s: seconds until the
-        limit is untouched again. None where the provider does not say.
+    Attributes:
+        limit: Units a minute.
+        remaining: Units left now.
+        reset_s: Seconds until the limit is untouched again. None where the provider does not say.
     """
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -243,12 +250,13 @@ PromptLogprobs = tuple[TokenLogprob | None, ...]
 class Reply(Struct, frozen=True):
     """A provider's complete answer.
 
-    finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the
-        provider's own word where it is none of these.
-    reasoning: what a reasoning model thought before its answer, where it tells.
-    model: the model that the provider says has answered.
-    usage: None where the provider did not count.
-    logprobs, prompt_logprobs: where they were asked for; None where the provider gives none.
+    Attributes:
+        finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the provider's own
+            word where it is none of these.
+        reasoning: What a reasoning model thought before its answer, where it tells.
+        model: The model that the provider says has answered.
+        usage: None where the provider did not count.
+        logprobs, prompt_logprobs: Where they were asked for; None where the provider gives none.
     """
 
     text: str
@@ -264,8 +272,9 @@ class Reply(Struct, frozen=True):
 class Call(Struct, frozen=True):
     """A reply and the paid call it came from.
 
-    id: the call's cache key in hex; attempts that share a call share this id.
-    cached: the reply was there already and cost nothing now.
+    Attributes:
+        id: The call's cache key in hex; attempts that share a call share this id.
+        cached: The reply was there already and cost nothing now.
     """
 
     id: str
@@ -278,8 +287,9 @@ class Call(Struct, frozen=True):
 class Score(Struct, frozen=True):
     """What a checker, validator or judge says of one answer.
 
-    value: the measurement; None where it could not be made (never 0).
-    passed: the verdict, None where this score gives none.
+    Attributes:
+        value: The measurement; None where it could not be made (never 0).
+        passed: The verdict, None where this score gives none.
     """
 
     value: bool | float | None
@@ -291,8 +301,9 @@ class Score(Struct, frozen=True):
 class Rewriting(Struct, frozen=True):
     """A second model's polishing of an instruction or a feedback.
 
-    used: whether it kept all that it must; else the text stayed as it was.
-    call_id, usage, cost_usd, cached: of its call; none where that failed.
+    Attributes:
+        used: Whether it kept all that it must; else the text stayed as it was.
+        call_id, usage, cost_usd, cached: Of its call; none where that failed.
     """
 
     of: Literal["instruction", "feedback"]
@@ -310,9 +321,11 @@ class Attempt(Struct, frozen=True):
     Named by (instance, sample, round). ``request`` holds the messages and
     parameters in round 1; later rounds hold the hash of the messages and
     ``follows``, the round whose line they continue.
-    cluster: hash of the round-1 messages without shots, or the instance's coarser label.
-    started_at, ended_at: seconds since the epoch.
-    polish: what a second model made of the instruction (round 1) and of the feedback.
+
+    Attributes:
+        cluster: Hash of the round-1 messages without shots, or the instance's coarser label.
+        started_at, ended_at: Seconds since the epoch.
+        polish: What a second model made of the instruction (round 1) and of the feedback.
     """
 
     v: int
@@ -354,7 +367,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which no file could hold; pairs are joined.
+    """Return the text with lone surrogates replaced, which no file could hold; pairs are joined.
 
     >>> encodable("half \ud83d") == "half \ufffd"
     True
@@ -365,7 +378,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Whether an answer passed: every score that gives a verdict must pass.
+    """Return whether an answer passed: every score that gives a verdict must pass.
 
     None where a score could not be made, or where none gives a verdict.
     """
@@ -378,10 +391,11 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 class Document(Struct, frozen=True):
     """A document of a corpus, from which a benchmark is built.
 
-    name: within its source.
-    text: line ends are ``\\n``.
-    about: what the source says of it (title, author).
-    problem: why it cannot be read; empty where it can.
+    Attributes:
+        name: Within its source.
+        text: Line ends are ``\\n``.
+        about: What the source says of it (title, author).
+        problem: Why it cannot be read; empty where it can.
     """
 
     name: str

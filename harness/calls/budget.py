@@ -169,12 +169,12 @@ class Budgeted:
             self._budget.settle(most, spent, unsure=unsure)
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """What a reply has cost; its maximum if the provider did not count tokens."""
+        """Return what a reply has cost; its maximum if the provider did not count tokens."""
         return self._most(*bounds(request)) if reply.usage is None else self._cost(reply.usage)
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """The maximum input and output tokens of a request.
+    """Return the maximum input and output tokens of a request.
 
     A token is at least one byte of UTF-8, whatever the tokeniser. The model also reads what else
     is sent (a schema, tools).

@@ -40,7 +40,7 @@ class Calls(Protocol):
     """A backend with its whole call stack, as the scheduler sees it."""
 
     async def __call__(self, request: Request) -> Call:
-        """The call that answers a request."""
+        """Return the call that answers a request."""
         ...
 
 
@@ -124,7 +124,7 @@ class PaidCalls:
             del self._in_flight[key]
 
     async def _claimed(self, key: str, request: Request) -> Call:
-        """The call, made by the only process that pays for it, or paid for by another."""
+        """Return the call, made by the only process that pays for it, or paid for by another."""
         if not self._replies.claim(key):
             await self._wait(key)
         release: Callable[[], None] | None = partial(self._replies.release, key)
@@ -164,7 +164,7 @@ class PaidCalls:
                 release()
 
     def _payment(self, request: Request, reply: Reply) -> tuple[Payment | None, Exception | None]:
-        """The payment, or why there is none; the reply is cached in either case."""
+        """Return the payment, or why there is none; the reply is cached in either case."""
         try:
             return self._pays(request, reply) if self._pays else None, None
         except Exception as error:

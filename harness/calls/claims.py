@@ -146,7 +146,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """The claims in a folder, which is created; `Claims.close` them when done."""
+    """Return the claims in a folder, which is created; `Claims.close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder)

@@ -76,7 +76,7 @@ Identity = tuple[int, int]
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The type of the file system that holds a path; empty if unknown."""
+    """Return the type of the file system that holds a path; empty if unknown."""
     try:
         entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
     except OSError:
@@ -105,17 +105,17 @@ def code(error: BaseException) -> int | None:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether another connection holds the file."""
+    """Return whether another connection holds the file."""
     return code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the file's content is damaged."""
+    """Return whether the file's content is damaged."""
     return code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def identity(path: str | Path) -> Identity | None:
-    """Which file a path leads to; None if that is unknown."""
+    """Return which file a path leads to, or None if that is unknown."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time, and on the way of every call)
     except OSError:
@@ -124,7 +124,7 @@ def identity(path: str | Path) -> Identity | None:
 
 
 def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str], None]) -> Opened:
-    """A connection to the database, which is created if it does not exist.
+    """Return a connection to the database, which is created if it does not exist.
 
     Args:
         path: The file.
@@ -155,7 +155,7 @@ def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str
 
 
 def no_wal(path: Path, why: str) -> str:
-    """What to tell the user about an unexpected safe mode."""
+    """Return what to tell the user about an unexpected safe mode."""
     return (
         f"SQLite's write-ahead log does not work for the cache {path} ({why}): "
         "using a slower, safe mode."
@@ -187,7 +187,7 @@ def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file has everything that this version needs.
+    """Return whether the file has everything that this version needs.
 
     Raises:
         StoreFailed: It belongs to another program or a newer version.

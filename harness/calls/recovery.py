@@ -46,7 +46,7 @@ def mark(path: Path) -> None:
 
 
 def needs_recovery(path: Path) -> bool:
-    """Whether damage is known before the file is opened."""
+    """Return whether damage is known before the file is opened."""
     if marker(path).exists() or _rebuilt(path).exists():
         return True
     # SQLite would discard the log of an emptied file, with all that is in it.
@@ -116,7 +116,7 @@ def _rebuild(damaged: Path, new: Path, restore: Restore) -> None:
 
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
-    """The payments up to the first page that SQLite cannot read."""
+    """Yield the payments up to the first page that SQLite cannot read."""
     url = f"{damaged.resolve().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
@@ -136,7 +136,7 @@ def _count(path: Path) -> tuple[int, int]:
 
 
 def _aside(path: Path, now: float) -> Path:
-    """A name with the time that is not taken."""
+    """Return a name with the time that is not taken."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     name = f"{path.name}.damaged-{stamp}"
     for number in itertools.count(2):

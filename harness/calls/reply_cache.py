@@ -98,7 +98,7 @@ class ReplyCache:
         return self._database.journal_mode
 
     def get(self, key: str, *, wait_s: float = database.LOCKED_S) -> Reply | None:
-        """The reply of a key, None if there is none.
+        """Return the reply of a key, None if there is none.
 
         Read in the caller's thread: an index look-up takes microseconds, less than handing it to
         another thread would.
@@ -122,7 +122,7 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """The reply of a key; while another process holds the file, other tasks continue.
+        """Return the reply of a key; while another process holds the file, other tasks continue.
 
         Raises:
             StoreFailed: It is held for too long, or cannot be read.
@@ -198,7 +198,7 @@ class ReplyCache:
         return self._batches.add((None, _row(key, payment, time.time())), then)
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """What a run has paid, in US dollars by the call's key."""
+        """Return what a run has paid, in US dollars by the call's key."""
         return dict(
             self._database.read(
                 database.PAYMENTS_OF_RUN, (encodable(run),), wait_s=database.LOCKED_S
@@ -242,7 +242,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encoded(reply: Reply) -> bytes:
-    """A reply as the cache holds it."""
+    """Return a reply as the cache holds it."""
     return _encoder.encode(reply)
 
 

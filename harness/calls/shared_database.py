@@ -111,7 +111,7 @@ class SharedDatabase:
         return self._writer.journal_mode
 
     def read(self, query: str, values: tuple[Any, ...] = (), *, wait_s: float = 0) -> list[Any]:
-        """The rows of a query.
+        """Return the rows of a query.
 
         Args:
             query: The query.
@@ -217,7 +217,7 @@ class SharedDatabase:
         self.notice(no_wal(self.path, str(error)))
 
     def _open(self, busy_s: float) -> Opened:
-        """A connection to the file, which is recovered first if it is damaged."""
+        """Return a connection to the file, which is recovered first if it is damaged."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Two processes that both switch a new file to WAL would not wait for each other.

@@ -66,7 +66,7 @@ class Notices:
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
-        """A function that sets the status of one source; its latest text counts.
+        """Return a function that sets the status of one source; its latest text counts.
 
         Args:
             source: Shown before the text, so that several models can be told apart.

@@ -87,7 +87,8 @@ def _variant(base: str, folder: RunFolder) -> Variant:
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
     """Group of one label to its group of another, coarser one.
 
-    Raises: ConfigError where that label is none.
+    Raises:
+        ConfigError: That label is none.
     """
     attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}

@@ -37,7 +37,7 @@ def list_backends() -> None:
 
 
 def key_state(variable: str) -> str:
-    """Whether a key is set; what it is stays here."""
+    """Return whether a key is set; what it is stays here."""
     try:
         secret(variable)
     except SecretMissing:

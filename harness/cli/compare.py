@@ -85,8 +85,9 @@ def show_comparison(
 ) -> None:
     """Print the comparison of runs, computed anew from their attempts.
 
-    asked: without a score, what the runs are measured by.
-    cost: print what the runs took, too.
+    Args:
+        asked: Without a score, what the runs are measured by.
+        cost: Print what the runs took, too.
 
     Raises: a `harness.errors.HarnessError`.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def run_names(incomplete: str) -> list[str]:
-    """The runs whose names begin so."""
+    """Return the runs whose names begin so."""
     try:
         names = sorted(config.parent.name for config in _runs_dir().glob("*/config.yaml"))
     except OSError:
@@ -16,7 +16,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """The YAML files here, in configs/ and in a folder begun, that begin so."""
+    """Return the YAML files here, in configs/ and in a folder begun, that begin so."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     try:
         files = sorted(
@@ -33,7 +33,7 @@ def judge_words(incomplete: str) -> list[str]:
 
 
 def _runs_dir() -> Path:
-    """The folder of runs, told without the settings' third of a second where that can be."""
+    """Return the folder of runs, told without the settings' third of a second where that can be."""
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

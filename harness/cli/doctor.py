@@ -197,9 +197,10 @@ class Endpoint:
 
 
 def _endpoints(known: set[str]) -> Iterator[Endpoint]:
-    """The local presets, and the hosted ones whose key is set.
+    """Yield the local presets, and the hosted ones whose key is set.
 
-    known: variables of the keys that are set.
+    Args:
+        known: Variables of the keys that are set.
     """
     for name, preset in PRESETS.items():
         if preset.url is not None and preset.key is None:
@@ -258,7 +259,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
 
 
 def _without_absent(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, with the local servers that are not running in one line."""
+    """Return the findings, with the local servers that are not running in one line."""
     absent = [finding for finding in findings if finding.remedy == START]
     if not absent:
         return list(findings)

@@ -60,7 +60,8 @@ def export(
 def export_runs(names: Sequence[str], form: str, file: str) -> None:
     """Write runs to a file.
 
-    file: its path, or `STDOUT`.
+    Args:
+        file: Its path, or `STDOUT`.
 
     Raises: a `harness.errors.HarnessError`; the file is then as it was.
     """

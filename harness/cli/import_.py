@@ -78,7 +78,7 @@ def _recognised(file: Path) -> str:
 
 
 def _name(file: Path) -> str:
-    """A run's name of a file's."""
+    """Return a run's name of a file's."""
     return re.sub(r"[^\w.-]+", "_", file.stem).lstrip(".-")[:100] or "imported"
 
 

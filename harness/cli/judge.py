@@ -116,10 +116,11 @@ def judge_run(
 ) -> int:
     """Judge a run by a judge of a file, or by one that it has; returns the exit code.
 
-    judge: the file, or the judge's name in the run.
-    budget: US dollars that the run may cost with it; None for the run's own.
-    golds: judge the reference answers to its instances instead of its own.
-    retry: outcomes of judgements that are made again, with commas between.
+    Args:
+        judge: The file, or the judge's name in the run.
+        budget: US dollars that the run may cost with it; None for the run's own.
+        golds: Judge the reference answers to its instances instead of its own.
+        retry: Outcomes of judgements that are made again, with commas between.
 
     0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
 
@@ -169,7 +170,7 @@ REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 
 
 def _outcomes(names: str) -> list[JudgementOutcome]:
-    """The outcomes that a user names. Raises: ConfigError."""
+    """Return the outcomes that a user names. Raises: ConfigError."""
     named = [part.strip() for part in names.split(",") if part.strip()]
     for name in named:
         if name not in (*REDRAWN, "error"):
@@ -178,7 +179,7 @@ def _outcomes(names: str) -> list[JudgementOutcome]:
 
 
 def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """The section that a user names. Raises: ConfigError."""
+    """Return the section that a user names. Raises: ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         known = registered_section(folder, judge)
@@ -196,8 +197,9 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
 def _told(judged: JudgingEnd, what: str, again: str, anew: str) -> int:
     """Say how it ended; the exit code.
 
-    again, anew: the command that has failed calls made, and the one that goes on with what was
-        to be asked anew. What a failed call was to replace is a failed call by now.
+    Args:
+        again, anew: The command that has failed calls made, and the one that goes on with what was
+            to be asked anew. What a failed call was to replace is a failed call by now.
     """
     _say(f"{what} judged in this session.")
     if judged.gone:

@@ -40,7 +40,8 @@ class _Watched(NamedTuple):
 class Display:
     """The progress of a run file's runs, which are made one after the other: one display for all.
 
-    runs: names of the runs -> what they are called in the display.
+    Args:
+        runs: Names of the runs -> what they are called in the display.
 
     Shown while entered.
     """

@@ -56,9 +56,10 @@ def matrix(
 class MatrixAsked(NamedTuple):
     """What is asked of the runs; empty for the default.
 
-    score: by default what the runs are measured by, else the pass rate.
-    by: a label of the instances, or of the constraints that a judge has judged.
-    external: a file of published scores.
+    Attributes:
+        score: By default what the runs are measured by, else the pass rate.
+        by: A label of the instances, or of the constraints that a judge has judged.
+        external: A file of published scores.
     """
 
     score: str = ""
@@ -71,7 +72,8 @@ class MatrixAsked(NamedTuple):
 def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -> None:
     """Print the matrix of runs, computed anew from their attempts.
 
-    names: of runs, or of run files for all of their variants; one suffices for its groups.
+    Args:
+        names: Of runs, or of run files for all of their variants; one suffices for its groups.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -112,9 +114,10 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
 def _judged(
     folders: Sequence[RunFolder], tables: Sequence[AttemptTable], asked: MatrixAsked, score: str
 ) -> JudgedTables:
-    """What a judge says of each run's constraints, which are to have the label.
+    """Return what a judge says of each run's constraints, which are to have the label.
 
-    Raises: ConfigError where no judge tells of constraints, or several do and --score names none.
+    Raises:
+        ConfigError: No judge tells of constraints, or several do and --score names none.
     """
     names = [folder.name for folder in folders]
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]

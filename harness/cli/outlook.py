@@ -15,7 +15,8 @@ from harness.run import DryRun, EstimateRange, Job, estimate_run
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     """Print what each of the jobs would do after those before it; of several, what all would.
 
-    missing: as for `show_dry_run`.
+    Args:
+        missing: As for `show_dry_run`.
     """
     found: list[DryRun] = []
     made: set[str] = set()
@@ -41,7 +42,8 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
 def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
     """Print what a job would do.
 
-    missing: secrets that a real run would need and that are not set.
+    Args:
+        missing: Secrets that a real run would need and that are not set.
     """
     run = job.run
     table = Table.grid(padding=(0, 2))

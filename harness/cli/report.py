@@ -87,10 +87,11 @@ def write_report(
 ) -> None:
     """Write the report of runs, or its pictures.
 
-    output: the page's file; by default ``report.html``, of one run in its folder.
-    asked: what is compared; without a score, what the runs are measured by, and without a
-        label, the first that they have.
-    images: folder for the pictures; where it is given, no page is written unless output is.
+    Args:
+        output: The page's file; by default ``report.html``, of one run in its folder.
+        asked: What is compared; without a score, what the runs are measured by, and without a
+            label, the first that they have.
+        images: Folder for the pictures; where it is given, no page is written unless output is.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -127,7 +128,7 @@ def write_report(
 
 
 def _title(names: Sequence[str]) -> str:
-    """The names, or of many, what they have in common."""
+    """Return the names, or of many, what they have in common."""
     if len(names) <= _MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")

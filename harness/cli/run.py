@@ -94,7 +94,8 @@ def run_file(
 ) -> int:
     """Run every variant of a file; returns the exit code.
 
-    retry: outcomes whose attempts are made again, with commas between.
+    Args:
+        retry: Outcomes whose attempts are made again, with commas between.
 
     0: all done. 1: done, but attempts failed. 3: the budget is spent. 130: interrupted.
 
@@ -120,7 +121,7 @@ def run_file(
 def _prepared(
     runs: Mapping[str, RunFile], base: str, resources: Resources, retried: frozenset[Outcome]
 ) -> list[Job]:
-    """The variants of a file, checked."""
+    """Return the variants of a file, checked."""
     names = [run_name(base, variant) for variant in runs]
     jobs = []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -141,7 +142,8 @@ def _prepared(
 def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
     """Run the variants of a file one after the other; the exit code.
 
-    again: the command to continue.
+    Args:
+        again: The command to continue.
     """
     names = [job.folder.name for job in jobs]
     variants = [job.variant.name for job in jobs]
@@ -236,7 +238,7 @@ def _of(variant: str) -> Iterator[None]:
 
 
 def _outcomes(names: str) -> frozenset[Outcome]:
-    """The outcomes that a user names.
+    """Return the outcomes that a user names.
 
     Raises: ConfigError.
     """
@@ -250,7 +252,7 @@ def _outcomes(names: str) -> frozenset[Outcome]:
 
 
 def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, retry: str) -> str:
-    """The command that continues a run."""
+    """Return the command that continues a run."""
     words = ["harness", "run", str(file)]
     for text in overrides:
         words += ["-o", text]
@@ -266,8 +268,9 @@ def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, r
 class _Ended(NamedTuple):
     """How a run ended.
 
-    result: None where it was stopped at once.
-    stopped: the user wanted it to end, though there may have been nothing left to do.
+    Attributes:
+        result: None where it was stopped at once.
+        stopped: The user wanted it to end, though there may have been nothing left to do.
     """
 
     code: int

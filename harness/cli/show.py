@@ -68,9 +68,10 @@ def show_asked(
 ) -> None:
     """Print what is asked of a run: an instance's attempts, its constraints or its metrics.
 
-    by: a label to part the constraints by.
-    rejected: what the provider rejected of what decoding was to be held to.
-    rules: how judges agree with rules.
+    Args:
+        by: A label to part the constraints by.
+        rejected: What the provider rejected of what decoding was to be held to.
+        rules: How judges agree with rules.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -101,8 +102,9 @@ def show_run(name: str) -> None:
 def show_constraints(name: str, label: str = LABEL) -> None:
     """Print how often the base constraints of each kind are met, or of each group of a label.
 
-    Raises: DataMissing where the run's scores tell of none; ConfigError where none of them
-        has the label.
+    Raises:
+        DataMissing: The run's scores tell of none.
+        ConfigError: None of them has the label.
     """
     folder = find_run(Settings().runs_dir, name)
     findings = read_findings(AttemptIndex(folder.attempts))
@@ -121,7 +123,8 @@ def show_constraints(name: str, label: str = LABEL) -> None:
 def show_rejected(name: str) -> None:
     """Print which schemas the provider rejected, by the keywords in them.
 
-    Raises: DataMissing where decoding was free.
+    Raises:
+        DataMissing: Decoding was free.
     """
     folder = find_run(Settings().runs_dir, name)
     found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
@@ -136,7 +139,8 @@ def show_rejected(name: str) -> None:
 def show_rules(name: str) -> None:
     """Print how often the run's judges and the rules say the same of a constraint.
 
-    Raises: DataMissing where no judge has a rule's verdict beside its own.
+    Raises:
+        DataMissing: No judge has a rule's verdict beside its own.
     """
     folder = find_run(Settings().runs_dir, name)
     found = rule_agreement(folder.attempts)
@@ -166,7 +170,8 @@ def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:
 def show_instance(name: str, instance: str) -> None:
     """Print an instance's attempts in full.
 
-    Raises: DataMissing where the run has none of it.
+    Raises:
+        DataMissing: The run has none of it.
     """
     folder = find_run(Settings().runs_dir, name)
     attempts = read_instance(folder.attempts, instance)

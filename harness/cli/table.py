@@ -62,7 +62,8 @@ def table(
 def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -> None:
     """Print the table of runs, computed anew from their attempts.
 
-    names: of runs, or of run files for all of their variants.
+    Args:
+        names: Of runs, or of run files for all of their variants.
 
     Raises: a `harness.errors.HarnessError`.
     """

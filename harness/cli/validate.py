@@ -75,9 +75,10 @@ def validate_judge(
 class ValidationAsked(NamedTuple):
     """What is asked.
 
-    judge: its name in the runs; empty for the only one.
-    against: another judge's name, a file of labels, or `RULES`; empty for the only other judge.
-    by: a label of the criteria; empty for none.
+    Attributes:
+        judge: Its name in the runs; empty for the only one.
+        against: Another judge's name, a file of labels, or `RULES`; empty for the only other judge.
+        by: A label of the criteria; empty for none.
     """
 
     judge: str = ""
@@ -90,8 +91,9 @@ def show_validation(
 ) -> None:
     """Print how a judge's verdicts agree with a reference's.
 
-    names: of runs, or of run files for all of their variants.
-    figure: a file for the calibration curve, by its ending.
+    Args:
+        names: Of runs, or of run files for all of their variants.
+        figure: A file for the calibration curve, by its ending.
 
     Raises: a `harness.errors.HarnessError`.
     """
@@ -161,9 +163,10 @@ def _self_preferences(variants: Sequence[Variant], judges: Sequence[str]) -> lis
 def _sides(
     folders: Sequence[RunFolder], asked: ValidationAsked
 ) -> tuple[list[str], str | list[Label]]:
-    """The judges whose verdicts are read, and the reference.
+    """Return the judges whose verdicts are read, and the reference.
 
-    Raises: ConfigError where it is not clear which judges are meant, or a run lacks one.
+    Raises:
+        ConfigError: It is not clear which judges are meant, or a run lacks one.
     """
     known = [judges_with_verdicts(folder.attempts) for folder in folders]
     common = [judge for judge in known[0] if all(judge in own for own in known)]

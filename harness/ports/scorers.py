@@ -75,7 +75,7 @@ class Filter(Protocol):
     """Decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
-        """Whether the text is dropped; pure, and in bounded time for any text."""
+        """Return whether the text is dropped; pure, and in bounded time for any text."""
         ...
 
 

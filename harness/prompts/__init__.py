@@ -44,7 +44,7 @@ class Prompt:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(self, fields: dict[str, Any]) -> str:
-        """The text for some fields.
+        """Return the text for some fields.
 
         Raises:
             DataInvalid: A field is missing.
@@ -53,7 +53,7 @@ class Prompt:
 
 
 def named(folder: str = "") -> list[str]:
-    """The names of our prompts, or of those in one folder."""
+    """Return the names of our prompts, or of those in one folder."""
     found = {
         path.relative_to(root).with_suffix("").as_posix()
         for root in FOLDERS

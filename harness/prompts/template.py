@@ -75,7 +75,7 @@ class Template:
             raise ConfigError(f"{where} is nested too deeply.") from None
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """The text for a row.
+        """Return the text for a row.
 
         Raises:
             DataInvalid: The row lacks a field, or has a value that the template cannot use.

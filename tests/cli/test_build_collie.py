@@ -152,7 +152,7 @@ def test_without_structures_those_that_the_sources_have_texts_for(
         "--targets", "2", "--documents", "5",
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    assert "Without word01, word02, word03: no source has texts of the level word" in ended.stderr
+    assert "Skipped word01, word02, word03: no source has texts of the level word" in ended.stderr
     assert "--source words=FILE" in ended.stderr
     rows = (tmp_path / "mine" / "instances.jsonl").read_text().splitlines()
     assert len({json.loads(row)["structure"] for row in rows}) == 10

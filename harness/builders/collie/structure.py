@@ -26,6 +26,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from harness.builders.collie.targets import Rules, read_rule, specimen, swept
@@ -41,7 +42,6 @@ from harness.scoring.constraints.grammar import (
     read_constraint,
     refuse_excess,
     refuse_misfits,
-    write,
 )
 from harness.scoring.constraints.render import instruction
 
@@ -79,14 +79,14 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: Specification) -> str:
-        """The prompt of an instance.
+        """Return the prompt of an instance.
 
         Raises:
             DataInvalid: The structure's own template fails.
         """
         if self.prompt is None:
             return instruction(specification)
-        targets = write(specification.targets)
+        targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
         return self.prompt.render({"targets": targets, "level": self.level})
 
 
@@ -209,7 +209,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: object, where: str) -> list[Any]:
-    """The trees that a tree with ``{sweep: …}`` in it stands for."""
+    """Return the trees that a tree with ``{sweep: …}`` in it stands for."""
     if isinstance(raw, Mapping):
         if set(raw) == {"sweep"}:
             return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]

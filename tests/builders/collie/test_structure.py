@@ -15,6 +15,7 @@ from harness.scoring.constraints.levels import Splitter
 from harness.tasks.collie.structures import STRUCTURES, level_of
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
+UNIT = {"op": "for_each", "do": {"op": "identity"}}
 ENDS: dict[str, Any] = {
     "name": "ends",
     "level": "sentence",
@@ -92,6 +93,14 @@ def test_a_prompt_of_its_own() -> None:
     assert found is not None
     assert structure.instruction(found) == f"A sentence with {found.targets}, please."
     assert "word to be" in read_structure(ENDS).instruction(found)
+
+
+def test_a_prompt_gets_several_targets_as_lists() -> None:
+    raw = {**ENDS, "targets": {"sweep": [["Snow", "Rain"]]}, "prompt": "{{ targets }}"}
+    raw["constraint"] = {**ENDS["constraint"], "relation": "in", "transformation": UNIT}
+    found = extract(read_structure(raw), "Snow and rain fell.", UNITS, seed=0)
+    assert found is not None
+    assert read_structure(raw).instruction(found) == "['Snow', 'Rain']"
 
 
 @pytest.mark.parametrize(
