@@ -26,7 +26,7 @@ Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
 
 REFUSALS = frozenset({"refusal", "content_filter"})
-"""Finish reasons of a refused answer, which may have no text, however often it is asked for."""
+"""Finish reasons of a refusal, which may have no text however often it is requested."""
 
 D = TypeVar("D")
 
@@ -39,17 +39,17 @@ class Message(Struct, frozen=True):
 
 
 ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
-"""What an answer can be held to while it is decoded; of a backend, a feature."""
+"""How decoding can be constrained; also the name of a backend's feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """What the decoder may write, and nothing else: just one of these.
+    """A constraint on decoding; exactly one field is set.
 
     Attributes:
-        json_schema: An object that the answer, as JSON, is valid against.
-        regex: A regular expression that matches the whole answer.
-        choices: The answers there are.
+        json_schema: A schema that the answer, as JSON, must be valid against.
+        regex: A regular expression that must match the whole answer.
+        choices: The possible answers.
         grammar: In the server's own notation (EBNF, GBNF).
     """
 
@@ -66,37 +66,37 @@ class DecodingConstraint:
 
     @property
     def kind(self) -> ConstraintKind:
-        """Which one."""
+        """Return the kind of constraint."""
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
-        """Return the one that is set, by its kind."""
+        """Return the field that is set, by its kind."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
 
 MOST_LOGPROBS = 20
-"""Tokens of a position that may be asked for, which is also OpenAI's bound."""
+"""Most tokens per position that can be requested, which is also OpenAI's bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How the model is asked to decode. ``None`` means: the provider's default.
+    """Decoding parameters; ``None`` leaves the provider's default.
 
-    A dataclass, not a struct, because run files are validated by pydantic,
-    which reads dataclasses directly: the fields are written down once.
+    A dataclass, not a struct, because run files are validated by pydantic, which reads dataclasses
+    directly: the fields are written down once.
 
     Attributes:
         temperature: Sampling temperature.
-        max_tokens: Most tokens the answer may have.
+        max_tokens: Most tokens of the answer.
         top_p: Nucleus sampling mass.
         stop: Strings at which the answer ends.
-        extra: Further fields of the provider's request body, as they stand (``reasoning_effort``,
+        extra: Further fields of the provider's request body, sent unchanged (``reasoning_effort``,
             ``thinking``, …).
-        constraint: What the answer is held to; ``task`` for what the task says of each instance.
-        logprobs: How many of the most likely tokens of each position are asked for, with their
+        constraint: Constrains the answer; ``task`` uses the task's constraint of each instance.
+        logprobs: How many of the likeliest tokens of each position to request, with their
             log-probabilities; None for none.
-        prompt_logprobs: Whether the log-probability of each token of the prompt is asked for.
+        prompt_logprobs: Whether to request the log-probability of each token of the prompt.
     """
 
     temperature: float | None = None
@@ -143,10 +143,10 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One of the things that an answer to an instance has to satisfy, in a sentence.
+    """One condition that an answer has to satisfy, as a sentence.
 
     Attributes:
-        groups: Its own labels, each with a group; ``category`` for what kind of criterion it is.
+        groups: Its labels, each with a group; ``category`` names the kind of criterion.
     """
 
     text: str
@@ -165,13 +165,13 @@ class Origin(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What is asked of a backend.
+    """A request to a backend.
 
     Attributes:
-        seed: The provider's seed (not the run's), None where none is sent.
-        sample: Which of the k independent answers this is, from 0.
-        redraw: How often this answer was drawn before, where the user wants another (``--retry
-            truncated``); 0 for the first.
+        seed: The provider's seed (not the run's); None if none is sent.
+        sample: Index of the independent answer, from 0.
+        redraw: How often this answer was drawn before, if the user wants another one
+            (``--retry truncated``); 0 for the first.
     """
 
     model: str
@@ -216,12 +216,12 @@ class Usage(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """What a provider says of one of its rate limits, in an answer's headers.
+    """What a provider says about one of its rate limits, in an answer's headers.
 
     Attributes:
-        limit: Units a minute.
+        limit: Units per minute; None if not stated, as for the others.
         remaining: Units left now.
-        reset_s: Seconds until the limit is untouched again. None where the provider does not say.
+        reset_s: Seconds until the limit is untouched again.
     """
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -231,20 +231,20 @@ class Allowance(Struct, frozen=True):
 
 
 class TokenLogprob(Struct, frozen=True, array_like=True):
-    """A token that a model could have written at some position, and its log-probability."""
+    """A token that a model could have written at a position, and its log-probability."""
 
     token: str
     logprob: float
 
 
 Logprobs = tuple[tuple[TokenLogprob, ...], ...]
-"""Of each of an answer's first positions the likeliest tokens, most likely first."""
+"""The likeliest tokens of each of an answer's first positions, most likely first."""
 
 MOST_POSITIONS = 20
 """Positions of an answer whose log-probabilities are kept."""
 
 PromptLogprobs = tuple[TokenLogprob | None, ...]
-"""Of each token of a prompt the log-probability; None of those that have none, as the first."""
+"""The log-probability of each token of a prompt; None for those without one, such as the first."""
 
 
 class Reply(Struct, frozen=True):
@@ -252,11 +252,11 @@ class Reply(Struct, frozen=True):
 
     Attributes:
         finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the provider's own
-            word where it is none of these.
-        reasoning: What a reasoning model thought before its answer, where it tells.
+            word for anything else.
+        reasoning: What a reasoning model thought before its answer, if the provider returns it.
         model: The model that the provider says has answered.
-        usage: None where the provider did not count.
-        logprobs, prompt_logprobs: Where they were asked for; None where the provider gives none.
+        usage: None if the provider did not count.
+        logprobs, prompt_logprobs: If requested; None if the provider returns none.
     """
 
     text: str
@@ -274,7 +274,7 @@ class Call(Struct, frozen=True):
 
     Attributes:
         id: The call's cache key in hex; attempts that share a call share this id.
-        cached: The reply was there already and cost nothing now.
+        cached: Whether the reply came from the cache, at no cost.
     """
 
     id: str
@@ -285,11 +285,11 @@ class Call(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """What a checker, validator or judge says of one answer.
+    """What a checker, validator or judge says about one answer.
 
     Attributes:
-        value: The measurement; None where it could not be made (never 0).
-        passed: The verdict, None where this score gives none.
+        value: The measurement; None if it could not be made (never 0).
+        passed: The verdict; None if this score gives none.
     """
 
     value: bool | float | None
@@ -299,11 +299,11 @@ class Score(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's polishing of an instruction or a feedback.
+    """A second model's paraphrase of an instruction or of feedback.
 
     Attributes:
-        used: Whether it kept all that it must; else the text stayed as it was.
-        call_id, usage, cost_usd, cached: Of its call; none where that failed.
+        used: Whether it kept everything it must; otherwise the original text was used.
+        call_id, usage, cost_usd, cached: Of its call; None if the call failed.
     """
 
     of: Literal["instruction", "feedback"]
@@ -318,14 +318,14 @@ class Rewriting(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """One line of ``attempts.jsonl``: a reply with its scores.
 
-    Named by (instance, sample, round). ``request`` holds the messages and
-    parameters in round 1; later rounds hold the hash of the messages and
-    ``follows``, the round whose line they continue.
+    Identified by (instance, sample, round). ``request`` holds the messages and parameters in round
+    1; later rounds hold the hash of the messages and ``follows``, the round whose line they
+    continue.
 
     Attributes:
         cluster: Hash of the round-1 messages without shots, or the instance's coarser label.
         started_at, ended_at: Seconds since the epoch.
-        polish: What a second model made of the instruction (round 1) and of the feedback.
+        polish: The paraphrases of the instruction (round 1) and of the feedback.
     """
 
     v: int
@@ -367,7 +367,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return the text with lone surrogates replaced, which no file could hold; pairs are joined.
+    """Replace lone surrogates in a text, which no file could hold; pairs are joined.
 
     >>> encodable("half \ud83d") == "half \ufffd"
     True
@@ -380,7 +380,7 @@ def encodable(text: str) -> str:
 def verdict(scores: Mapping[str, Score]) -> bool | None:
     """Return whether an answer passed: every score that gives a verdict must pass.
 
-    None where a score could not be made, or where none gives a verdict.
+    None if a score could not be made, or if none gives a verdict.
     """
     if any(score.value is None for score in scores.values()):
         return None
@@ -392,10 +392,10 @@ class Document(Struct, frozen=True):
     """A document of a corpus, from which a benchmark is built.
 
     Attributes:
-        name: Within its source.
+        name: Unique within its source.
         text: Line ends are ``\\n``.
-        about: What the source says of it (title, author).
-        problem: Why it cannot be read; empty where it can.
+        about: What the source says about it (title, author).
+        problem: Why it cannot be read; empty if it can.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The top of the call stack: takes a reply from the cache or a call in flight, or pays for it."""
+"""The top of the call stack: answers a call from the cache, from a call in flight, or by paying."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """How often to check whether another process has paid."""
 
 CLAIMED_NOTICE_S = 30.0
-"""Seconds that a call waits for another process before the user is told."""
+"""Seconds that a call waits for another process before the user is notified."""
 
 
 class ReplyUnsaved(StoreFailed):
@@ -124,7 +124,7 @@ class PaidCalls:
             del self._in_flight[key]
 
     async def _claimed(self, key: str, request: Request) -> Call:
-        """Return the call, made by the only process that pays for it, or paid for by another."""
+        """Make the call if no other process pays for it; else return what that one paid for."""
         if not self._replies.claim(key):
             await self._wait(key)
         release: Callable[[], None] | None = partial(self._replies.release, key)
@@ -171,7 +171,7 @@ class PaidCalls:
             return None, error
 
     async def _wait(self, key: str) -> None:
-        """Claim a call that another process pays for, once that one has ended."""
+        """Claim a call that another process is paying for, as soon as that process is done."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while True:

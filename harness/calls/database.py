@@ -91,7 +91,7 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 class Opened(NamedTuple):
-    """A connection, and the identity of its file: another file may take its path."""
+    """A connection, with the identity of its file, because another file may take its path."""
 
     file: sqlite3.Connection
     journal_mode: str
@@ -99,7 +99,7 @@ class Opened(NamedTuple):
 
 
 def code(error: BaseException) -> int | None:
-    """SQLite's primary result code of an error; None if it has none."""
+    """Return SQLite's primary result code of an error, or None if it has none."""
     extended = getattr(error, "sqlite_errorcode", None)
     return None if extended is None else extended & 0xFF
 
@@ -124,13 +124,13 @@ def identity(path: str | Path) -> Identity | None:
 
 
 def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str], None]) -> Opened:
-    """Return a connection to the database, which is created if it does not exist.
+    """Open the database, which is created if it does not exist.
 
     Args:
         path: The file.
         wal: False for the safe mode, which is also used if the WAL does not work.
         busy_s: Seconds that SQLite waits for another process's lock, once the file is open.
-        notice: Called with what the user should know.
+        notice: Called with messages for the user.
 
     Raises:
         sqlite3.Error: It cannot be opened.
@@ -155,7 +155,7 @@ def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str
 
 
 def no_wal(path: Path, why: str) -> str:
-    """Return what to tell the user about an unexpected safe mode."""
+    """Return the message for an unexpected safe mode."""
     return (
         f"SQLite's write-ahead log does not work for the cache {path} ({why}): "
         "using a slower, safe mode."
@@ -187,7 +187,7 @@ def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Return whether the file has everything that this version needs.
+    """Check that a file is ours, and return whether it has everything that this version needs.
 
     Raises:
         StoreFailed: It belongs to another program or a newer version.
@@ -229,7 +229,7 @@ def make_tables(file: sqlite3.Connection) -> None:
 
 
 def roll_back(file: sqlite3.Connection) -> None:
-    """End a failed transaction; SQLite may have ended it itself."""
+    """Roll back a failed transaction; SQLite may already have ended it."""
     with contextlib.suppress(sqlite3.Error):
         if file.in_transaction:
             file.execute("ROLLBACK")

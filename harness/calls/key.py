@@ -1,4 +1,4 @@
-"""What makes two calls the same: the content-addressed key of a call."""
+"""The content-addressed key of a call: what makes two calls the same."""
 
 from __future__ import annotations
 

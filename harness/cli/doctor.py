@@ -230,7 +230,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
     answers: dict[str, Finding] = {}
 
     def ask(endpoint: Endpoint) -> None:
-        # A proxy is for the hosts of others.
+        # Local servers are reached without a proxy.
         hosted = endpoint.key is not None
         try:
             with (
@@ -241,8 +241,8 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
             ):
                 answers[endpoint.name] = _answered(endpoint, answer.status_code)
         except httpx2.TimeoutException:
-            pass  # silent, as those that are not back in time
-        except Exception as error:  # of the transport, a proxy's address, a certificate
+            pass  # reported like those that time out
+        except Exception as error:  # from the transport, a proxy's address or a certificate
             # The error's own words could quote a proxy's password.
             answers[endpoint.name] = _unreachable(endpoint, type(error).__name__)
 

@@ -117,7 +117,7 @@ def test_a_killed_build_goes_on(corpus: Path, tmp_path: Path) -> None:
 def test_the_audit_of_a_file(mine: Path, tmp_path: Path) -> None:
     ended = harness("build", "audit", mine / "instances.jsonl")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "65 of 65 gold answers pass" in ended.stdout
+    assert "65 of 65 reference answers pass" in ended.stdout
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(
         "- {id: a, level: sentence, constraint: {target_level: word, transformation: {op: count},"
@@ -125,7 +125,7 @@ def test_the_audit_of_a_file(mine: Path, tmp_path: Path) -> None:
     )
     ended = harness("build", "audit", wrong)
     assert ended.returncode == 1
-    assert "a: the gold answer fails" in ended.stdout
+    assert "a: the reference answer fails" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@ def test_a_judge_that_cannot_be_is_refused(
     file.write_text(content)
     assert said in mistake(harness("judge", "letters", "--judge", file))
     assert not (runs / "letters" / "judges.json").exists()
-    assert "has had no judge 'other'" in mistake(harness("judge", "letters", "--judge", "other"))
+    assert "has no judge 'other'" in mistake(harness("judge", "letters", "--judge", "other"))
 
 
 def test_a_later_judge_keeps_to_a_budget_and_goes_on(

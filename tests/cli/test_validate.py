@@ -221,7 +221,7 @@ def test_a_table_to_read(runs: Path) -> None:
 
 
 def test_what_cannot_be_meant_is_refused(runs: Path, tmp_path: Path) -> None:
-    assert "which one is to be validated" in mistake(harness("judge", "validate", "small"))
+    assert "which judge should be validated" in mistake(harness("judge", "validate", "small"))
     assert "agrees with itself" in mistake(
         harness("judge", "validate", "small", "--judge", "truth", "--against", "truth")
     )
