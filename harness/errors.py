@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as one tree.
+"""All errors of the project, as one hierarchy.
 
 There are two families. A `UserError` is shown to the user in a line or two (what happened, where,
 what to do next) and ends the command. A `CallError` is a provider's failure: a `TransientError`
@@ -17,8 +17,9 @@ from typing import Any, Literal
 class HarnessError(Exception):
     """Base of all errors of the project.
 
-    message: what happened and where.
-    remedy: what the user can do next; empty where there is nothing.
+    Args:
+        message: What happened and where.
+        remedy: What the user can do next; empty where there is nothing.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
@@ -39,19 +40,19 @@ class ConfigError(UserError):
 
 
 class SecretMissing(UserError):
-    """A key that the backend needs is not in the environment."""
+    """A key that the backend needs is not set in the environment."""
 
 
 class DataMissing(UserError):
-    """A data set, recording or tokeniser file is not there."""
+    """A data set, recording or tokeniser file does not exist."""
 
 
 class DataInvalid(UserError):
-    """A data file is there but cannot be read as what it should be."""
+    """A data file exists but does not have the expected content."""
 
 
 class RunConflict(UserError):
-    """The run folder is held by another process or by another configuration."""
+    """The run folder is held by another process, or has a different configuration."""
 
 
 class StoreFailed(UserError):
@@ -59,16 +60,17 @@ class StoreFailed(UserError):
 
 
 class Unparseable(HarnessError):
-    """An answer that a task or checker cannot read: an outcome, not a failure of the run.
+    """A task or checker cannot read an answer: an outcome, not a failure of the run.
 
-    scores: what a task can say of it all the same, name to `harness.records.Score`.
+    Attributes:
+        scores: What the task can still say about the answer, by name.
     """
 
     scores: Mapping[str, Any] = MappingProxyType({})
 
 
 class ShotLeaks(HarnessError):
-    """A shot would show the answer to its instance: no call is made, and the run ends."""
+    """A shot would reveal the answer to its instance: no call is made, and the run ends."""
 
 
 class ReplayMissing(UserError):
@@ -80,7 +82,7 @@ class CallError(HarnessError):
 
 
 class RequestRejected(CallError):
-    """The provider refuses this one request (too long, bad schema): an attempt with an error."""
+    """The provider rejects this one request (too long, bad schema): an attempt with an error."""
 
 
 class PromptRefused(RequestRejected):
@@ -125,11 +127,11 @@ class TransientError(CallError):
 
 
 class FatalCallError(CallError, UserError):
-    """Would happen to every call (bad key, unknown model): ends the run, which can be resumed."""
+    """A failure that every call would meet (bad key, unknown model): ends the run, resumable."""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """A remedy for a mistyped name: the nearest valid one, else all of them."""
+    """Suggest a fix for a mistyped name: the nearest valid one, else list all of them."""
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:

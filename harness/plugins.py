@@ -1,9 +1,9 @@
 """Find, check and build plug-ins by the names that run files use.
 
 A built-in is a module of the kind's package, and the module's name is the name in run files. A
-third party registers an entry point in the kind's group. Both offer the same thing: a callable,
-called ``plugin`` in a module. Its positional parameters are options of the run file, validated by
-their annotations; its keyword-only parameters are supplied by the harness (`SUPPLIED`).
+third party registers an entry point in the kind's group. Both provide the same: a callable, named
+``plugin`` in a module. Its positional parameters are options of the run file, validated by their
+annotations; its keyword-only parameters are supplied by the harness (`SUPPLIED`).
 
 >>> kind("backends").names()  # doctest: +SKIP
 ['openai', 'replay', 'simulated']
@@ -130,7 +130,7 @@ def import_extra(module: str, extra: str = "") -> Any:
 
 
 def _members(protocol: type) -> set[str]:
-    """The public names that a protocol and the protocols it extends declare."""
+    """Return the public names that a protocol and the protocols it extends declare."""
     return {
         name
         for base in protocol.__mro__[:-1]
@@ -174,11 +174,12 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a plug-in is from.
+    """Where a plug-in comes from.
 
-    package: the distribution that has it, with its version.
-    sha256: of the code: a built-in's module, or every module of a third party's package; empty
-        where no file has it. What that code imports from other packages is not in it.
+    Attributes:
+        package: The distribution that contains it, with its version.
+        sha256: Hash of the code: a built-in's module, or every module of a third party's package;
+            empty if there are no files. Code imported from other packages is not included.
     """
 
     package: str
@@ -194,7 +195,7 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """What messages call one of them."""
+        """Return what messages call one of them."""
         return self.name.removesuffix("s").replace("_", "-")
 
     def _builtins(self) -> list[str]:
@@ -204,14 +205,15 @@ class Kind:
         return _entries(f"harness.{self.name}", tuple(sys.path))
 
     def names(self) -> list[str]:
-        """Every name that a run file may use here."""
+        """Return every name that a run file may use here."""
         return sorted({*self._builtins(), *self._external()})
 
     def load(self, name: str) -> Callable[..., Any]:
-        """The plug-in's class or factory.
+        """Return the plug-in's class or factory.
 
-        Raises: ConfigError for an unknown name, with the nearest valid one, and
-            for a third party's plug-in that cannot be loaded.
+        Raises:
+            ConfigError: The name is unknown (the message has the nearest valid one), or a third
+                party's plug-in cannot be loaded.
         """
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module = importlib.import_module(f"{PACKAGES[self.name]}.{name}")
@@ -234,7 +236,7 @@ class Kind:
             )
         try:
             loaded: Callable[..., Any] = entries[0].load()
-        except Exception as error:  # whatever a third party's module does on import
+        except Exception as error:  # a third party's module may raise anything on import
             raise ConfigError(
                 f"The {where} from {_package(entries[0])} cannot be loaded "
                 f"({type(error).__name__}: {error}).",
@@ -243,10 +245,7 @@ class Kind:
         return getattr(loaded, "plugin", loaded)
 
     def origin(self, name: str) -> Origin:
-        """Where a plug-in is from.
-
-        Raises: as `load`.
-        """
+        """Return where a plug-in comes from; raises as `load`."""
         self.load(name)
         if name in self._builtins():
             module = sys.modules[f"{PACKAGES[self.name]}.{name}"]
@@ -257,9 +256,10 @@ class Kind:
         )
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """The options of the run file for a plug-in, checked, defaults filled in.
+        """Check a plug-in's options from the run file, and fill in the defaults.
 
-        Raises: ConfigError for an unknown or wrong option.
+        Raises:
+            ConfigError: An option is unknown or wrong.
         """
         from pydantic import ValidationError
 
@@ -280,12 +280,16 @@ class Kind:
             raise ConfigError(f"Option {option!r} of the {where}: {message}.") from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
-        """Build a plug-in from the options of the run file.
+        """Build a plug-in from its options in the run file.
 
-        given: what the harness itself hands over (data folder, secrets, ...):
-            each plug-in gets those that it asks for as keyword-only parameters.
+        Args:
+            name: The plug-in's name.
+            options: Its options.
+            **given: What the harness supplies (data folder, secrets, …); each plug-in receives
+            those that it declares as keyword-only parameters.
 
-        Raises: ConfigError for an unknown or wrong option.
+        Raises:
+            ConfigError: An option is unknown or wrong.
         """
         checked = self.options(name, options)
         plugin = self.load(name)
@@ -294,7 +298,7 @@ class Kind:
         built = plugin(**chosen, **offered)
         if found := problems(self.name, built):
             raise ConfigError(
-                f"The {self.title} {name!r} does not have the shape of one. {found[0]}",
+                f"The {self.title} {name!r} does not fit its interface. {found[0]}",
                 "docs/plugins.md lists what a plug-in offers; start the names of private members "
                 "with an underscore.",
             )
@@ -318,7 +322,7 @@ def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]
 
 @functools.cache
 def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """The model that validates a plug-in's options; making one takes a millisecond."""
+    """Return the model that validates a plug-in's options; making one takes a millisecond."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {
@@ -337,7 +341,7 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """A plug-in's options, or (keyword-only) what it wants to be given."""
+    """Return the parameters that are options, or (keyword-only) supplied by the harness."""
     signature = inspect.signature(plugin, eval_str=True)
     return {
         name: parameter
@@ -353,11 +357,13 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Whatever a plug-in's code raises, told as its own: `HarnessError` stays as it is.
+    """Attribute whatever a plug-in's code raises to the plug-in; a `HarnessError` passes unchanged.
 
-    what: how a message names the plug-in ("The filter 'url'").
+    Args:
+        what: How messages name the plug-in ("The filter 'url'").
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: The plug-in raised something else.
     """
     try:
         yield
@@ -373,7 +379,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """The files of a module's package, or its own where it stands alone."""
+    """Return the files of a module's package, or the module's own file if it has no package."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # a namespace has none
         if file:
@@ -392,7 +398,7 @@ def _sha256(files: list[Path]) -> str:
 
 
 def kind(name: str) -> Kind:
-    """The plug-ins of a kind: one of `PACKAGES`."""
+    """Return the plug-ins of a kind, one of `PACKAGES`."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

@@ -26,7 +26,7 @@ Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
 
 REFUSALS = frozenset({"refusal", "content_filter"})
-"""Finish reasons of a refused answer, which may have no text, however often it is asked for."""
+"""Finish reasons of a refusal, which may have no text however often it is requested."""
 
 D = TypeVar("D")
 
@@ -39,17 +39,18 @@ class Message(Struct, frozen=True):
 
 
 ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
-"""What an answer can be held to while it is decoded; of a backend, a feature."""
+"""How decoding can be constrained; also the name of a backend's feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """What the decoder may write, and nothing else: just one of these.
+    """A constraint on decoding; exactly one field is set.
 
-    json_schema: an object that the answer, as JSON, is valid against.
-    regex: a regular expression that matches the whole answer.
-    choices: the answers there are.
-    grammar: in the server's own notation (EBNF, GBNF).
+    Attributes:
+        json_schema: A schema that the answer, as JSON, must be valid against.
+        regex: A regular expression that must match the whole answer.
+        choices: The possible answers.
+        grammar: In the server's own notation (EBNF, GBNF).
     """
 
     json_schema: dict[str, Any] | None = None
@@ -65,36 +66,37 @@ class DecodingConstraint:
 
     @property
     def kind(self) -> ConstraintKind:
-        """Which one."""
+        """Return the kind of constraint."""
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
-        """The one that is set, by its kind."""
+        """Return the field that is set, by its kind."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
 
 MOST_LOGPROBS = 20
-"""Tokens of a position that may be asked for, which is also OpenAI's bound."""
+"""Most tokens per position that can be requested, which is also OpenAI's bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How the model is asked to decode. ``None`` means: the provider's default.
+    """Decoding parameters; ``None`` leaves the provider's default.
 
-    A dataclass, not a struct, because run files are validated by pydantic,
-    which reads dataclasses directly: the fields are written down once.
+    A dataclass, not a struct, because run files are validated by pydantic, which reads dataclasses
+    directly: the fields are written down once.
 
-    temperature: sampling temperature.
-    max_tokens: most tokens the answer may have.
-    top_p: nucleus sampling mass.
-    stop: strings at which the answer ends.
-    extra: further fields of the provider's request body, as they stand
-        (``reasoning_effort``, ``thinking``, …).
-    constraint: what the answer is held to; ``task`` for what the task says of each instance.
-    logprobs: how many of the most likely tokens of each position are asked for, with their
-        log-probabilities; None for none.
-    prompt_logprobs: whether the log-probability of each token of the prompt is asked for.
+    Attributes:
+        temperature: Sampling temperature.
+        max_tokens: Most tokens of the answer.
+        top_p: Nucleus sampling mass.
+        stop: Strings at which the answer ends.
+        extra: Further fields of the provider's request body, sent unchanged (``reasoning_effort``,
+            ``thinking``, …).
+        constraint: Constrains the answer; ``task`` uses the task's constraint of each instance.
+        logprobs: How many of the likeliest tokens of each position to request, with their
+            log-probabilities; None for none.
+        prompt_logprobs: Whether to request the log-probability of each token of the prompt.
     """
 
     temperature: float | None = None
@@ -113,7 +115,7 @@ class Decoding:
             raise ValueError(f"logprobs must be 1 to {MOST_LOGPROBS}")
 
     def given(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
+        """Return the fields that are set, by name."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
@@ -127,10 +129,11 @@ class Decoding:
 class Instance(Struct, Generic[D], frozen=True):
     """One task item.
 
-    id: unique within the task's data set.
-    data: whatever the task needs to prompt and to score.
-    groups: labels for breakdowns, coarse first; the first one steers ``--limit``.
-    cluster: coarser statistical unit than the prompt, if the data has one.
+    Attributes:
+        id: Unique within the task's data set.
+        data: Whatever the task needs to prompt and to score.
+        groups: Labels for breakdowns, coarse first; the first one steers ``--limit``.
+        cluster: Coarser statistical unit than the prompt, if the data has one.
     """
 
     id: str
@@ -140,9 +143,10 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One of the things that an answer to an instance has to satisfy, in a sentence.
+    """One condition that an answer has to satisfy, as a sentence.
 
-    groups: its own labels, each with a group; ``category`` for what kind of criterion it is.
+    Attributes:
+        groups: Its labels, each with a group; ``category`` names the kind of criterion.
     """
 
     text: str
@@ -161,12 +165,13 @@ class Origin(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What is asked of a backend.
+    """A request to a backend.
 
-    seed: the provider's seed (not the run's), None where none is sent.
-    sample: which of the k independent answers this is, from 0.
-    redraw: how often this answer was drawn before, where the user wants another
-        (``--retry truncated``); 0 for the first.
+    Attributes:
+        seed: The provider's seed (not the run's); None if none is sent.
+        sample: Index of the independent answer, from 0.
+        redraw: How often this answer was drawn before, if the user wants another one
+            (``--retry truncated``); 0 for the first.
     """
 
     model: str
@@ -211,10 +216,12 @@ class Usage(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """What a provider says of one of its rate limits, in an answer's headers.
+    """What a provider says about one of its rate limits, in an answer's headers.
 
-    limit: units a minute; remaining: units left now; reset_s: seconds until the
-        limit is untouched again. None where the provider does not say.
+    Attributes:
+        limit: Units per minute; None if not stated, as for the others.
+        remaining: Units left now.
+        reset_s: Seconds until the limit is untouched again.
     """
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
@@ -224,31 +231,32 @@ class Allowance(Struct, frozen=True):
 
 
 class TokenLogprob(Struct, frozen=True, array_like=True):
-    """A token that a model could have written at some position, and its log-probability."""
+    """A token that a model could have written at a position, and its log-probability."""
 
     token: str
     logprob: float
 
 
 Logprobs = tuple[tuple[TokenLogprob, ...], ...]
-"""Of each of an answer's first positions the likeliest tokens, most likely first."""
+"""The likeliest tokens of each of an answer's first positions, most likely first."""
 
 MOST_POSITIONS = 20
 """Positions of an answer whose log-probabilities are kept."""
 
 PromptLogprobs = tuple[TokenLogprob | None, ...]
-"""Of each token of a prompt the log-probability; None of those that have none, as the first."""
+"""The log-probability of each token of a prompt; None for those without one, such as the first."""
 
 
 class Reply(Struct, frozen=True):
     """A provider's complete answer.
 
-    finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the
-        provider's own word where it is none of these.
-    reasoning: what a reasoning model thought before its answer, where it tells.
-    model: the model that the provider says has answered.
-    usage: None where the provider did not count.
-    logprobs, prompt_logprobs: where they were asked for; None where the provider gives none.
+    Attributes:
+        finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the provider's own
+            word for anything else.
+        reasoning: What a reasoning model thought before its answer, if the provider returns it.
+        model: The model that the provider says has answered.
+        usage: None if the provider did not count.
+        logprobs, prompt_logprobs: If requested; None if the provider returns none.
     """
 
     text: str
@@ -264,8 +272,9 @@ class Reply(Struct, frozen=True):
 class Call(Struct, frozen=True):
     """A reply and the paid call it came from.
 
-    id: the call's cache key in hex; attempts that share a call share this id.
-    cached: the reply was there already and cost nothing now.
+    Attributes:
+        id: The call's cache key in hex; attempts that share a call share this id.
+        cached: Whether the reply came from the cache, at no cost.
     """
 
     id: str
@@ -276,10 +285,11 @@ class Call(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """What a checker, validator or judge says of one answer.
+    """What a checker, validator or judge says about one answer.
 
-    value: the measurement; None where it could not be made (never 0).
-    passed: the verdict, None where this score gives none.
+    Attributes:
+        value: The measurement; None if it could not be made (never 0).
+        passed: The verdict; None if this score gives none.
     """
 
     value: bool | float | None
@@ -289,10 +299,11 @@ class Score(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's polishing of an instruction or a feedback.
+    """A second model's paraphrase of an instruction or of feedback.
 
-    used: whether it kept all that it must; else the text stayed as it was.
-    call_id, usage, cost_usd, cached: of its call; none where that failed.
+    Attributes:
+        used: Whether it kept everything it must; otherwise the original text was used.
+        call_id, usage, cost_usd, cached: Of its call; None if the call failed.
     """
 
     of: Literal["instruction", "feedback"]
@@ -307,12 +318,14 @@ class Rewriting(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """One line of ``attempts.jsonl``: a reply with its scores.
 
-    Named by (instance, sample, round). ``request`` holds the messages and
-    parameters in round 1; later rounds hold the hash of the messages and
-    ``follows``, the round whose line they continue.
-    cluster: hash of the round-1 messages without shots, or the instance's coarser label.
-    started_at, ended_at: seconds since the epoch.
-    polish: what a second model made of the instruction (round 1) and of the feedback.
+    Identified by (instance, sample, round). ``request`` holds the messages and parameters in round
+    1; later rounds hold the hash of the messages and ``follows``, the round whose line they
+    continue.
+
+    Attributes:
+        cluster: Hash of the round-1 messages without shots, or the instance's coarser label.
+        started_at, ended_at: Seconds since the epoch.
+        polish: The paraphrases of the instruction (round 1) and of the feedback.
     """
 
     v: int
@@ -354,7 +367,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates replaced, which no file could hold; pairs are joined.
+    """Replace lone surrogates in a text, which no file could hold; pairs are joined.
 
     >>> encodable("half \ud83d") == "half \ufffd"
     True
@@ -365,9 +378,9 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Whether an answer passed: every score that gives a verdict must pass.
+    """Return whether an answer passed: every score that gives a verdict must pass.
 
-    None where a score could not be made, or where none gives a verdict.
+    None if a score could not be made, or if none gives a verdict.
     """
     if any(score.value is None for score in scores.values()):
         return None
@@ -378,10 +391,11 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 class Document(Struct, frozen=True):
     """A document of a corpus, from which a benchmark is built.
 
-    name: within its source.
-    text: line ends are ``\\n``.
-    about: what the source says of it (title, author).
-    problem: why it cannot be read; empty where it can.
+    Attributes:
+        name: Unique within its source.
+        text: Line ends are ``\\n``.
+        about: What the source says about it (title, author).
+        problem: Why it cannot be read; empty if it can.
     """
 
     name: str

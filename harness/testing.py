@@ -66,7 +66,7 @@ HOSTILE_TEXTS = (
     "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>",
     "word " * 5000,
 )
-"""Texts that models do write, or could, and that no scorer may fail on."""
+"""Texts that models write, or could, and that no scorer may crash on."""
 
 WRONG = "This sentence of harness.testing is not an answer to anything."
 
@@ -88,7 +88,7 @@ def check_task(task: Task[Any], *, limit: int = 100) -> list[str]:
 def check_backend(backend: Backend, prompt: str = "Say yes.") -> list[str]:
     """Check a backend by asking it one prompt several times, some of them at the same time.
 
-    Starts an event loop of its own, so it must not be called inside a running one. The calls are
+    Starts its own event loop, so it must not be called inside a running one. The calls are
     real: point the backend at a server that costs nothing.
 
     Args:
@@ -149,7 +149,7 @@ def check_judge(
 
 
 def _shape(kind: str, plugin: object) -> list[str]:
-    """Members that are missing, misspelt, or take other arguments than they are called with."""
+    """Return members that are missing or misspelt, or whose parameters do not fit their calls."""
     found = problems(kind, plugin)
     for protocol in CAPABILITIES[kind]:
         for name, declared in vars(protocol).items():
@@ -170,7 +170,7 @@ def _shape(kind: str, plugin: object) -> list[str]:
 
 
 def _guarded(found: Iterator[str]) -> Iterator[str]:
-    """Report what a plug-in raises as one more problem."""
+    """Report an exception of the plug-in as one more problem."""
     try:
         yield from found
     except Exception as error:

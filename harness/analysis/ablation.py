@@ -33,12 +33,13 @@ from harness.errors import ConfigError, RunConflict, nearest
 class AblationOptions(Struct, frozen=True, kw_only=True):
     """What is compared; empty for the default.
 
-    baseline: the variant that the others are compared with; by default the first.
-    over: the label whose groups are averaged and paired; by default the first one that all runs
-        have.
-    score: by default the task's primary metric.
-    by: a coarser label, for gains by its groups.
-    member: group of `over` to its group of `by`.
+    Attributes:
+        baseline: The variant that the others are compared with; by default the first.
+        over: The label whose groups are averaged and paired; by default the first one that all runs
+            have.
+        score: By default the task's primary metric.
+        by: A coarser label, for gains by its groups.
+        member: Group of `over` to its group of `by`.
     """
 
     baseline: str = ""
@@ -51,10 +52,12 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 class Gain(Struct, frozen=True, kw_only=True):
     """A mean compared with the baseline's, over the groups that both have.
 
-    n: number of these groups; of: number of the baseline's groups.
-    mean: their unweighted mean; null without a group.
-    percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
-        baseline's mean is 0.
+    Attributes:
+        n: Number of these groups.
+        of: Number of the baseline's groups.
+        mean: Their unweighted mean; null without a group.
+        percent: (mean - baseline's) / baseline's * 100; null without a group, and where the
+            baseline's mean is 0.
     """
 
     n: int
@@ -66,15 +69,16 @@ class Gain(Struct, frozen=True, kw_only=True):
 class AblationRow(Struct, frozen=True, kw_only=True):
     """One variant.
 
-    marks: warnings about the run (INCOMPLETE, SIMULATED, …).
-    n_groups: groups with a value of the score.
-    mean: the unweighted mean over them.
-    same_groups: whether they are the baseline's; if not, `mean` is not comparable with it.
-    gain, difference, ci95, p_value: over the groups that both have (`harness.analysis.paired`);
-        null for the baseline itself.
-    p_holm: p_value adjusted for all rows of the table.
-    n_better: groups of these in which the variant's value is larger.
-    by: the gain in each group of the coarser label.
+    Attributes:
+        marks: Warnings about the run (INCOMPLETE, SIMULATED, …).
+        n_groups: Groups with a value of the score.
+        mean: The unweighted mean over them.
+        same_groups: Whether they are the baseline's; if not, `mean` is not comparable with it.
+        gain, difference, ci95, p_value: Over the groups that both have (`harness.analysis.paired`);
+            null for the baseline itself.
+        p_holm: p_value adjusted for all rows of the table.
+        n_better: Groups of these in which the variant's value is larger.
+        by: The gain in each group of the coarser label.
     """
 
     variant: str
@@ -95,8 +99,9 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 class Ablation(Struct, frozen=True, kw_only=True):
     """An ablation's rows, in the order of the variants.
 
-    model: the baseline's; the notes report others.
-    notes: sentences on what the variants differ in.
+    Attributes:
+        model: The baseline's; the notes report others.
+        notes: Sentences on what the variants differ in.
     """
 
     task: str
@@ -155,7 +160,7 @@ def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
 
 
 def _label(variants: Sequence[Variant], wanted: str) -> str:
-    """The requested label, or the first one that all runs have."""
+    """Return the requested label, or the first one that all runs have."""
     labels = dict.fromkeys(label for variant in variants for label in variant.metrics.groups)
     lacking = {
         label: [v.metrics.run for v in variants if label not in v.metrics.groups]
@@ -174,7 +179,7 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def _score(variants: Sequence[Variant], wanted: str) -> str:
-    """The requested score, or the task's primary metric."""
+    """Return the requested score, or the task's primary metric."""
     metrics = [variant.metrics for variant in variants]
     valid = dict.fromkeys([PASS_RATE, *(name for found in metrics for name in found.scores)])
     if not wanted:
@@ -191,7 +196,7 @@ def _score(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
-    """The score's mean in each group that has it."""
+    """Return the score's mean in each group that has it."""
     found = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
         if score == PASS_RATE:
@@ -204,7 +209,7 @@ def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
 
 
 def several(label: str) -> str:
-    """The plural of a label.
+    """Return the plural of a label.
 
     >>> several("category")
     'categories'
@@ -213,7 +218,7 @@ def several(label: str) -> str:
 
 
 def counted(n: int, label: str) -> str:
-    """A number of groups of a label.
+    """Return a number of groups of a label.
 
     >>> counted(1, "task")
     '1 task'
@@ -222,7 +227,7 @@ def counted(n: int, label: str) -> str:
 
 
 def gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
-    """The gain of some values over a baseline's, on the groups that both have."""
+    """Return the gain of some values over a baseline's, on the groups that both have."""
     common = [name for name in base if name in values]
     before = fsum(base[name] for name in common)
     after = fsum(values[name] for name in common)
@@ -267,7 +272,7 @@ def _row(
 
 
 def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[str]:
-    """Why a variant's mean may not be comparable with the baseline's."""
+    """Return why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     doubts = []
     more = len(groups.keys() - others.keys()) if others else 0

@@ -28,12 +28,12 @@ Key = tuple[str, ...]
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """The samples as of a round; samples without that round are left out."""
+    """Return the samples as of a round; samples without that round are left out."""
     return attempts.take(attempts.round == number)
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """The samples, each passed if it passed in any of its first k rounds.
+    """Return the samples, each passed if it passed in any of its first k rounds.
 
     A sample that stopped when it passed stays passed. A sample that has not passed is failed
     even if later rounds are missing or not judged; without a verdict in any of them it is not
@@ -49,7 +49,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
-    """The pass rate of each group, sorted; without labels, of all samples under ``()``.
+    """Return the pass rate of each group, sorted; without labels, of all samples under ``()``.
 
     Args:
         samples: One row for each sample.
@@ -79,7 +79,7 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleSt
 
 
 def value_of(table: AttemptTable, score: str, round_: int | None = None) -> SampleStatistic:
-    """The mean of a score over each sample's last round.
+    """Return the mean of a score over each sample's last round.
 
     Args:
         table: A run's attempts.
@@ -93,14 +93,14 @@ def value_of(table: AttemptTable, score: str, round_: int | None = None) -> Samp
 
 
 def is_verdict(table: AttemptTable, score: str) -> bool:
-    """Whether a score is the pass rate, or true or false."""
+    """Return whether a score is the pass rate, or true or false."""
     return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
 def macro_f1(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """The macro-averaged F1 of two classes in each group, as in `rates`.
+    """Return the macro-averaged F1 of two classes in each group, as in `rates`.
 
     The mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz and
     Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
@@ -119,7 +119,8 @@ def macro_f1(
         label: The label whose two groups are the classes.
         labels: As in `rates`.
 
-    Raises: ConfigError where there are more than two classes.
+    Raises:
+        ConfigError: There are more than two classes.
     """
     groupings = samples.instances.groupings
     classes = sorted({groups[label] for groups in groupings if label in groups})
@@ -134,7 +135,7 @@ def macro_f1(
 
 
 def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
-    """The macro-F1 of some rows. codes: class (0, 1) of each grouping, -1 for none."""
+    """Return the macro-F1 of some rows. codes: class (0, 1) of each grouping, -1 for none."""
     right = codes[rows.instances.grouping[rows.instance]]
     known = rows.measured(score) if score in rows.scores else np.zeros(len(rows), np.bool_)
     correct = known & (rows.scores[score] != 0) if score in rows.scores else known
@@ -161,7 +162,7 @@ def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
 
 
 def _groups(samples: AttemptTable, labels: tuple[str, ...]) -> Iterator[tuple[Key, AttemptTable]]:
-    """The rows of each group, sorted; without labels, all rows under ``()``."""
+    """Yield the rows of each group, sorted; without labels, all rows under ``()``."""
     if not labels:
         yield (), samples
         return

@@ -35,7 +35,8 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
 class FieldGain(Struct, frozen=True, kw_only=True):
     """What a field adds: two variants whose encodings differ in this field only.
 
-    other_forms: fields that both have, but in different forms: that of `less`, that of `more`.
+    Attributes:
+        other_forms: Fields that both have, but in different forms: that of `less`, that of `more`.
     """
 
     field: str
@@ -58,7 +59,7 @@ class Findings(Struct, frozen=True, kw_only=True):
 
 
 def findings(variants: Sequence[Variant], table: Ablation, task: Claiming | None) -> Findings:
-    """An ablation with what it says about the task's claims, if the task makes any."""
+    """Return an ablation with what it says about the task's claims, if the task makes any."""
     if task is None:
         return Findings(table=table)
     evidence = _Evidence(variants, table, task)
@@ -81,7 +82,7 @@ class _Evidence:
         baseline = next(variant for variant in variants if variant.name == table.baseline)
 
         def counts(variant: Variant) -> bool:
-            """Whether only the prompt differs: another model's gain is not the field's."""
+            """Return whether only the prompt differs: another model's gain is not the field's."""
             same = all(key.startswith("task.") for key in changed(baseline, variant))
             return same and not variant.marks
 
@@ -113,7 +114,7 @@ class _Evidence:
         return paired([values[name] for name in common], [base[name] for name in common])
 
     def fields(self) -> list[FieldGain]:
-        """What each single field adds, field by field."""
+        """Return what each single field adds, field by field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -144,7 +145,7 @@ class _Evidence:
         return sorted(found, key=lambda gain: order.index(gain.field))
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
-        """Whether a claim holds in these runs."""
+        """Return whether a claim holds in these runs."""
         test = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
         result, evidence = test[claim.test](claim)
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
@@ -233,7 +234,7 @@ class _Evidence:
 
 
 def _encoding(variant: Variant) -> str:
-    """The one encoding of a run's prompts; empty if there are several or none."""
+    """Return the one encoding of a run's prompts; empty if there are several or none."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""
 

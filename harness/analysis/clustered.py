@@ -33,11 +33,12 @@ Interval = tuple[float, float]
 class Statistic(Struct, frozen=True, kw_only=True):
     """A mean, a rate or another statistic, with its clustered error.
 
-    mean: its value; null where it is undefined, for example over no values.
-    stderr: clustered standard error; null where it cannot be estimated.
-    ci95: 95% interval; null where it cannot be estimated.
-    n: number of values.
-    n_clusters: number of clusters they come from.
+    Attributes:
+        mean: Its value; null where it is undefined, for example over no values.
+        stderr: Clustered standard error; null where it cannot be estimated.
+        ci95: 95% interval; null where it cannot be estimated.
+        n: Number of values.
+        n_clusters: Number of clusters they come from.
     """
 
     mean: float | None
@@ -57,13 +58,14 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 class Estimate:
     """A mean and its errors.
 
-    mean: None over no values.
-    stderr: clustered standard error; None over fewer than two clusters.
-    naive_stderr: standard error if all values were independent, for comparison; None over
-        fewer than two values.
-    n: number of values.
-    n_clusters: number of clusters.
-    sizes: (s,) number of clusters with 0, 1, 2, … values.
+    Attributes:
+        mean: None over no values.
+        stderr: Clustered standard error; None over fewer than two clusters.
+        naive_stderr: Standard error if all values were independent, for comparison; None over fewer
+            than two values.
+        n: Number of values.
+        n_clusters: Number of clusters.
+        sizes: (s,) number of clusters with 0, 1, 2, … values.
     """
 
     mean: float | None
@@ -125,13 +127,13 @@ class Estimate:
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
     def statistic(self, ci95: Interval | None) -> Statistic:
-        """The estimate as a record, with one of its intervals."""
+        """Return the estimate as a record, with one of its intervals."""
         return Statistic(
             mean=self.mean, stderr=self.stderr, ci95=ci95, n=self.n, n_clusters=self.n_clusters
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """The estimate as a record, with one of its intervals.
+        """Return the estimate as a record, with one of its intervals.
 
         Args:
             n_samples: Number of samples, with and without a value.
@@ -179,7 +181,7 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 
 
 def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
-    """The share of true values, with its clustered error."""
+    """Return the share of true values, with its clustered error."""
     estimate = clustered_mean(verdicts, clusters)
     return estimate.statistic(estimate.rate_ci95)
 
@@ -187,7 +189,7 @@ def rate(verdicts: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """A statistic with the clustered error of its linearisation.
+    """Return a statistic with the clustered error of its linearisation.
 
     Args:
         value: The statistic.

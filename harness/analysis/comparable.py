@@ -39,12 +39,13 @@ RECORDING = ("model.where", "model.columns", "model.match")
 class Variant:
     """A run as a variant of a run file.
 
-    name: name of the variant.
-    metrics: the run's metrics.
-    settings: the run file, by dotted keys of two parts.
-    fingerprint: what the scores depend on, as in the manifest.
-    later: settings of judges that were added after the run. They only advise, so a run that
-        lacks one of them does not differ.
+    Attributes:
+        name: Name of the variant.
+        metrics: The run's metrics.
+        settings: The run file, by dotted keys of two parts.
+        fingerprint: What the scores depend on, as in the manifest.
+        later: Settings of judges that were added after the run. They only advise, so a run that
+            lacks one of them does not differ.
     """
 
     name: str
@@ -76,7 +77,7 @@ Run = tuple[Variant, AttemptTable]
 
 
 def settings(run: RunFile) -> dict[str, Any]:
-    """The settings that a run's results may depend on, by dotted keys of two parts.
+    """Return the settings that a run's results may depend on, by dotted keys of two parts.
 
     A judge is one of them, ``judges.NAME``, and so is a panel, ``panels.NAME``.
     """
@@ -84,7 +85,7 @@ def settings(run: RunFile) -> dict[str, Any]:
 
 
 def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a judge or panel that is not in the run file, from its section."""
+    """Return the settings of a judge or panel that is not in the run file, from its section."""
     kind = "judges" if "model" in section else "panels"
     return _by_two_parts({kind: {name: dict(section)}})
 
@@ -103,7 +104,7 @@ def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def section_of(key: str) -> str:
-    """The first two parts of a dotted key."""
+    """Return the first two parts of a dotted key."""
     return ".".join(key.split(".")[:2])
 
 
@@ -170,7 +171,8 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         variants: The other runs.
         over: The label whose groups are compared; empty to compare instances.
 
-    Raises: RunConflict naming the runs.
+    Raises:
+        RunConflict: Naming the runs.
     """
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -245,7 +247,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def confounding(baseline: str, run: str) -> str:
-    """The sentence of `differing` about a run that is `CONFOUNDED` with its baseline."""
+    """Return the sentence of `differing` about a run that is `CONFOUNDED` with its baseline."""
     return (
         f"{CONFOUNDED}: the prompts of {run} and of {baseline} differ in more than the form of the "
         "answer, so a difference between the two cannot be attributed to the form or to decoding."
@@ -253,13 +255,13 @@ def confounding(baseline: str, run: str) -> str:
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Whether the prompts are known to differ in more than the form of the answer."""
+    """Return whether the prompts are known to differ in more than the form of the answer."""
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
 
 def _same_content(baseline: Variant, variant: Variant) -> bool:
-    """Whether the prompts are known to differ only in the form of the answer."""
+    """Return whether the prompts are known to differ only in the form of the answer."""
     ours, theirs = (
         (one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256"))
         for one in (baseline, variant)
@@ -277,7 +279,7 @@ def _scored_differently(baseline: Variant, variant: Variant) -> set[str]:
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """The settings in which two runs differ; of later judges, only those that both have."""
+    """Return the settings in which two runs differ; of later judges, only those that both have."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()
@@ -293,7 +295,7 @@ def _values(key: str, variants: Sequence[Variant]) -> str:
 
 
 def _value_text(key: str, value: Any) -> str:
-    """A value in a sentence: a judge as its plug-in and model, a panel as its members."""
+    """Return a value in a sentence: a judge as its plug-in and model, a panel as its members."""
     if key.startswith(("judges.", "panels.")) and isinstance(value, dict):
         flat = {name.removeprefix(f"{key}."): one for name, one in value.items()}
         if key.startswith("panels."):

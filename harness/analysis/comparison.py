@@ -46,15 +46,16 @@ POWER = 0.8
 class Pairs:
     """Instances that both runs have a value of, sorted by digest.
 
-    digest: (n,) names of the instances (`harness.store.columns.name_digest`).
-    first, second: (n,) mean value of the instance's samples in each run.
-    samples: (n, 2) number of samples in each of these means.
-    cluster: (n,) number of the statistical unit.
-    grouping: (n,) index into ``groupings``.
-    groupings: the distinct mappings of label to group.
-    verdicts: whether values are shares of passed samples.
-    only_first, only_second: instances that just one run has; None for a subset of the pairs.
-    not_judged: instances that both have but one has no value of; None for a subset.
+    Attributes:
+        digest: (n,) names of the instances (`harness.store.columns.name_digest`).
+        first, second: (n,) mean value of the instance's samples in each run.
+        samples: (n, 2) number of samples in each of these means.
+        cluster: (n,) number of the statistical unit.
+        grouping: (n,) index into ``groupings``.
+        groupings: The distinct mappings of label to group.
+        verdicts: Whether values are shares of passed samples.
+        only_first, only_second: Instances that just one run has; None for a subset of the pairs.
+        not_judged: Instances that both have but one has no value of; None for a subset.
     """
 
     digest: NDArray[np.int64]
@@ -90,7 +91,7 @@ class Pairs:
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
     def take(self, rows: Bools | Ints) -> Pairs:
-        """The pairs of a mask or of row numbers."""
+        """Return the pairs of a mask or of row numbers."""
         return with_fields(
             self,
             digest=self.digest[rows],
@@ -110,7 +111,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """The pairs with a coarser statistical unit: the group of a label.
+        """Return the pairs with a coarser statistical unit: the group of a label.
 
         Groups that share a unit are merged, since a label may be finer than the prompt.
         """
@@ -172,7 +173,7 @@ def pair(
 def values_of(
     table: AttemptTable, score: str, round_: int | None = None
 ) -> tuple[AttemptTable, Bools, NDArray[Any]]:
-    """A score's value in each sample's last round.
+    """Return a score's value in each sample's last round.
 
     Args:
         table: A run's attempts.
@@ -219,22 +220,25 @@ def _merged_units(first: Ints, second: Ints) -> Ints:
 class Comparison(Struct, frozen=True, kw_only=True):
     """The second of two runs against the first.
 
-    n: instances that both have a value of; n_clusters: statistical units they come from.
-    first, second: means over them; each instance has the same weight.
-    difference: second minus first.
-    stderr: clustered; null over fewer than two clusters.
-    ci95: difference ± t * stderr (`_interval`).
-    degrees: degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
-    p_value: of no difference; p_adjusted: for all comparisons of a family.
-    method: how the p value was computed.
-    better, worse: pairs in which the second is larger, and smaller.
-    effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
-        the standard deviation of the differences (d_z).
-    detectable: the smallest true difference that this many clusters show with p < 0.05 in 80%
-        of cases; null without an error.
-    needed: instances of this kind needed to show the observed difference that reliably; null
-        where the difference is 0.
-    only_first, only_second, not_judged: as in `Pairs`.
+    Attributes:
+        n: Instances that both have a value of.
+        n_clusters: Statistical units they come from.
+        first, second: Means over them; each instance has the same weight.
+        difference: Second minus first.
+        stderr: Clustered; null over fewer than two clusters.
+        ci95: Difference ± t * stderr (`_interval`).
+        degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
+        p_value: Of no difference.
+        p_adjusted: For all comparisons of a family.
+        method: How the p value was computed.
+        better, worse: Pairs in which the second is larger, and smaller.
+        effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
+            the standard deviation of the differences (d_z).
+        detectable: The smallest true difference that this many clusters show with p < 0.05 in 80%
+            of cases; null without an error.
+        needed: Instances of this kind needed to show the observed difference that reliably; null
+            where the difference is 0.
+        only_first, only_second, not_judged: As in `Pairs`.
     """
 
     n: int
@@ -336,7 +340,7 @@ def _t(degrees: float, p: float) -> float:
 def _interval(
     difference: float, stderr: float, degrees: float, units: int, *, bounded: bool
 ) -> tuple[float, float] | None:
-    """The 95% interval.
+    """Return the 95% interval.
 
     Where no pair differs, or all single verdicts differ alike, the error is 0 and carries no
     information. For verdicts, the interval is then the share of units that may differ although

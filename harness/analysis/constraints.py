@@ -34,16 +34,18 @@ MAX_REASONS = 100
 class ConstraintKind(Struct, frozen=True, kw_only=True):
     """How often the constraints of one kind are met, over samples' last rounds.
 
-    kind: the constraint with its values left out ("with exactly N words"), or a group of
-        another label.
-    n, n_clusters: constraints that were checked, and the statistical units they come from.
-    n_failed: those that were not met.
-    rate: share that is met, each constraint with the same weight.
-    stderr, ci95: clustered, as in `harness.analysis.metrics.Rate`.
-    off_by: among failed constraints that require one number and observed another, observed minus
-        required, with the number of cases.
-    reasons: why constraints failed ("98 of 100 words"), the most frequent first, with the number
-        of cases. This and ``off_by`` are by kind, and empty for the groups of another label.
+    Attributes:
+        kind: The constraint with its values left out ("with exactly N words"), or a group of
+            another label.
+        n, n_clusters: Constraints that were checked, and the statistical units they come from.
+        n_failed: Those that were not met.
+        rate: Share that is met, each constraint with the same weight.
+        stderr, ci95: Clustered, as in `harness.analysis.metrics.Rate`.
+        off_by: Among failed constraints that require one number and observed another, observed
+            minus required, with the number of cases.
+        reasons: Why constraints failed ("98 of 100 words"), the most frequent first, with the
+            number of cases. This and ``off_by`` are by kind, and empty for the groups of another
+            label.
     """
 
     kind: str
@@ -58,7 +60,7 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
 
 
 def kinds(findings: Findings, label: str = LABEL) -> list[ConstraintKind]:
-    """The kinds of constraints, those that fail most often first.
+    """Return the kinds of constraints, those that fail most often first.
 
     Args:
         findings: A run's checked constraints.
@@ -91,9 +93,11 @@ def kinds(findings: Findings, label: str = LABEL) -> list[ConstraintKind]:
 class KindChange(Struct, frozen=True, kw_only=True):
     """How the second of two runs differs on the constraints of one kind.
 
-    comparison: a pair is a constraint of an instance; its value the share of samples that meet it.
-    fixed, broken: instances with a constraint that is met more often, and less often, if names
-        were given.
+    Attributes:
+        comparison: A pair is a constraint of an instance; its value the share of samples that meet
+            it.
+        fixed, broken: Instances with a constraint that is met more often, and less often, if names
+            were given.
     """
 
     comparison: Comparison
@@ -150,7 +154,8 @@ MAX_MESSAGE_LENGTH = 300
 class Feature(Struct, frozen=True):
     """A keyword (or root type, format, or kind of constraint) of the requested constraints.
 
-    n, n_rejected: instances whose constraint has it, and those of them that were rejected.
+    Attributes:
+        n, n_rejected: Instances whose constraint has it, and those of them that were rejected.
     """
 
     name: str
@@ -164,10 +169,11 @@ class Rejections(Struct, frozen=True):
     Providers support different parts of JSON Schema for constrained decoding, and reject the
     rest with an error that names one keyword at a time. This counts over all schemas of a run.
 
-    n, n_rejected: instances with a constraint, and those of them that were rejected.
-    n_failed: instances without an answer for other reasons, which are in no count.
-    features: those that are rejected most often first.
-    messages: the provider's messages, the most frequent first.
+    Attributes:
+        n, n_rejected: Instances with a constraint, and those of them that were rejected.
+        n_failed: Instances without an answer for other reasons, which are in no count.
+        features: Those that are rejected most often first.
+        messages: The provider's messages, the most frequent first.
     """
 
     n: int
@@ -285,8 +291,9 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
 class Together(Struct, frozen=True, kw_only=True):
     """Two groups of criteria that tasks ask for.
 
-    n: tasks that ask for both.
-    pmi: pointwise mutual information; null where no task asks for both (it is -∞).
+    Attributes:
+        n: Tasks that ask for both.
+        pmi: Pointwise mutual information; null where no task asks for both (it is -∞).
     """
 
     first: str
@@ -304,15 +311,17 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
     categories are asked for together (figure 3). Counts are in falling order, those by number in
     rising order.
 
-    label: label of the criteria's groups.
-    n_distinct: criteria with different texts.
-    mean: mean number of criteria per task.
-    tasks_by_count: tasks by their number of criteria.
-    groups: criteria by group; tasks_by_group: tasks that have at least one criterion of it.
-    groups_by_count: criteria by group, by the number of criteria of their task.
-    openings: criteria by their first word in lower case.
-    together: each pair of groups.
-    labels: tasks by the instances' labels and groups.
+    Attributes:
+        label: Label of the criteria's groups.
+        n_distinct: Criteria with different texts.
+        mean: Mean number of criteria per task.
+        tasks_by_count: Tasks by their number of criteria.
+        groups: Criteria by group.
+        tasks_by_group: Tasks that have at least one criterion of it.
+        groups_by_count: Criteria by group, by the number of criteria of their task.
+        openings: Criteria by their first word in lower case.
+        together: Each pair of groups.
+        labels: Tasks by the instances' labels and groups.
     """
 
     label: str
@@ -382,7 +391,7 @@ def describe(
 
 
 def opening(text: str) -> str:
-    """The first word in lower case; empty if there is none.
+    """Return the first word in lower case; empty if there is none.
 
     >>> opening("“Don't mention it.”")
     "don't"

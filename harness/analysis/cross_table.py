@@ -41,8 +41,9 @@ from harness.ports import PaperTable
 class ShownFigure(Struct, frozen=True, kw_only=True):
     """A figure of the table: a `harness.ports.TableFigure` of a task's runs.
 
-    name: includes the task if two tasks have figures of one name.
-    fraction: whether all of its values are between 0 and 1, and shown in per cent.
+    Attributes:
+        name: Includes the task if two tasks have figures of one name.
+        fraction: Whether all of its values are between 0 and 1, and shown in per cent.
     """
 
     name: str
@@ -56,7 +57,8 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 class TableColumn(Struct, frozen=True, kw_only=True):
     """A figure in a group of the columns' label; null over all of them.
 
-    figure: its place in `CrossTable.figures`.
+    Attributes:
+        figure: Its place in `CrossTable.figures`.
     """
 
     figure: int
@@ -66,9 +68,10 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 class TableCell(Struct, frozen=True, kw_only=True):
     """A figure of a run's group.
 
-    value: null where it is undefined.
-    n: number of samples.
-    not_measured: samples without a value.
+    Attributes:
+        value: Null where it is undefined.
+        n: Number of samples.
+        not_measured: Samples without a value.
     """
 
     value: float | None
@@ -82,10 +85,11 @@ class TableCell(Struct, frozen=True, kw_only=True):
 class TableRow(Struct, frozen=True, kw_only=True):
     """A model, the settings that tell its runs apart, and a group of the rows' label.
 
-    group: empty without a label.
-    runs: those whose figures are in the cells.
-    marks: warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
-    cells: by column; null where no run has it.
+    Attributes:
+        group: Empty without a label.
+        runs: Those whose figures are in the cells.
+        marks: Warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
+        cells: By column; null where no run has it.
     """
 
     model: str
@@ -99,10 +103,11 @@ class TableRow(Struct, frozen=True, kw_only=True):
 class CrossTable(Struct, frozen=True, kw_only=True):
     """The table.
 
-    row_label, column_label: empty for none.
-    round: each sample's last round up to this one counts; null for the last.
-    sources: the papers that define the figures.
-    notes: sentences on what is missing, and on what the runs differ in.
+    Attributes:
+        row_label, column_label: Empty for none.
+        round: Each sample's last round up to this one counts; null for the last.
+        sources: The papers that define the figures.
+        notes: Sentences on what is missing, and on what the runs differ in.
     """
 
     tasks: list[str]
@@ -159,7 +164,7 @@ def cross_table(
 
 
 def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str], ShownFigure]:
-    """The figures that any run has, by task and name."""
+    """Return the figures that any run has, by task and name."""
     present = {
         (task, figure.name): figure
         for task, figures in plan.figures.items()
@@ -185,7 +190,7 @@ def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str],
 def _table(
     filled: Sequence[FilledRun], figures: Mapping[tuple[str, str], ShownFigure], named: RowSettings
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
-    """The columns and rows; and whether several runs fill a row, so that it has no whole."""
+    """Return the columns and rows; and whether several runs fill a row, so that it has no whole."""
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, SampleStatistic | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], list[FilledRun]] = {}
     for one in filled:
@@ -240,7 +245,7 @@ def _cell(found: SampleStatistic | None) -> TableCell | None:
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """The marks of a row's runs; those that are not shared by all, with the run's name."""
+    """Return the marks of a row's runs; those that are not shared by all, with the run's name."""
     marks: dict[str, None] = {}
     for variant in variants:
         for mark in variant.marks:
@@ -276,7 +281,7 @@ def _notes(
 
 
 def _differences(filled: Sequence[FilledRun], named: RowSettings) -> Iterator[str]:
-    """What the runs of each task differ in, apart from what the rows show."""
+    """Yield what the runs of each task differ in, apart from what the rows show."""
     shown = {"model.name", *map(section_of, named.settings)}
     by_task: dict[str, list[Variant]] = {}
     for one in filled:

@@ -41,11 +41,12 @@ class Confusion(Struct, frozen=True, kw_only=True):
 class Agreement(Struct, frozen=True, kw_only=True):
     """A judge's verdicts compared with a reference's.
 
-    accuracy: share of the criteria decided by both on which both agree.
-    kappa: Cohen's; null if chance alone would always agree: both say the same of everything.
-    sensitivity: share of the reference's yes that the judge says yes to; specificity: share of
-        its no that the judge says no to. Both of what the judge decided on.
-    reference_abstained: criteria on which the reference abstains; they are in no other figure.
+    Attributes:
+        accuracy: Share of the criteria decided by both on which both agree.
+        kappa: Cohen's; null if chance alone would always agree: both say the same of everything.
+        sensitivity: Share of the reference's yes that the judge says yes to.
+        specificity: Share of its no that the judge says no to. Both of what the judge decided on.
+        reference_abstained: Criteria on which the reference abstains; they are in no other figure.
     """
 
     accuracy: Statistic
@@ -126,10 +127,11 @@ def cohens_kappa(
 class RuleAgreement(Struct, frozen=True, kw_only=True):
     """The constraints of a kind that both a judge and a rule have decided on.
 
-    rule: the kind; empty for all of them.
-    agreement: of the judge with the rule.
-    judge_only, rule_only: the first instances, by name, with a constraint that only the judge,
-        or only the rule, finds met.
+    Attributes:
+        rule: The kind; empty for all of them.
+        agreement: Of the judge with the rule.
+        judge_only, rule_only: The first instances, by name, with a constraint that only the judge,
+            or only the rule, finds met.
     """
 
     rule: str
@@ -144,9 +146,11 @@ class JudgeAndRules(Struct, frozen=True, kw_only=True):
     Neither is taken as the truth: a rule counts exactly, but may count what was not meant (a
     title as a line); a judge reads what was meant, but counts badly.
 
-    overall: all kinds together; kinds: the largest first.
-    n_skipped: constraints that only a rule decided, since the judge was not asked.
-    n_without_rule: constraints that no rule decides.
+    Attributes:
+        overall: All kinds together.
+        kinds: The largest first.
+        n_skipped: Constraints that only a rule decided, since the judge was not asked.
+        n_without_rule: Constraints that no rule decides.
     """
 
     judge: str
@@ -157,7 +161,7 @@ class JudgeAndRules(Struct, frozen=True, kw_only=True):
 
 
 def rule_agreement(path: Path) -> list[JudgeAndRules]:
-    """The judges of a run that report rules' verdicts, in the order of its register.
+    """Return the judges of a run that report rules' verdicts, in the order of its register.
 
     A judge with a rule's verdict beside its own reports it in ``details.constraints``: ``passed``
     and ``rule``, and the group ``rule`` for the kind of rule. Without ``rule``, that group means

@@ -41,13 +41,14 @@ Side = Mapping[Key, bool | None]
 class LeftOut(Struct, frozen=True, kw_only=True):
     """What is in no figure.
 
-    only_judge: criteria without a verdict of the reference.
-    only_reference: criteria without a verdict of the judge: it has not judged the answer, its
-        call failed, or the answer is not judged.
-    by_rule: criteria that a rule decided, so that the judge was not asked.
-    unmatched: labels of an instance, sample or criterion that the run does not have.
-    superseded: labels of a text that the run no longer has.
-    other_runs: labels of runs that were not named.
+    Attributes:
+        only_judge: Criteria without a verdict of the reference.
+        only_reference: Criteria without a verdict of the judge: it has not judged the answer, its
+            call failed, or the answer is not judged.
+        by_rule: Criteria that a rule decided, so that the judge was not asked.
+        unmatched: Labels of an instance, sample or criterion that the run does not have.
+        superseded: Labels of a text that the run no longer has.
+        other_runs: Labels of runs that were not named.
     """
 
     only_judge: int = 0
@@ -62,14 +63,15 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 class VerdictPairs:
     """Criteria that both sides have, as columns of length n.
 
-    judge, reference: (n,) 1, 0, or `NOT_JUDGED` for an abstention.
-    probability: (n,) the judge's probability of yes; NaN if unknown.
-    cluster: (n,) number of the statistical unit, the same in all runs.
-    run: (n,) number of the run.
-    answer: (n,) number of the answer.
-    grouping: (n,) index into ``groupings``.
-    groupings: the distinct mappings of label to group.
-    left_out: what is not among the pairs.
+    Attributes:
+        judge, reference: (n,) 1, 0, or `NOT_JUDGED` for an abstention.
+        probability: (n,) the judge's probability of yes; NaN if unknown.
+        cluster: (n,) number of the statistical unit, the same in all runs.
+        run: (n,) number of the run.
+        answer: (n,) number of the answer.
+        grouping: (n,) index into ``groupings``.
+        groupings: The distinct mappings of label to group.
+        left_out: What is not among the pairs.
     """
 
     judge: NDArray[np.int8]
@@ -92,11 +94,11 @@ class VerdictPairs:
         return decided
 
     def labels(self) -> list[str]:
-        """The labels that criteria can be grouped by."""
+        """Return the labels that criteria can be grouped by."""
         return list(dict.fromkeys(label for groups in self.groupings for label in groups))
 
     def by(self, label: str) -> dict[str, NDArray[np.bool_]]:
-        """A mask of the criteria in each group, sorted by group."""
+        """Return a mask of the criteria in each group, sorted by group."""
         own = [groups.get(label) for groups in self.groupings]
         return {
             name: np.array([one == name for one in own], np.bool_)[self.grouping]
@@ -113,7 +115,8 @@ def pair_verdicts(
         runs: Each run's answers; the judge is the first of an answer's judges.
         reference: `JUDGE`, `RULES`, or people's labels.
 
-    Raises: ConfigError if a label does not name its run, or two are for one criterion.
+    Raises:
+        ConfigError: A label does not name its run, or two are for one criterion.
     """
     labels = None if isinstance(reference, str) else _Labels(reference, list(runs))
     columns = _Columns()
@@ -215,7 +218,7 @@ class _Labels:
         return self._unknown + sum(map(len, self._of.values()))
 
     def of(self, run: str, answer: Answer) -> Side:
-        """The labels of an answer, by the keys of the judge's verdicts."""
+        """Return the labels of an answer, by the keys of the judge's verdicts."""
         found: dict[Key, bool | None] = {}
         keys = list(_keyed(answer.said[0]))
         for label in self._of.pop((run, answer.instance, answer.sample), []):

@@ -36,9 +36,10 @@ SCORES = ("strict", "soft")
 class Bin(Struct, frozen=True, kw_only=True):
     """Criteria to which the judge assigns similar probabilities of yes.
 
-    low, high: from low (inclusive) to high (exclusive); the last bin includes 1.
-    mean_probability: null for an empty bin.
-    yes: share of them to which the reference says yes.
+    Attributes:
+        low, high: From low (inclusive) to high (exclusive); the last bin includes 1.
+        mean_probability: Null for an empty bin.
+        yes: Share of them to which the reference says yes.
     """
 
     low: float
@@ -51,11 +52,12 @@ class Bin(Struct, frozen=True, kw_only=True):
 class Calibration(Struct, frozen=True, kw_only=True):
     """A judge's probabilities compared with a reference.
 
-    n: criteria that both decided on and for which the judge's probability is known.
-    bins: of equal width.
-    expected_error: expected calibration error; null over nothing.
-    mean_confidence: mean probability of the judge's own verdict; compare with its accuracy.
-    confidence_covariance: covariance of that probability with the verdict being right.
+    Attributes:
+        n: Criteria that both decided on and for which the judge's probability is known.
+        bins: Of equal width.
+        expected_error: Expected calibration error; null over nothing.
+        mean_confidence: Mean probability of the judge's own verdict; compare with its accuracy.
+        confidence_covariance: Covariance of that probability with the verdict being right.
     """
 
     n: int
@@ -90,12 +92,15 @@ class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
 class JudgeValidation(Struct, frozen=True, kw_only=True):
     """The validation of a judge.
 
-    judge: its name; reference: whose verdicts count as right.
-    marks: warnings about the runs.
-    n: criteria with a verdict or an abstention of both sides; n_clusters: their prompts.
-    label: the label of the groups in ``parts``; empty for none.
-    scores, rankings: of several runs; empty for one.
-    notes: sentences on what the runs differ in.
+    Attributes:
+        judge: Its name.
+        reference: Whose verdicts count as right.
+        marks: Warnings about the runs.
+        n: Criteria with a verdict or an abstention of both sides.
+        n_clusters: Their prompts.
+        label: The label of the groups in ``parts``; empty for none.
+        scores, rankings: Of several runs; empty for one.
+        notes: Sentences on what the runs differ in.
     """
 
     judge: str
@@ -135,8 +140,9 @@ def validate(
         marks: Warnings about the runs.
         notes: Sentences on what the runs differ in.
 
-    Raises: ConfigError if there is no criterion that both sides decided on, or if the criteria
-        lack the label.
+    Raises:
+        ConfigError: There is no criterion that both sides decided on, or if the criteria lack the
+            label.
     """
     decided = pairs.decided
     if not decided.any():
@@ -243,7 +249,7 @@ def calibration(
 def confidence_covariance(
     confidence: NDArray[np.float64], right: NDArray[np.bool_], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """How much more confident a judge is where it is right.
+    """Return how much more confident a judge is where it is right.
 
     The mean of (c - mean c)(r - mean r), where c is the probability of its own verdict,
     max(p, 1 - p), and r is 1 where the verdict is right, else 0: the covariance of forecast and
@@ -267,7 +273,7 @@ def confidence_covariance(
 def rank_models(
     pairs: VerdictPairs, runs: Sequence[str]
 ) -> tuple[list[RunScores], list[RankingAgreement]]:
-    """Each run's mean scores by both sides, and how alike both sides rank the runs.
+    """Return each run's mean scores by both sides, and how alike both sides rank the runs.
 
     Both sides score the same answers by the criteria that both have: *strict*, whether all are
     satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of

@@ -27,17 +27,18 @@ PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 class Rate(Struct, frozen=True, kw_only=True):
     """How often samples pass, by each sample's last round.
 
-    pass_rate: over the judged samples; null where there are none.
-    stderr: clustered by `cluster`; null over fewer than two clusters. Where all samples agree
-        it is 0 and carries no information: see `ci95`.
-    ci95: Wilson's (1927) where each cluster has one sample; otherwise see
-        `harness.analysis.clustered.Estimate.ci95`.
-    n: samples with a verdict.
-    n_clusters: statistical units they come from.
-    naive_stderr: what `stderr` would be if all samples were independent.
-    not_judged: samples without a verdict (infrastructure error, failed judge).
-    pass_rate_errors_as_failures: share of all samples that passed, judged or not: a lower
-        bound of the pass rate.
+    Attributes:
+        pass_rate: Over the judged samples; null where there are none.
+        stderr: Clustered by `cluster`; null over fewer than two clusters. Where all samples agree
+            it is 0 and carries no information: see `ci95`.
+        ci95: Wilson's (1927) where each cluster has one sample; otherwise see
+            `harness.analysis.clustered.Estimate.ci95`.
+        n: Samples with a verdict.
+        n_clusters: Statistical units they come from.
+        naive_stderr: What `stderr` would be if all samples were independent.
+        not_judged: Samples without a verdict (infrastructure error, failed judge).
+        pass_rate_errors_as_failures: Share of all samples that passed, judged or not: a lower bound
+            of the pass rate.
     """
 
     pass_rate: float | None
@@ -53,13 +54,14 @@ class Rate(Struct, frozen=True, kw_only=True):
 class Mean(Struct, frozen=True, kw_only=True):
     """The mean of a score over samples, by each sample's last round.
 
-    mean: over the measured samples.
-    stderr: clustered by `cluster`; null over fewer than two clusters.
-    ci95: clipped to 0 and 1 where all values of the run are between them.
-    n: samples with a value.
-    n_clusters: statistical units they come from.
-    not_measured: samples without a value. An empty, refused or unreadable answer has the
-        value that the task assigns to it; if the task assigns none, it is counted here.
+    Attributes:
+        mean: Over the measured samples.
+        stderr: Clustered by `cluster`; null over fewer than two clusters.
+        ci95: Clipped to 0 and 1 where all values of the run are between them.
+        n: Samples with a value.
+        n_clusters: Statistical units they come from.
+        not_measured: Samples without a value. An empty, refused or unreadable answer has the value
+            that the task assigns to it; if the task assigns none, it is counted here.
     """
 
     mean: float
@@ -73,19 +75,20 @@ class Mean(Struct, frozen=True, kw_only=True):
 class Rounds(Struct, frozen=True, kw_only=True):
     """Rates by round; keys are rounds, from 1.
 
-    each: pass rate of the judged attempts of a round. Under `stop_on_pass` a sample that
-        passed has no later round, so from round 2 on this is the rate among those that had
-        failed so far: see `n` before comparing.
-    n: judged attempts of the round, the denominator of `each`.
-    any_of_first_k: share of samples that passed in round k or before. A sample that stopped
-        when it passed counts as passed for every later k. A sample that has not passed counts
-        as failed even if its later rounds are missing or not judged (interrupted,
-        infrastructure error): dropping it would raise the rate.
-    any_of_first_k_n: samples with a verdict in any of the first k rounds, the denominator of
-        `any_of_first_k`.
-    fixed: samples that failed in the previous round and pass in this one.
-    broken: samples that passed in the previous round and fail in this one: 0 under
-        `stop_on_pass`, where they are not asked again.
+    Attributes:
+        each: Pass rate of the judged attempts of a round. Under `stop_on_pass` a sample that passed
+            has no later round, so from round 2 on this is the rate among those that had failed so
+            far: see `n` before comparing.
+        n: Judged attempts of the round, the denominator of `each`.
+        any_of_first_k: Share of samples that passed in round k or before. A sample that stopped
+            when it passed counts as passed for every later k. A sample that has not passed counts
+            as failed even if its later rounds are missing or not judged (interrupted,
+            infrastructure error): dropping it would raise the rate.
+        any_of_first_k_n: Samples with a verdict in any of the first k rounds, the denominator of
+            `any_of_first_k`.
+        fixed: Samples that failed in the previous round and pass in this one.
+        broken: Samples that passed in the previous round and fail in this one: 0 under
+            `stop_on_pass`, where they are not asked again.
     """
 
     each: dict[int, float]
@@ -101,7 +104,8 @@ class Rounds(Struct, frozen=True, kw_only=True):
 class Group(Rate, frozen=True, kw_only=True):
     """The figures of `Metrics` for the instances of one group.
 
-    instances: a digest of the set of instances.
+    Attributes:
+        instances: A digest of the set of instances.
     """
 
     instances: str = ""
@@ -131,11 +135,12 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
     """A judge of the run, with the usage and cost of its calls.
 
-    model: name of the judge's model; empty if it has none.
-    family: the family that this model shares with the run's
-        (`harness.analysis.self_preference`), in which case the judge may prefer its own kind;
-        null if none is known. For a panel, the families that any of its judges shares.
-    of: for a panel, the names of its judges.
+    Attributes:
+        model: Name of the judge's model; empty if it has none.
+        family: The family that this model shares with the run's
+            (`harness.analysis.self_preference`), in which case the judge may prefer its own kind;
+            null if none is known. For a panel, the families that any of its judges shares.
+        of: For a panel, the names of its judges.
     """
 
     model: str = ""
@@ -146,10 +151,12 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 class ReferenceScore(Mean, frozen=True, kw_only=True):
     """A judge's mean score of the reference answers, and the distance of the run's answers.
 
-    n_pairs: instances whose reference answer and whose own answers (averaged) have a value.
-    n_pair_clusters: statistical units they come from.
-    difference: over them, own minus reference, each instance with the same weight; null where
-        there are none. Its stderr and ci95 are those of `harness.analysis.comparison.Comparison`.
+    Attributes:
+        n_pairs: Instances whose reference answer and whose own answers (averaged) have a value.
+        n_pair_clusters: Statistical units they come from.
+        difference: Over them, own minus reference, each instance with the same weight; null where
+            there are none. Its stderr and ci95 are those of
+            `harness.analysis.comparison.Comparison`.
     """
 
     n_pairs: int = 0
@@ -162,40 +169,41 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`.
 
-    complete: no sample is unfinished (a sample whose call failed counts as finished, and as not
-        judged). The figures of an incomplete run cover its completed samples only.
-    n_planned: samples of the whole run; null if unknown.
-    n_owed: unfinished samples, some perhaps with rounds to come; null if unknown (a killed
-        session).
-    outcomes: attempts by outcome, all six.
-    measure: the score that is the task's primary metric; null if that is the pass rate.
-    scores: means of the scores by name, except those that no sample has.
-    groups: label, then group, to its figures.
-    pass_at_k: mean over instances of the chance that one of k samples passes, from the judged
-        samples' last rounds, for k = 1 … the fewest judged samples of any instance. An instance
-        with fewer samples than the others lowers the largest k for all, so that every k covers
-        the same instances; an instance with no judged sample is left out. pass@1 differs from
-        `pass_rate` only if instances have unequal numbers of samples: here each instance has
-        the same weight, there each sample.
-    pass_at_k_stderr, pass_at_k_ci95: clustered, as in `Rate`.
-    pass_at_k_instances: instances in the mean.
-    pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
-    n_solved: instances that passed in any round of any sample.
-    n_calls: calls that attempts name, including superseded ones; shared calls count once.
-    usage: tokens of the calls with known usage, each call once; null if there are calls and
-        none has known usage.
-    n_calls_without_usage: calls with unknown usage.
-    cost_usd: each call once; null if any call's cost is unknown.
-    cost_per_solved_usd: cost_usd / n_solved; null if either is unknown or nothing was solved.
-    known_cost_usd: cost of the calls with known cost.
-    paid_usd: the part of it that this run paid; the rest came from the cache.
-    n_calls_without_cost: calls with unknown cost.
-    model_calls: the calls of the run's own model (including those that paraphrase prompts);
-        null without judges, where these are all calls.
-    judges: by name, including those added later, each with its calls. A call that two judges
-        share is counted with both, and once in the run's figures.
-    references: judges' scores of the reference answers, by the score's name (``golds`` in the
-        file).
+    Attributes:
+        complete: No sample is unfinished (a sample whose call failed counts as finished, and as not
+            judged). The figures of an incomplete run cover its completed samples only.
+        n_planned: Samples of the whole run; null if unknown.
+        n_owed: Unfinished samples, some perhaps with rounds to come; null if unknown (a killed
+            session).
+        outcomes: Attempts by outcome, all six.
+        measure: The score that is the task's primary metric; null if that is the pass rate.
+        scores: Means of the scores by name, except those that no sample has.
+        groups: Label, then group, to its figures.
+        pass_at_k: Mean over instances of the chance that one of k samples passes, from the judged
+            samples' last rounds, for k = 1 … the fewest judged samples of any instance. An instance
+            with fewer samples than the others lowers the largest k for all, so that every k covers
+            the same instances; an instance with no judged sample is left out. pass@1 differs from
+            `pass_rate` only if instances have unequal numbers of samples: here each instance has
+            the same weight, there each sample.
+        pass_at_k_stderr, pass_at_k_ci95: Clustered, as in `Rate`.
+        pass_at_k_instances: Instances in the mean.
+        pass_hat_k: pass^k, the chance that all of k samples pass, from the same samples.
+        n_solved: Instances that passed in any round of any sample.
+        n_calls: Calls that attempts name, including superseded ones; shared calls count once.
+        usage: Tokens of the calls with known usage, each call once; null if there are calls and
+            none has known usage.
+        n_calls_without_usage: Calls with unknown usage.
+        cost_usd: Each call once; null if any call's cost is unknown.
+        cost_per_solved_usd: cost_usd / n_solved; null if either is unknown or nothing was solved.
+        known_cost_usd: Cost of the calls with known cost.
+        paid_usd: The part of it that this run paid; the rest came from the cache.
+        n_calls_without_cost: Calls with unknown cost.
+        model_calls: The calls of the run's own model (including those that paraphrase prompts);
+            null without judges, where these are all calls.
+        judges: By name, including those added later, each with its calls. A call that two judges
+            share is counted with both, and once in the run's figures.
+        references: Judges' scores of the reference answers, by the score's name (``golds`` in the
+            file).
     """
 
     schema_version: int = METRICS_VERSION
@@ -238,7 +246,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """The text of metrics.json."""
+    """Return the text of metrics.json."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 

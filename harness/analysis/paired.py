@@ -25,11 +25,12 @@ ROUNDING = 1e-12
 class Paired:
     """A mean difference over pairs.
 
-    n: number of pairs.
-    difference: mean of the differences; None over no pairs.
-    stderr: None over fewer than two pairs, and where all differences are equal: that says
-        nothing about the pairs that were not drawn.
-    n_more: pairs in which the first value is larger.
+    Attributes:
+        n: Number of pairs.
+        difference: Mean of the differences; None over no pairs.
+        stderr: None over fewer than two pairs, and where all differences are equal: that says
+            nothing about the pairs that were not drawn.
+        n_more: Pairs in which the first value is larger.
     """
 
     n: int

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 def pass_at_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """The unbiased estimate 1 - C(n - c, k) / C(n, k) for k = 1 … k_max.
+    """Yield the unbiased estimate 1 - C(n - c, k) / C(n, k) for k = 1 … k_max.
 
     Chen et al. 2021, "Evaluating Large Language Models Trained on Code" (arXiv 2107.03374),
     equation 1. The quotient is the chance that k samples drawn from the n without replacement
@@ -56,7 +56,7 @@ def pass_hat_k(
 def _all_among(
     drawn: NDArray[Any], marked: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """The chance that k samples drawn from the n without replacement are all marked."""
+    """Yield the chance that k samples drawn from the n without replacement are all marked."""
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
     chance = np.ones(len(drawn))

@@ -60,9 +60,10 @@ def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
 class RankCorrelation(Struct, frozen=True, kw_only=True):
     """Kendall's tau-b of two scorings of some runs.
 
-    tau_b: null over fewer than two runs, and where all tie.
-    p_value: two-sided, of no relation, exact without ties; null over fewer than three runs.
-    n_runs: runs that both scorings have a value of.
+    Attributes:
+        tau_b: Null over fewer than two runs, and where all tie.
+        p_value: Two-sided, of no relation, exact without ties; null over fewer than three runs.
+        n_runs: Runs that both scorings have a value of.
     """
 
     tau_b: float | None
@@ -97,10 +98,11 @@ def rank_correlation(
 class Ranking(Struct, frozen=True, kw_only=True):
     """How alike two runs rank the groups of a label.
 
-    tau_b: 1 for the same order, -1 for the reverse; null where all groups of a run tie.
-    ci95: by bootstrap over clusters; null where tau_b is, and over one cluster.
-    n_groups: number of groups ranked.
-    draws: number of bootstrap draws.
+    Attributes:
+        tau_b: 1 for the same order, -1 for the reverse; null where all groups of a run tie.
+        ci95: By bootstrap over clusters; null where tau_b is, and over one cluster.
+        n_groups: Number of groups ranked.
+        draws: Number of bootstrap draws.
     """
 
     tau_b: float | None
@@ -152,9 +154,10 @@ def _weighted_tau(pairs: Pairs, code: np.ndarray, n: int, weights: np.ndarray) -
 class Scoring(Struct, frozen=True, kw_only=True):
     """What orders the runs.
 
-    kind: ``all``: the score over everything; ``group``: a group of the label; ``external``:
-        published scores.
-    values: by run; null where it has none. Published scores have neither error nor n.
+    Attributes:
+        kind: ``all``: the score over everything; ``group``: a group of the label; ``external``:
+            published scores.
+        values: By run; null where it has none. Published scores have neither error nor n.
     """
 
     name: str
@@ -172,9 +175,10 @@ class Tau(RankCorrelation, frozen=True, kw_only=True):
 class JudgedTables(NamedTuple):
     """A judge's verdicts on each run's constraints.
 
-    judge: its name in the runs.
-    tables: for each run (`harness.store.constraints.JudgedConstraints.table`).
-    without: for each run, samples without any judged constraint.
+    Attributes:
+        judge: Its name in the runs.
+        tables: For each run (`harness.store.constraints.JudgedConstraints.table`).
+        without: For each run, samples without any judged constraint.
     """
 
     judge: str
@@ -185,11 +189,12 @@ class JudgedTables(NamedTuple):
 class InducedRankings(Struct, frozen=True, kw_only=True):
     """The scorings of the runs, and the tau of each two.
 
-    label: empty if there are published scores only.
-    of: whether the groups are those of instances or of judged constraints.
-    judge: whose verdicts on constraints these are; empty for none.
-    without: for each run, samples without any constraint judged by that judge.
-    unmatched: models in the published scores that match no run.
+    Attributes:
+        label: Empty if there are published scores only.
+        of: Whether the groups are those of instances or of judged constraints.
+        judge: Whose verdicts on constraints these are; empty for none.
+        without: For each run, samples without any constraint judged by that judge.
+        unmatched: Models in the published scores that match no run.
     """
 
     label: str
@@ -222,7 +227,8 @@ def induced_rankings(
         external: Each scoring's published scores, by model or run.
         round_: Use each sample's last round up to this one; None for its last round.
 
-    Raises: ConfigError for a label with too many groups.
+    Raises:
+        ConfigError: A label with too many groups.
     """
     overall = [value_of(table, score, round_) for _, table in runs]
     scorings = [Scoring(name=score, kind="all", values=[*overall])]
@@ -279,7 +285,7 @@ def _by_group(
 
 
 def _published(scores: Mapping[str, float], run: Run) -> tuple[str, SampleStatistic | None]:
-    """A run's published score and the name it was found by: the run's, else its model's."""
+    """Return a run's published score and the name it was found by: the run's, else its model's."""
     variant = run[0]
     for name in (variant.name, variant.metrics.model or ""):
         if name in scores:

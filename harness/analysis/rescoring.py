@@ -105,12 +105,12 @@ class VerdictChanges:
 
 
 def line(value: object) -> bytes:
-    """A value as one line of JSON, as in ``scores.jsonl``."""
+    """Return a value as one line of JSON, as in ``scores.jsonl``."""
     return encode(value, order="deterministic")
 
 
 def _content(found: Attempt | Rescored) -> tuple[str, bytes]:
-    """What a scoring says besides its verdict, as a file has it."""
+    """Return what a scoring says besides its verdict, as a file has it."""
     return found.outcome, line(found.scores)
 
 

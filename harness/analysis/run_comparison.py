@@ -48,10 +48,11 @@ STARRED = 0.01
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
     """What is compared, and how.
 
-    score: name of a score, or `PASS_RATE`.
-    round: use each sample's last round up to this one; null for its last round.
-    by: label whose groups are compared, too; empty for none.
-    cluster: label of the statistical unit; empty for the prompt.
+    Attributes:
+        score: Name of a score, or `PASS_RATE`.
+        round: Use each sample's last round up to this one; null for its last round.
+        by: Label whose groups are compared, too; empty for none.
+        cluster: Label of the statistical unit; empty for the prompt.
     """
 
     score: str = PASS_RATE
@@ -63,14 +64,15 @@ class ComparisonOptions(Struct, frozen=True, kw_only=True):
 class Against(Struct, frozen=True, kw_only=True):
     """A run against the baseline.
 
-    marks: warnings about the run (INCOMPLETE, SIMULATED).
-    groups: group of the label to the comparison on its instances.
-    ranking: how the two runs rank the groups; null without a label.
-    better_digests, worse_digests: instances in which the run's value is larger, and smaller.
-    better, worse: their names, if requested.
-    constraints: change of each kind of base constraint, if requested.
-    without_constraints: samples of the baseline, and of the run, whose scores have no
-        constraints (refused, empty, failed): they are not among the pairs of ``constraints``.
+    Attributes:
+        marks: Warnings about the run (INCOMPLETE, SIMULATED).
+        groups: Group of the label to the comparison on its instances.
+        ranking: How the two runs rank the groups; null without a label.
+        better_digests, worse_digests: Instances in which the run's value is larger, and smaller.
+        better, worse: Their names, if requested.
+        constraints: Change of each kind of base constraint, if requested.
+        without_constraints: Samples of the baseline, and of the run, whose scores have no
+            constraints (refused, empty, failed): they are not among the pairs of ``constraints``.
     """
 
     run: str
@@ -206,8 +208,9 @@ def _digests(pairs: Pairs, rows: NDArray[np.bool_]) -> list[int]:
 class MatrixRow(Struct, frozen=True, kw_only=True):
     """A run of the matrix. marks: warnings about the run.
 
-    value: its mean, each sample with the same weight. Samples that a judge's score lacks
-        because they were refused or empty are counted as missing, too.
+    Attributes:
+        value: Its mean, each sample with the same weight. Samples that a judge's score lacks
+            because they were refused or empty are counted as missing, too.
     """
 
     run: str
@@ -219,8 +222,9 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 class RunPair(Struct, frozen=True, kw_only=True):
     """Two runs: `comparison` is of the second against the first.
 
-    first, second: their places among the rows.
-    starred: whether the unadjusted p value is below `STARRED`.
+    Attributes:
+        first, second: Their places among the rows.
+        starred: Whether the unadjusted p value is below `STARRED`.
     """
 
     first: int
@@ -232,10 +236,11 @@ class RunPair(Struct, frozen=True, kw_only=True):
 class PairMatrix(Struct, frozen=True, kw_only=True):
     """Every pair of runs.
 
-    verdicts: whether the score is true or false.
-    round: each sample's last round up to this one counts; null for the last.
-    cluster: label of the statistical unit; empty for the prompt.
-    notes: sentences on what the runs differ in.
+    Attributes:
+        verdicts: Whether the score is true or false.
+        round: Each sample's last round up to this one counts; null for the last.
+        cluster: Label of the statistical unit; empty for the prompt.
+        notes: Sentences on what the runs differ in.
     """
 
     task: str

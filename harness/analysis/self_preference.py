@@ -22,14 +22,14 @@ MARK = "†"
 
 
 def marked(metrics: Metrics, score: str) -> bool:
-    """Whether a score of a run is by a judge of the model's own family."""
+    """Return whether a score of a run is by a judge of the model's own family."""
     judge, _, name = score.partition(".")
     found = metrics.judges.get(judge)
     return bool(name) and found is not None and found.family is not None
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """A line for each judge of the model's own family.
+    """Return a line for each judge of the model's own family.
 
     Args:
         metrics: The run's metrics.
@@ -125,7 +125,7 @@ _ALONE = {"phi": "Phi", "command": "Command"}
 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
-    """The families that a model's name reveals.
+    """Return the families that a model's name reveals.
 
     >>> sorted(families("DeepSeek-R1-Distill-Llama-8B"))
     ['DeepSeek', 'Llama']
@@ -154,7 +154,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """The name in lower case without the provider's path, a tag, or a user's own suffix.
+    """Return the name in lower case without the provider's path, a tag, or a user's own suffix.
 
     ``ft:MODEL:OWNER:SUFFIX:ID`` is OpenAI's form of a fine-tune; a tag follows ``:``.
     """

@@ -42,8 +42,9 @@ from harness.store.columns import AttemptTable
 class RunFacts(Struct, frozen=True, kw_only=True):
     """What metrics say about a run besides its attempts and calls; see `Metrics`.
 
-    judges: each judge of the run with the name of its model.
-    panels: each panel of the run with the names of its judges.
+    Attributes:
+        judges: Each judge of the run with the name of its model.
+        panels: Each panel of the run with the names of its judges.
     """
 
     run: str
@@ -135,7 +136,7 @@ def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
-    """The fields of `CallFigures`."""
+    """Return the fields of `CallFigures`."""
     return {
         "n_calls": calls.n,
         "usage": calls.usage,
@@ -160,7 +161,7 @@ def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
 
 
 def _rate(samples: AttemptTable) -> Rate:
-    """The pass rate of samples, given one row for each."""
+    """Return the pass rate of samples, given one row for each."""
     judged = samples.take(samples.judged)
     estimate = _mean(judged)
     return Rate(
@@ -178,13 +179,13 @@ def _rate(samples: AttemptTable) -> Rate:
 
 
 def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Whether all values of a score are between 0 and 1."""
+    """Return whether all values of a score are between 0 and 1."""
     values = samples.scores[score][samples.measured(score)]
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
 def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
-    """The means of the scores that any of the samples has.
+    """Return the means of the scores that any of the samples has.
 
     Args:
         samples: One row for each sample.
@@ -311,8 +312,9 @@ def _stderrs(estimates: dict[int, Estimate]) -> dict[int, float | None]:
 class Latencies(Struct, frozen=True, kw_only=True):
     """Durations of calls in seconds, each call once, without cached and failed calls.
 
-    n: number of calls.
-    quantiles: (101,) percentiles 0 to 100.
+    Attributes:
+        n: Number of calls.
+        quantiles: (101,) percentiles 0 to 100.
     """
 
     n: int

@@ -43,10 +43,11 @@ Place = tuple[str, str, str, str | None]
 class TableOptions(Struct, frozen=True, kw_only=True):
     """What a table shows; None and empty for what the task's own table has.
 
-    rows: label of the rows beside the model; an empty string for one row per model.
-    columns: label whose groups are columns; an empty string for one column per figure.
-    scores: names of scores, `PASS_RATE`, or figures of the task's own table.
-    round: use each sample's last round up to this one; None for its last round.
+    Attributes:
+        rows: Label of the rows beside the model; an empty string for one row per model.
+        columns: Label whose groups are columns; an empty string for one column per figure.
+        scores: Names of scores, `PASS_RATE`, or figures of the task's own table.
+        round: Use each sample's last round up to this one; None for its last round.
     """
 
     rows: str | None = None
@@ -59,9 +60,10 @@ class TableOptions(Struct, frozen=True, kw_only=True):
 class Layout:
     """What a table shows.
 
-    figures: each task's figures, in order.
-    rows, columns: labels, empty for none.
-    sources: the papers that define the figures.
+    Attributes:
+        figures: Each task's figures, in order.
+        rows, columns: Labels, empty for none.
+        sources: The papers that define the figures.
     """
 
     figures: Mapping[str, tuple[TableFigure, ...]]
@@ -71,7 +73,7 @@ class Layout:
 
 
 def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
-    """The requested figures and labels, else those of the tasks' own tables.
+    """Return the requested figures and labels, else those of the tasks' own tables.
 
     Args:
         runs: The runs of the table.
@@ -112,7 +114,7 @@ def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Table
 def _label(
     runs: Sequence[Run], wanted: str | None, declared: Sequence[str], option: str
 ) -> str | None:
-    """The requested or declared label; None if there is neither."""
+    """Return the requested or declared label, or None if there is neither."""
     label = wanted
     if label is None:
         different = list(dict.fromkeys(declared))
@@ -142,7 +144,7 @@ def _figures(
 
 
 def applies(figure: TableFigure, table: AttemptTable) -> bool:
-    """Whether a run has a figure (`harness.ports.TableFigure` says when)."""
+    """Return whether a run has a figure (`harness.ports.TableFigure` says when)."""
     if figure.label and figure.label not in table.labels():
         return False
     # A macro-F1 is defined even if no answer has the score: all of them are misses.
@@ -150,14 +152,15 @@ def applies(figure: TableFigure, table: AttemptTable) -> bool:
 
 
 def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
-    """A figure of each group, sorted; without labels, of all samples under ``()``.
+    """Return a figure of each group, sorted; without labels, of all samples under ``()``.
 
     Args:
         samples: One row for each sample, of a run that has the figure.
         figure: The figure.
         labels: A sample is in a group if its instance has a group of each label.
 
-    Raises: ConfigError if the classes of a macro-F1 are not two.
+    Raises:
+        ConfigError: The classes of a macro-F1 are not two.
     """
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
@@ -177,7 +180,7 @@ def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key
 
 
 def is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
-    """Whether a figure's values are between 0 and 1, so that it can be shown in per cent."""
+    """Return whether a figure's values are between 0 and 1, so that it can be shown in per cent."""
     return figure.of != "score" or are_fractions(samples, figure.score)
 
 
@@ -185,10 +188,11 @@ def is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
 class FilledRun:
     """A run with its cells.
 
-    cells: statistic by place.
-    places: the places of single columns, or all if the table has one column per figure.
-    fractions: figure to whether all of its values are between 0 and 1.
-    outside: samples in no group of the rows' label.
+    Attributes:
+        cells: Statistic by place.
+        places: The places of single columns, or all if the table has one column per figure.
+        fractions: Figure to whether all of its values are between 0 and 1.
+        outside: Samples in no group of the rows' label.
     """
 
     variant: Variant
@@ -234,13 +238,13 @@ class RowSettings:
     runs: bool
 
     def of(self, run: FilledRun) -> dict[str, str]:
-        """The settings of a run's rows."""
+        """Return the settings of a run's rows."""
         named = {key: shown(_value(run.variant, key), f"{key}.") for key in self.settings}
         return named | ({"run": run.variant.name} if self.runs else {})
 
 
 def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
-    """The settings that have to be shown so that no two runs fill one cell."""
+    """Return the settings that have to be shown so that no two runs fill one cell."""
     keys: set[str] = set()
     by_name = False
     for one, other in combinations(runs, 2):
@@ -257,7 +261,7 @@ def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
 
 
 def _parts(key: str, one: Variant, other: Variant) -> list[str]:
-    """A setting's own keys, if both runs have some of them and they tell the runs apart.
+    """Return a setting's own keys, if both runs have some of them and they tell the runs apart.
 
     Zero-shot runs have a number where others have a section: three shots differ from none in
     their number, whatever else the section says.
@@ -275,7 +279,7 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
 
 
 def _value(run: Variant, key: str) -> Any:
-    """A setting, or one of its own keys (``task.shots.n``)."""
+    """Return a setting, or one of its own keys (``task.shots.n``)."""
     section = section_of(key)
     return run.settings.get(key) if key == section else _section(section, run).get(key)
 
@@ -283,7 +287,8 @@ def _value(run: Variant, key: str) -> Any:
 def refuse_other_data(runs: Sequence[FilledRun], rows: str) -> None:
     """Refuse to show figures of the same group of the same task side by side if the data differ.
 
-    Raises: RunConflict naming two runs.
+    Raises:
+        RunConflict: Naming two runs.
     """
     for one, other in combinations(runs, 2):
         if not one.places.isdisjoint(other.places):
@@ -295,7 +300,7 @@ def refuse_other_data(runs: Sequence[FilledRun], rows: str) -> None:
 
 
 def shown(value: Any, prefix: str = "") -> str:
-    """A setting's value on one line, in YAML's style.
+    """Return a setting's value on one line, in YAML's style.
 
     Args:
         value: The value.

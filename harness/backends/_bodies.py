@@ -41,7 +41,7 @@ LEAST_LOGPROB = -9999.0
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """A body as the shape that its protocol promises: strictly first, then forgivingly.
+    """Return a body as the shape that its protocol promises: strictly first, then forgivingly.
 
     Raises:
         ValueError: It cannot be read; so for any of `harness.backends._http.UNREADABLE`.
@@ -54,7 +54,7 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
 
 
 def _encodable(tree: Any) -> Any:
-    """The tree with lone surrogates in its texts replaced."""
+    """Return the tree with lone surrogates in its texts replaced."""
     if isinstance(tree, str):
         return encodable(tree)
     if isinstance(tree, list):
@@ -65,7 +65,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """The text of a message's content: a text, a list of parts, or nothing.
+    """Return the text of a message's content: a text, a list of parts, or nothing.
 
     Raises:
         ValueError: It is anything else.
@@ -80,12 +80,12 @@ def text_of(content: object) -> str:
 
 
 def text_or_none(value: object) -> str | None:
-    """A text field's value; None if it is empty or anything but a text."""
+    """Return a text field's value, or None if it is empty or anything but a text."""
     return value if isinstance(value, str) and value else None
 
 
 def finish(reason: object) -> str:
-    """The finish reason, ``stop`` if the server gives none.
+    """Return the finish reason, ``stop`` if the server gives none.
 
     Raises:
         TransientError: The reason says that there is no answer.
@@ -146,7 +146,7 @@ _VLLM_NAMES: Mapping[ConstraintKind, str] = {
 
 
 def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """The fields of a request's body that hold an answer to a form.
+    """Return the fields of a request's body that hold an answer to a form.
 
     Raises:
         KeyError: The server does not take this kind, which its features say.
@@ -176,7 +176,7 @@ def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
 
 
 def logprobs_in(given: object) -> Logprobs | None:
-    """The log-probabilities of a choice's ``logprobs``; None if it has none.
+    """Return the log-probabilities of a choice's ``logprobs``, or None if it has none.
 
     A text completion lists one token more if the one that was written is not among the likeliest:
     it stays, at its place.

@@ -32,7 +32,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """The children of each process of this machine."""
+    """Return the children of each process of this machine."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -143,7 +143,7 @@ class HttpClient:
         return response.content
 
     async def send(self, path: str, content: bytes) -> Response:
-        """The answer to a JSON body; raises the exceptions of its transport."""
+        """Return the answer to a JSON body; raises the exceptions of its transport."""
         headers = {"content-type": "application/json", **self.headers}
         if self._asked.key:
             headers = {"authorization": f"Bearer {self._asked.key}", **headers}
@@ -230,7 +230,7 @@ class SDKClient(HttpClient):
         return client
 
     async def send(self, path: str, content: bytes) -> Response:
-        """The answer to a JSON body; raises the exceptions of the SDK or its transport."""
+        """Return the answer to a JSON body; raises the exceptions of the SDK or its transport."""
         from httpx2 import ByteStream, Request, Response
 
         first = self._first.get(path)
@@ -265,11 +265,11 @@ class HttpBackend:
         self.features = features
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """The JSON body of a request."""
+        """Return the JSON body of a request."""
         raise NotImplementedError
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """The answer in a body.
+        """Return the answer in a body.
 
         Raises:
             CallError: The body says that there is no answer.

@@ -39,7 +39,7 @@ class Hashes:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """The SHA-256 of each file; raises OSError."""
+        """Return the SHA-256 of each file; raises OSError."""
         known, stats = self._known(), {path: _stat(path) for path in paths}
         found = {
             path: known[str(path)][1]
@@ -80,7 +80,7 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """A hash of a folder's files, or the name of a model on the hub.
+    """Return a hash of a folder's files, or the name of a model on the hub.
 
     Args:
         name: A folder, or a name on the hub such as ``meta-llama/Llama-3.1-8B-Instruct``.
@@ -95,7 +95,7 @@ def model_identity(name: str, hashes: Hashes) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """A hash of a file, or of the files of a folder and their names.
+    """Return a hash of a file, or of the files of a folder and their names.
 
     Raises:
         DataInvalid: A file cannot be read.
@@ -116,7 +116,7 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def local(name: str) -> Path | None:
-    """The folder that a model's name refers to; None for a name on the hub.
+    """Return the folder that a model's name refers to, or None for a name on the hub.
 
     Raises:
         DataMissing: The name can only be a folder's, and that does not exist.
@@ -133,7 +133,7 @@ def local(name: str) -> Path | None:
 
 
 def _stat(path: Path) -> list[int]:
-    """What changes with a file's content; its ctime, unlike its date, cannot be set back."""
+    """Return what changes with a file's content; its ctime, unlike its date, cannot be set back."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

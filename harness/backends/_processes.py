@@ -101,7 +101,7 @@ class ServerProcess:
         self._guard.watch(self._process.pid)
 
     def ended(self) -> bool:
-        """Whether it has ended; if so, what it left behind is killed."""
+        """Return whether it has ended; if so, what it left behind is killed."""
         try:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
             if os.waitid(os.P_PID, self._process.pid, options) is None:
@@ -125,12 +125,12 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """The last lines of its log since it was started."""
+        """Return the last lines of its log since it was started."""
         return tail(self.log, self._begins)
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """The last lines of a log from a byte on; empty if it cannot be read."""
+    """Return the last lines of a log from a byte on; empty if it cannot be read."""
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -141,7 +141,7 @@ def tail(log: Path, begins: int = 0) -> str:
 
 
 def errors_in(log: str) -> str:
-    """The lines of a log that name an error, each once; all of it if none does.
+    """Return the lines of a log that name an error, each once; all of it if none does.
 
     >>> errors_in("usage: server [-h]\\n  [--dtype D]\\nserver: error: unrecognized arguments: --x")
     'error: unrecognized arguments: --x'
@@ -152,7 +152,7 @@ def errors_in(log: str) -> str:
 
 
 def remedy(log: str) -> str:
-    """The key of the run file that is likely wrong; empty if that is not known."""
+    """Return the key of the run file that is likely wrong; empty if that is not known."""
     if match := UNKNOWN.search(log):
         return f"Check model.engine.{match[1].replace('-', '_')}."
     if any(words in log for words in NO_MODEL):
@@ -161,7 +161,7 @@ def remedy(log: str) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
+    """Return a port of the loopback interface that nobody listens on now."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -171,7 +171,7 @@ class Running(Protocol):
     """A server or engine that was started."""
 
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         ...
 
     def end(self) -> None:
@@ -209,12 +209,12 @@ class OwnedServers:
         self._used[name] += 1
 
     def running(self, name: str) -> Running | None:
-        """The server of this name; None if it has ended or was not started."""
+        """Return the server of this name, or None if it has ended or was not started."""
         found = self._running.get(name)
         return None if found is None or found.ended() else found
 
     def renew(self, name: str, failed: Running | None, launch: Callable[[], R]) -> R:
-        """The running server of a name, or a new one. Blocks.
+        """Return the running server of a name, or a new one. Blocks.
 
         If two runs see their shared server die at the same moment, one of them starts it again,
         and the other is given what that one has started.
@@ -265,7 +265,7 @@ MANY_FILES = 65_536
 
 
 def open_files() -> int:
-    """How many files this process may open: each connection is one.
+    """Return how many files this process may open: each connection is one.
 
     Raises the process's own limit to what the system allows (``ulimit -Hn``).
     """

@@ -113,13 +113,13 @@ class Asked:
     key: str = ""
 
     def without_key(self, text: str) -> str:
-        """The text on one line, shortened, without the key."""
+        """Return the text on one line, shortened, without the key."""
         text = text.replace(self.key, "***") if self.key else text  # first: a cut may split it
         return " ".join(text.split())[:500]
 
 
 def from_exception(error: Exception, asked: Asked) -> CallError | None:
-    """The error of ours for an exception of an SDK or transport; None for anything else."""
+    """Return the error of ours for an exception of an SDK or transport; None for anything else."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -135,7 +135,7 @@ def from_exception(error: Exception, asked: Asked) -> CallError | None:
 
 
 def from_status(status: int, headers: Mapping[str, str], body: object, asked: Asked) -> CallError:
-    """The error of ours for an unsuccessful HTTP answer.
+    """Return the error of ours for an unsuccessful HTTP answer.
 
     Args:
         status: The HTTP status.
@@ -177,7 +177,7 @@ def _error(
 
 
 def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """The provider's error object, and its message: OpenAI wraps it as ``error``."""
+    """Return the provider's error object, and its message: OpenAI wraps it as ``error``."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:
@@ -258,7 +258,7 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
-    """The rate limits in an answer's headers.
+    """Return the rate limits in an answer's headers.
 
     OpenAI, and many that follow it: ``x-ratelimit-limit-requests``, ``-remaining-``, ``-reset-``
     and the same with ``tokens``; a reset is a duration (``6m0s``, ``20ms``), or for some a plain

@@ -77,7 +77,7 @@ BARE = frozenset(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments under vLLM's names, without those that are null.
+    """Return the arguments under vLLM's names, without those that are null.
 
     Raises:
         ConfigError: A name is invalid, or one that the harness sets.
@@ -108,7 +108,7 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
-    """The arguments as words of a command line."""
+    """Return the arguments as words of a command line."""
     words: list[str] = []
     for name, value in engine.items():
         flag = name.replace("_", "-")
@@ -130,7 +130,7 @@ def _word(value: object) -> str:
 
 
 def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that change what a model answers."""
+    """Return the arguments that change what a model answers."""
     return {name: value for name, value in engine.items() if name not in SPEED}
 
 
@@ -150,7 +150,7 @@ Protocol = Literal["chat", "completions"]
 
 
 def features(protocol: Protocol) -> frozenset[str]:
-    """What vLLM takes of a run file's decoding, and that its calls are free."""
+    """Return what vLLM takes of a run file's decoding, and that its calls are free."""
     taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
     return taken | ({"conversation"} if protocol == "chat" else set())
 
@@ -215,7 +215,7 @@ class VLLMModel:
         return value
 
     def endpoint(self) -> str:
-        """What takes the place of a URL in the cache's key; a hash of the fingerprint."""
+        """Return what takes the place of a URL in the cache's key; a hash of the fingerprint."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
@@ -312,5 +312,5 @@ class DeadlyPrompts:
 
 
 def _name(request: Request) -> Hashable:
-    """What the samples of a prompt have in common."""
+    """Return what the samples of a prompt have in common."""
     return request.model, request.messages, repr(request.decoding)

@@ -169,7 +169,7 @@ class InProcessEngine:
         self._guard.close()
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """The answer to a request.
+        """Return the answer to a request.
 
         Args:
             request: The request.
@@ -251,7 +251,7 @@ class InProcessEngine:
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """The fields of vLLM's sampling parameters for a request.
+    """Return the fields of vLLM's sampling parameters for a request.
 
     Args:
         request: The request.
@@ -286,7 +286,7 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
 
 
 def template_options(request: Request) -> dict[str, Any]:
-    """What the chat template is given besides the messages."""
+    """Return what the chat template is given besides the messages."""
     options = request.decoding.extra.get(TEMPLATE, {})
     if not isinstance(options, dict):
         raise RequestRejected(
@@ -296,7 +296,7 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """A chat template, read from a file if it names one."""
+    """Return a chat template, read from a file if it names one."""
     if template is None or "{" in template:
         return template
     try:
@@ -306,7 +306,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """What splits a text into the answer and the reasoning before it."""
+    """Return what splits a text into the answer and the reasoning before it."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return split_think
@@ -333,7 +333,7 @@ def _as_chat(logprobs: Any) -> dict[str, Any]:
 
 
 def _as_wire(logprobs: Any) -> list[Any]:
-    """A prompt's log-probabilities in the form of vLLM's HTTP protocol."""
+    """Return a prompt's log-probabilities in the form of vLLM's HTTP protocol."""
     return [
         position
         and {

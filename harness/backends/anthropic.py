@@ -64,11 +64,12 @@ _decoder = msgspec.json.Decoder(_Message)
 class AnthropicBackend(HttpBackend):
     """Messages.
 
-    api_version: the ``anthropic-version`` header; the older one takes temperature and top_p, the
-        newer one holds answers to a JSON schema.
-    base_url: another server's base URL, if it speaks this protocol.
-    api_key_env: the environment variable that holds the key; by default ``ANTHROPIC_API_KEY`` for
-        Anthropic itself and none for another server.
+    Args:
+        api_version: The ``anthropic-version`` header; the older one takes temperature and top_p,
+            the newer one holds answers to a JSON schema.
+        base_url: Another server's base URL, if it speaks this protocol.
+        api_key_env: The environment variable that holds the key; by default ``ANTHROPIC_API_KEY``
+            for Anthropic itself and none for another server.
     """
 
     path = "/v1/messages"
@@ -100,7 +101,7 @@ class AnthropicBackend(HttpBackend):
         super().__init__(client, frozenset(taken | by_version))
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """The body of a request for a message."""
+        """Return the body of a request for a message."""
         decoding = request.decoding
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         body: dict[str, Any] = {
@@ -118,7 +119,7 @@ class AnthropicBackend(HttpBackend):
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """The answer of a message."""
+        """Return the answer of a message."""
         message = read(content, _decoder, _Message)
         # Models that think without showing it leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]

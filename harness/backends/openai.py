@@ -71,7 +71,7 @@ class OpenAIUsage(msgspec.Struct):
     completion_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        """The same as our record.
+        """Return the same as our record.
 
         Some (xAI) count reasoning beside the completion and not in it: the total shows it.
         """
@@ -216,7 +216,7 @@ PRESETS = {
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[Preset, str, str | None]:
-    """The preset, URL and key variable of a run file's ``model:``.
+    """Return the preset, URL and key variable of a run file's ``model:``.
 
     A preset's key is for the preset's host. With the user's own URL it is sent only if the preset
     has no URL (Azure).
@@ -250,7 +250,7 @@ are visible. So log-probabilities are asked for, and constraints are refused.
 
 
 def table() -> str:
-    """The presets as a Markdown table, for the documentation."""
+    """Return the presets as a Markdown table, for the documentation."""
     lines = [
         "| `preset:` | server | base URL | key in | seed |",
         "|---|---|---|---|---|",
@@ -266,11 +266,12 @@ def table() -> str:
 class OpenAIBackend(HttpBackend):
     """Chat completions.
 
-    preset: a provider or local server by name; sets base URL, key and dialect.
-    base_url: a server's base URL; OpenAI's if neither this nor a preset is given.
-    api_key_env: the environment variable that holds the key, if it is not the preset's. A server
-        known only by its URL is sent no key unless this names one: a key never goes to a host
-        that it is not for.
+    Args:
+        preset: A provider or local server by name; sets base URL, key and dialect.
+        base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
+        api_key_env: The environment variable that holds the key, if it is not the preset's. A
+            server known only by its URL is sent no key unless this names one: a key never goes to a
+            host that it is not for.
     """
 
     path = "/chat/completions"
@@ -303,11 +304,11 @@ class OpenAIBackend(HttpBackend):
         super().__init__(client, self.preset.features(model) | turns)
 
     def dialect(self, preset: Preset) -> Preset:
-        """The preset as this endpoint has it."""
+        """Return the preset as this endpoint has it."""
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """The body of a chat completion."""
+        """Return the body of a chat completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": True, "top_logprobs": wanted}
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
@@ -330,7 +331,7 @@ class OpenAIBackend(HttpBackend):
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """The answer of a chat completion."""
+        """Return the answer of a chat completion."""
         completion, decoding = read(content, _decoder, _Completion), request.decoding
         choice, usage = completion.choices[0], usage_record(completion.usage)
         message, reason = choice.message, finish(choice.finish_reason)

@@ -57,14 +57,14 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return replace(preset, max_tokens="max_tokens", constraints=constraints)
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """The body of a text completion."""
+        """Return the body of a text completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": wanted}
         prompt = "\n\n".join(message.content for message in request.messages)
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """The answer of a text completion."""
+        """Return the answer of a text completion."""
         completion, decoding = read(content, _decoder, _Completion), request.decoding
         choice = completion.choices[0]
         text, reasoning = split_think(choice.text)

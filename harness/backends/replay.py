@@ -49,12 +49,13 @@ COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
 class ReplayBackend:
     """Answers with what was recorded; a missing answer is an error.
 
-    path: the recording, in the data folder or as a path.
-    match: find rows by the first user message (``prompt``) or by the instance's id (``instance``),
-        for recordings with differing answers to one prompt.
-    columns: for a recording in another form, where prompt, instance, sample, text and
-        finish_reason are: the name of a column, or a text with {names} of columns.
-    where: use only rows that have these values in these columns, or one of a list of values.
+    Args:
+        path: The recording, in the data folder or as a path.
+        match: Find rows by the first user message (``prompt``) or by the instance's id
+            (``instance``), for recordings with differing answers to one prompt.
+        columns: For a recording in another form, where prompt, instance, sample, text and
+            finish_reason are: the name of a column, or a text with {names} of columns.
+        where: Use only rows that have these values in these columns, or one of a list of values.
     """
 
     cacheable = False
@@ -125,7 +126,7 @@ class ReplayBackend:
         return recorded
 
     def _in_our_form(self, raw: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-        """A row with the keys `prompt`, `instance`, `sample` and `rounds`."""
+        """Return a row with the keys `prompt`, `instance`, `sample` and `rounds`."""
         if self._columns is None:
             return raw
 
@@ -147,7 +148,7 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """The recorded answer of this sample and round.
+        """Return the recorded answer of this sample and round.
 
         Raises:
             ReplayMissing: There is none.

@@ -21,9 +21,10 @@ WRONG_ANSWER = "No."
 class SimulatedBackend:
     """Answers with the reference answer or a wrong one, at random; tables mark it as simulated.
 
-    accuracy: probability that the first answer is the reference answer.
-    gain: how much of the missing accuracy each round of feedback adds.
-    latency_s: mean seconds that an answer takes (exponentially distributed).
+    Args:
+        accuracy: Probability that the first answer is the reference answer.
+        gain: How much of the missing accuracy each round of feedback adds.
+        latency_s: Mean seconds that an answer takes (exponentially distributed).
     """
 
     features = PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}

@@ -56,7 +56,7 @@ class Engine(Protocol):
         ...
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """The answer to a request with a unique name."""
+        """Return the answer to a request with a unique name."""
         ...
 
     async def shutdown(self) -> None:
@@ -86,13 +86,13 @@ class EngineThread:
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """The answer to a request with a unique name."""
+        """Return the answer to a request with a unique name."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )
 
     def ended(self) -> bool:
-        """Whether it answers nothing any more."""
+        """Return whether it answers nothing any more."""
         if not self._loaded.done():
             return False
         failed = self._loaded.exception() is not None
@@ -142,11 +142,12 @@ class EngineThread:
 class VLLMEngineBackend:
     """vLLM's engine in this process.
 
-    path: folder of the weights, or their name on the hub, if it is not the model's name.
-    lora: folder of an adapter, or its name on the hub.
-    engine: vLLM's engine arguments, by its own names; and ``chat_template``, a file.
-    protocol: chat, by the model's chat template; or completions, for base models.
-    restarts: how often in a row an engine that dies without an answer is loaded again.
+    Args:
+        path: Folder of the weights, or their name on the hub, if it is not the model's name.
+        lora: Folder of an adapter, or its name on the hub.
+        engine: vLLM's engine arguments, by its own names; and ``chat_template``, a file.
+        protocol: Chat, by the model's chat template; or completions, for base models.
+        restarts: How often in a row an engine that dies without an answer is loaded again.
     """
 
     cacheable = True
@@ -180,7 +181,7 @@ class VLLMEngineBackend:
         servers.want(self._name)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the weights are."""
+        """Return what the weights are."""
         return self._model.fingerprint()
 
     @property

@@ -63,7 +63,7 @@ class Server:
     url: str
 
     def ended(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self.process.ended()
 
     def end(self) -> None:
@@ -74,17 +74,18 @@ class Server:
 class VLLMServerBackend:
     """A vLLM server.
 
-    path: folder of the weights, or their name on the hub, if it is not the model's name.
-    lora: folder of an adapter, or its name on the hub.
-    engine: vLLM's engine arguments, by its own names, for a server that the harness starts.
-    gpus: the GPUs of that server, such as "0,1", as in CUDA_VISIBLE_DEVICES.
-    base_url: a server that is running, to be used instead.
-    api_key_env: the environment variable that holds the key of that server.
-    protocol: chat, by the model's chat template; or completions, for base models.
-    start_s: seconds that a server may take to start.
-    restarts: how often in a row a server that dies without an answer is started again.
-    replicas: must be 1; use engine.data_parallel_size.
-    replicas_at: must be empty; use engine.data_parallel_size.
+    Args:
+        path: Folder of the weights, or their name on the hub, if it is not the model's name.
+        lora: Folder of an adapter, or its name on the hub.
+        engine: vLLM's engine arguments, by its own names, for a server that the harness starts.
+        gpus: The GPUs of that server, such as "0,1", as in CUDA_VISIBLE_DEVICES.
+        base_url: A server that is running, to be used instead.
+        api_key_env: The environment variable that holds the key of that server.
+        protocol: Chat, by the model's chat template; or completions, for base models.
+        start_s: Seconds that a server may take to start.
+        restarts: How often in a row a server that dies without an answer is started again.
+        replicas: Must be 1; use engine.data_parallel_size.
+        replicas_at: Must be empty; use engine.data_parallel_size.
     """
 
     cacheable = True
@@ -173,7 +174,7 @@ class VLLMServerBackend:
         self.preferred_concurrency = min(depth(engine or {}), connections)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the weights are, if they are known."""
+        """Return what the weights are, if they are known."""
         return {} if self._owned is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -237,7 +238,7 @@ class VLLMServerBackend:
         return Server(process, f"http://127.0.0.1:{port}/v1")
 
     def _command(self, port: int) -> list[str]:
-        """The arguments of vLLM's server."""
+        """Return the arguments of vLLM's server."""
         model = self._owned
         assert model is not None
         names = ["--served-model-name", model.name]
@@ -303,7 +304,7 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: Server) -> asyncio.Task[bool]:
-        """Whether a server is healthy; everyone who asks at the same time looks once."""
+        """Return whether a server is healthy; everyone who asks at the same time looks once."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
@@ -330,7 +331,7 @@ class VLLMServerBackend:
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
-    """Whether the server at a base URL says that it is well, or at least answers."""
+    """Return whether the server at a base URL says that it is well, or at least answers."""
     from httpx2 import AsyncClient, HTTPError
 
     parts = urlsplit(url)
@@ -343,7 +344,7 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
 
 
 async def serves(url: str, model: str, key: str = "", key_remedy: str = "") -> bool:
-    """Whether a server lists a model; False if it does not say what it serves, or not yet.
+    """Return whether a server lists a model; False if it does not say what it serves, or not yet.
 
     Args:
         url: Its base URL.

@@ -27,7 +27,7 @@ class Draws:
         self._random = random.Random(int.from_bytes(digest[:16], "big"))
 
     def stream(self, *name: object) -> Draws:
-        """A stream named below this one; the two are independent."""
+        """Return a stream named below this one; the two are independent."""
         return Draws(self._seed, *self._name, *name)
 
     def chance(self, probability: float) -> bool:
@@ -35,7 +35,7 @@ class Draws:
         return self._random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
+        """Return a whole number from low to high, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
@@ -57,5 +57,5 @@ class Draws:
         return [left.pop(self.integer(0, len(left) - 1)) for _ in range(min(size, len(left)))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """All items in random order."""
+        """Return all items in random order."""
         return self.sample(items, len(items))

@@ -116,7 +116,7 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
 
 
 def _hashes(manifest: Path, kind: str) -> dict[str, Any] | None:
-    """The SHA-256 of each table; None if this is not the manifest of such a benchmark."""
+    """Return the SHA-256 of each table, or None if this is not the manifest of such a benchmark."""
     try:
         found = json.loads(manifest.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):

@@ -49,7 +49,7 @@ class Stages:
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """A stage's result if it was saved under this key."""
+        """Return a stage's result if it was saved under this key."""
         try:
             saved = (self.folder / f"{name}.json").read_bytes()
             if msgspec.json.decode(saved, type=_KeyOnly).key != key:
@@ -70,7 +70,7 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """A stage's result: the saved one, else a new one, which is saved.
+        """Return a stage's result: the saved one, else a new one, which is saved.
 
         Raises:
             StoreFailed: It cannot be written.
@@ -132,7 +132,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """A hash of plain data and msgspec records."""
+    """Return a hash of plain data and msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

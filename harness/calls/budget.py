@@ -60,7 +60,7 @@ class Budget:
         stop.on_stop(self._dismiss)
 
     async def reserve(self, most: float) -> None:
-        """Reserve the maximum cost of a call; first come, first served.
+        """Reserve the maximum cost of a call, first come, first served.
 
         Raises:
             BudgetSpent: It does not fit, and no call in flight can free more.
@@ -82,7 +82,7 @@ class Budget:
             raise
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation by its cost."""
+        """Replace a call's reservation with its actual cost."""
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -169,12 +169,12 @@ class Budgeted:
             self._budget.settle(most, spent, unsure=unsure)
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """What a reply has cost; its maximum if the provider did not count tokens."""
+        """Return what a reply cost, or its maximum if the provider did not count tokens."""
         return self._most(*bounds(request)) if reply.usage is None else self._cost(reply.usage)
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """The maximum input and output tokens of a request.
+    """Return the maximum input and output tokens of a request.
 
     A token is at least one byte of UTF-8, whatever the tokeniser. The model also reads what else
     is sent (a schema, tools).
@@ -200,6 +200,6 @@ def bounds(request: Request) -> tuple[int, int]:
 
 
 def _retrieved(booked: asyncio.Future[None]) -> None:
-    """Nobody awaits it any more; closing the cache reports whether it failed."""
+    """Consume the result of a future that nobody awaits; closing the cache reports failures."""
     if not booked.cancelled():
         booked.exception()

@@ -1,4 +1,4 @@
-"""The top of the call stack: takes a reply from the cache or a call in flight, or pays for it."""
+"""The top of the call stack: answers a call from the cache, from a call in flight, or by paying."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """How often to check whether another process has paid."""
 
 CLAIMED_NOTICE_S = 30.0
-"""Seconds that a call waits for another process before the user is told."""
+"""Seconds that a call waits for another process before the user is notified."""
 
 
 class ReplyUnsaved(StoreFailed):
@@ -40,7 +40,7 @@ class Calls(Protocol):
     """A backend with its whole call stack, as the scheduler sees it."""
 
     async def __call__(self, request: Request) -> Call:
-        """The call that answers a request."""
+        """Return the call that answers a request."""
         ...
 
 
@@ -124,7 +124,7 @@ class PaidCalls:
             del self._in_flight[key]
 
     async def _claimed(self, key: str, request: Request) -> Call:
-        """The call, made by the only process that pays for it, or paid for by another."""
+        """Make the call if no other process pays for it; else return what that one paid for."""
         if not self._replies.claim(key):
             await self._wait(key)
         release: Callable[[], None] | None = partial(self._replies.release, key)
@@ -164,14 +164,14 @@ class PaidCalls:
                 release()
 
     def _payment(self, request: Request, reply: Reply) -> tuple[Payment | None, Exception | None]:
-        """The payment, or why there is none; the reply is cached in either case."""
+        """Return the payment, or why there is none; the reply is cached in either case."""
         try:
             return self._pays(request, reply) if self._pays else None, None
         except Exception as error:
             return None, error
 
     async def _wait(self, key: str) -> None:
-        """Claim a call that another process pays for, once that one has ended."""
+        """Claim a call that another process is paying for, as soon as that process is done."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while True:

@@ -1,9 +1,9 @@
 """Whether a model can be asked at all: a circuit breaker, and the start of a local server.
 
 A provider that fails continually is left alone. While the circuit is open all calls wait, except
-for one that keeps trying at growing intervals. An outage uses up nobody's retries, and nobody
-hammers a provider that is down. After a time the run ends, resumable.
-(Nygard, "Release It!", 2007, "Circuit Breaker".)
+for one that keeps trying at growing intervals. An outage uses up no retries, and a provider that is
+down is not hammered. After a time the run ends, resumable. (Nygard, "Release It!", 2007, "Circuit
+Breaker".)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_STEP_S = 30.0
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
 """Failures that are no single call's fault."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
-"""What a wrong address may look like."""
+"""Failures that a wrong address may cause."""
 
 
 class Circuit:
@@ -41,8 +41,8 @@ class Circuit:
         outage_s: Seconds after which the run ends.
         sleep: Waits between tries; may end the wait by raising `Stopping`.
         status: Reports that the provider is down; cleared when it is back.
-        opened: Called with the one request that keeps trying. The others are to be sent back
-            (`CircuitOpen`), wherever below they wait.
+        opened: Called with the one request that keeps trying. The others must be sent back
+            (`CircuitOpen`), wherever they are waiting below.
         restored: Called when the provider is back.
         clock: Seconds.
     """
@@ -95,7 +95,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Ask once; any answer, even a refusal, shows that the provider works."""
+        """Ask once. Any answer, even a refusal, shows that the provider works."""
         try:
             reply = await self._ask(request)
         except TransientError as error:
@@ -119,10 +119,10 @@ class Circuit:
         self._several = False
 
     def _opens(self, request: Request, error: TransientError) -> bool:
-        """Count a failed try; whether it is one too many.
+        """Count a failed try, and return whether the circuit opens.
 
         A failure that only one call meets may be that call's own fault (a prompt that the server
-        always fails on): the call is given up like any other, and ends no run.
+        always fails on): that call is given up like any other, and the run continues.
         """
         self._several = self._several or self._failing not in (None, request.origin)
         self._failing = request.origin
@@ -177,10 +177,10 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
 class Startup:
     """Starts a backend that must come up first, such as your own server; its calls wait here.
 
-    Loading a large model takes minutes, at the beginning or after it has died in the middle of
-    a run. So this stands above the concurrency limiter, whose calls have a time limit, and below
-    the circuit, whose one call that keeps trying waits here too: a start uses up no call's
-    tries. The wait ends when the run stops.
+    Loading a large model takes minutes, at the start or after a crash mid-run. So this layer is
+    above the concurrency limiter, whose calls have a time limit, and below the circuit, whose one
+    call that keeps trying waits here too: a start uses up no call's tries. The wait ends when the
+    run stops.
 
     Args:
         ask: The stack below.

@@ -78,7 +78,7 @@ class Claims:
             return True
 
     def release(self, key: str) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             self._taken.discard(place)
@@ -87,7 +87,7 @@ class Claims:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the database while nobody else may move it away.
+        """Use the database, and keep other processes from moving it away meanwhile.
 
         Raises:
             BlockingIOError: Another process is recovering it.
@@ -127,7 +127,7 @@ class Claims:
             self._gate.release()
 
     def close(self) -> None:
-        """Close the files once their last user in this process has."""
+        """Close the files once their last user in this process has closed them."""
         with _opening:
             self.users -= 1
             if not self.users:
@@ -146,7 +146,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """The claims in a folder, which is created; `Claims.close` them when done."""
+    """Open the claims in a folder, which is created if missing; `Claims.close` them when done."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder)
@@ -157,9 +157,10 @@ def open_claims(folder: Path) -> Claims:
 
 
 def _lock(file: int, place: int, *, exclusive: bool) -> bool:
-    """Lock one byte, which need not exist, unless another process has.
+    """Lock one byte, which need not exist, unless another process holds it.
 
-    True too if the system fails at it: a call may then be paid for twice, but is made.
+    Returns:
+        Also True if the system cannot lock: a call may then be paid for twice, but is made.
     """
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:

@@ -65,7 +65,7 @@ class AdaptiveLimit:
 
     @property
     def now(self) -> int:
-        """Calls that may be in flight now."""
+        """Return how many calls may be in flight now."""
         return int(self._limit)
 
     def answered(self, sent: float, now: float, *, full: bool) -> None:
@@ -83,9 +83,9 @@ class AdaptiveLimit:
         self._count(sent, now, pushed_back=False)
 
     def unrefused(self) -> None:
-        """Raise the limit because all of it is in use and nothing was refused for a while.
+        """Raise the limit, because all of it is in use and nothing was refused for a while.
 
-        Refusals come at once, but answers may take a minute: waiting for them would hold a slow
+        Refusals come at once but answers may take a minute: waiting for them would hold a slow
         model's run to a few calls for many minutes.
         """
         if self._doubling and not self._pushed_back:
@@ -116,7 +116,7 @@ class AdaptiveLimit:
 
 @dataclass(slots=True)
 class _Ticket:
-    """A call that waits for its turn, and then what it has reserved."""
+    """A call that waits for its turn, then holds its reservation."""
 
     request: Request
     turn: asyncio.Future[None] | None = None
@@ -125,7 +125,7 @@ class _Ticket:
 
 
 class ConcurrencyLimiter:
-    """Asks the backend, with as many calls at once and per minute as it takes.
+    """Asks the backend, with as many calls in flight and per minute as it accepts.
 
     Args:
         backend: The backend to ask.
@@ -165,12 +165,12 @@ class ConcurrencyLimiter:
 
     @property
     def in_flight(self) -> int:
-        """Calls that the provider has not answered yet."""
+        """Return the number of calls that the provider has not answered yet."""
         return self._in_flight
 
     @property
     def limit(self) -> int:
-        """Calls that may be in flight now."""
+        """Return the number of calls that may be in flight now."""
         return self._limit.now
 
     def close(self, probing: Request) -> None:
@@ -292,7 +292,7 @@ class ConcurrencyLimiter:
             self.serve()
 
     def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
-        """Send back all calls that wait."""
+        """Send back all waiting calls."""
         while self._waiting:
             turn = self._waiting.popleft().turn
             if turn is not None and not turn.done():

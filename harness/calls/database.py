@@ -76,7 +76,7 @@ Identity = tuple[int, int]
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The type of the file system that holds a path; empty if unknown."""
+    """Return the type of the file system that holds a path; empty if unknown."""
     try:
         entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
     except OSError:
@@ -91,7 +91,7 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 class Opened(NamedTuple):
-    """A connection, and the identity of its file: another file may take its path."""
+    """A connection, with the identity of its file, because another file may take its path."""
 
     file: sqlite3.Connection
     journal_mode: str
@@ -99,23 +99,23 @@ class Opened(NamedTuple):
 
 
 def code(error: BaseException) -> int | None:
-    """SQLite's primary result code of an error; None if it has none."""
+    """Return SQLite's primary result code of an error, or None if it has none."""
     extended = getattr(error, "sqlite_errorcode", None)
     return None if extended is None else extended & 0xFF
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether another connection holds the file."""
+    """Return whether another connection holds the file."""
     return code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the file's content is damaged."""
+    """Return whether the file's content is damaged."""
     return code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def identity(path: str | Path) -> Identity | None:
-    """Which file a path leads to; None if that is unknown."""
+    """Return which file a path leads to, or None if that is unknown."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time, and on the way of every call)
     except OSError:
@@ -124,13 +124,13 @@ def identity(path: str | Path) -> Identity | None:
 
 
 def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str], None]) -> Opened:
-    """A connection to the database, which is created if it does not exist.
+    """Open the database, which is created if it does not exist.
 
     Args:
         path: The file.
         wal: False for the safe mode, which is also used if the WAL does not work.
         busy_s: Seconds that SQLite waits for another process's lock, once the file is open.
-        notice: Called with what the user should know.
+        notice: Called with messages for the user.
 
     Raises:
         sqlite3.Error: It cannot be opened.
@@ -155,7 +155,7 @@ def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str
 
 
 def no_wal(path: Path, why: str) -> str:
-    """What to tell the user about an unexpected safe mode."""
+    """Return the message for an unexpected safe mode."""
     return (
         f"SQLite's write-ahead log does not work for the cache {path} ({why}): "
         "using a slower, safe mode."
@@ -187,7 +187,7 @@ def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file has everything that this version needs.
+    """Check that a file is ours, and return whether it has everything that this version needs.
 
     Raises:
         StoreFailed: It belongs to another program or a newer version.
@@ -229,7 +229,7 @@ def make_tables(file: sqlite3.Connection) -> None:
 
 
 def roll_back(file: sqlite3.Connection) -> None:
-    """End a failed transaction; SQLite may have ended it itself."""
+    """Roll back a failed transaction; SQLite may already have ended it."""
     with contextlib.suppress(sqlite3.Error):
         if file.in_transaction:
             file.execute("ROLLBACK")

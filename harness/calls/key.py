@@ -1,4 +1,4 @@
-"""What makes two calls the same: the content-addressed key of a call."""
+"""The content-addressed key of a call: what makes two calls the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEY_VERSION = 1
 
 
 def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
-    """The key of a call, 32 hex digits.
+    """Return the key of a call, 32 hex digits.
 
     A hash of key version, backend, endpoint, model, messages, decoding, provider seed, sample
     index and redraw, and nothing else. The round is in the messages.
@@ -42,7 +42,7 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
 def provider_seed(
     run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
 ) -> int:
-    """The seed sent to a provider: 31 bits from run seed, prompt hash, sample and redraw.
+    """Return the seed sent to a provider: 31 bits from run seed, prompt hash, sample and redraw.
 
     Instances that share a prompt share the seed, and so the call.
 

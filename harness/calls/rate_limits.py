@@ -90,7 +90,7 @@ class RateLimits:
         self.state(stated)
 
     def state(self, stated: Mapping[Unit, int]) -> None:
-        """Replace the user's figures; what was used stays used."""
+        """Replace the user's figures; what was used stays counted."""
         self._stated = dict(stated)
         for unit in UNITS:
             self._limit(unit)
@@ -110,7 +110,7 @@ class RateLimits:
             self._windows[unit] = SlidingWindow(min(known))
 
     def wait(self, request: Request) -> float:
-        """Seconds until a request may be sent, at the earliest; 0 for now."""
+        """Return the seconds until a request may be sent, at the earliest; 0 for now."""
         if not self._windows:
             return 0.0
         now, margins = self._clock(), self._margins()
@@ -120,7 +120,7 @@ class RateLimits:
         )
 
     def take(self, request: Request) -> Reservation | None:
-        """Reserve for a request that is sent now; None if nothing is limited."""
+        """Make a reservation for a request that is sent now; None if nothing is limited."""
         if not self._windows:
             return None
         now = self._clock()
@@ -192,9 +192,9 @@ class SlidingWindow:
 
     The provider counts a call at a moment we cannot see, between its sending and its answer. So
     a use stays in our window from its sending until sixty seconds after its answer: then no
-    sixty seconds of the provider's can hold more than ours did. For slow answers, two seconds
-    after the sending stand for the answer: by then the call has been counted, and waiting for a
-    model that thinks for a minute would halve the rate.
+    sixty seconds of the provider's can hold more than ours did. A slow answer counts as having come
+    two seconds after the sending: by then the call has been counted, and waiting for a model that
+    thinks for a minute would halve the rate.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
 
@@ -250,7 +250,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + actual - expected)
 
     def add(self, amount: float, until: float) -> None:
-        """Count a use, ours or of others on the account, that leaves the window at `until`."""
+        """Count a use, ours or another's on the account, that leaves the window at `until`."""
         if amount > 0:
             heappush(self._past, (until, amount))
             self._past_sum += amount

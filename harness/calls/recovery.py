@@ -1,13 +1,13 @@
-"""Recovers from a damaged file of replies: it is moved aside, and a new one takes its place.
+"""Recovery from a damaged reply database: it is moved aside, and a new one takes its place.
 
-The new file holds the replies that are recorded elsewhere (a run's attempts), and the payments
-that SQLite can still read in the damaged file. A damaged page may look like a reply and be wrong,
-so no reply is read from it.
+The new file holds the replies that are recorded elsewhere (a run's attempts), and the payments that
+SQLite can still read from the damaged file. A damaged page may look like a reply and be wrong, so
+no reply is read from it.
 
-The new file is completed beside the damaged one, which then moves aside, its log after it:
-whenever the process dies, the next one finds the damaged file still in its place and begins
-again, or finds the new one complete. The caller holds the lock under which the file is opened,
-and nobody else is using it (`harness.calls.claims`).
+The new file is completed next to the damaged one, which is then moved aside, its log after it.
+Whenever the process dies, the next one either finds the damaged file still in place and starts
+over, or finds the new one complete. The caller holds the lock under which the file is opened, and
+nobody else is using it (`harness.calls.claims`).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Restore = Callable[[], Iterable[ReplyRow]]
 
 
 def marker(path: Path) -> Path:
-    """The file that says: damage was found, and the next one to open the database recovers."""
+    """Return the marker file, which makes the next process that opens the database recover it."""
     return path.with_name(f"{path.name}.damaged")
 
 
 def mark(path: Path) -> None:
-    """Leave the marker."""
+    """Create the marker file."""
     with contextlib.suppress(OSError):
         marker(path).touch()
 
 
 def needs_recovery(path: Path) -> bool:
-    """Whether damage is known before the file is opened."""
+    """Return whether damage is known before the file is opened."""
     if marker(path).exists() or _rebuilt(path).exists():
         return True
     # SQLite would discard the log of an emptied file, with all that is in it.
@@ -56,11 +56,11 @@ def needs_recovery(path: Path) -> bool:
 
 
 def recover(path: Path, restore: Restore, now: float | None = None) -> str:
-    """Put a sound file in the place of the damaged one.
+    """Replace the damaged file with a sound one.
 
     Returns:
-        What was restored and where the damaged file is kept, for the user; empty if somebody has
-        moved the damaged file away already.
+        A message for the user: what was restored and where the damaged file is kept. Empty if it
+        has already been moved away.
 
     Raises:
         OSError: A file cannot be moved or written.
@@ -116,7 +116,7 @@ def _rebuild(damaged: Path, new: Path, restore: Restore) -> None:
 
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
-    """The payments up to the first page that SQLite cannot read."""
+    """Yield the payments up to the first page that SQLite cannot read."""
     url = f"{damaged.resolve().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
@@ -136,7 +136,7 @@ def _count(path: Path) -> tuple[int, int]:
 
 
 def _aside(path: Path, now: float) -> Path:
-    """A name with the time that is not taken."""
+    """Return a file name with the time that is not taken."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     name = f"{path.name}.damaged-{stamp}"
     for number in itertools.count(2):

@@ -39,8 +39,10 @@ _PAUSE_S = 0.02
 class Payment(msgspec.Struct, frozen=True):
     """What a run has paid for one call, written in the transaction of its reply.
 
-    So a run that is killed and resumed knows what it has spent. Raises ValueError if the price
-    is not an amount of money.
+    So a run that is killed and resumed knows what it has spent.
+
+    Raises:
+        ValueError: The price is not an amount of money.
     """
 
     run: str
@@ -58,9 +60,9 @@ class ReplyCache:
         path: The database's file; created with its folder if it does not exist.
         shared_memory: False for the safe mode without WAL; None to detect what works.
         locked_most_s: Seconds to keep trying while another process holds the file.
-        notice: Called with what the user should know, and with an empty text when a wait is
-            over; from any thread.
-        restore: Gives the replies that are recorded elsewhere, to refill a damaged cache.
+        notice: Called with messages for the user, and with an empty text when a wait is over; from
+            any thread.
+        restore: Returns the replies recorded elsewhere, to refill a damaged cache.
 
     Raises:
         StoreFailed: The file cannot be opened.
@@ -94,11 +96,11 @@ class ReplyCache:
 
     @property
     def journal_mode(self) -> str:
-        """SQLite's: ``wal``, or ``delete`` in the safe mode."""
+        """Return SQLite's journal mode: ``wal``, or ``delete`` in the safe mode."""
         return self._database.journal_mode
 
     def get(self, key: str, *, wait_s: float = database.LOCKED_S) -> Reply | None:
-        """The reply of a key, None if there is none.
+        """Return the reply of a key, None if there is none.
 
         Read in the caller's thread: an index look-up takes microseconds, less than handing it to
         another thread would.
@@ -122,7 +124,7 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """The reply of a key; while another process holds the file, other tasks continue.
+        """Look up the reply of a key; while another process holds the file, other tasks continue.
 
         Raises:
             StoreFailed: It is held for too long, or cannot be read.
@@ -141,10 +143,11 @@ class ReplyCache:
             await sleep(_PAUSE_S)
 
     def claim(self, key: str) -> bool:
-        """Claim a call, so that no other process pays for it too; then look up its reply again.
+        """Claim a call, so that no other process pays for it too. Look up its reply again
+        afterwards.
 
         Returns:
-            False if the call is claimed already, in this process or another.
+            False if the call is already claimed, in this process or another.
         """
         if not self._database.claims.take(key):
             return False
@@ -193,12 +196,12 @@ class ReplyCache:
     def charge(
         self, name: str | bytes, payment: Payment, *, then: Callable[[], None] | None = None
     ) -> asyncio.Future[None]:
-        """Commit a payment whose reply is not cached (see `put`); those of one name add up."""
+        """Commit a payment whose reply is not cached (see `put`); those under one name add up."""
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())), then)
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """What a run has paid, in US dollars by the call's key."""
+        """Return what a run has paid, in US dollars by the call's key."""
         return dict(
             self._database.read(
                 database.PAYMENTS_OF_RUN, (encodable(run),), wait_s=database.LOCKED_S
@@ -242,7 +245,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encoded(reply: Reply) -> bytes:
-    """A reply as the cache holds it."""
+    """Encode a reply as the cache stores it."""
     return _encoder.encode(reply)
 
 
@@ -257,11 +260,11 @@ _Waiting = tuple[asyncio.Future[None], Callable[[], None] | None]
 class Batches(Generic[T]):
     """Hands items to a thread, in batches.
 
-    A commit costs the same for one reply as for a hundred, and the event loop never waits for
-    the disk.
+    A commit costs the same for one reply as for a hundred, and the event loop never waits for the
+    disk.
 
     Args:
-        do: Called in the thread with what has gathered; its exception goes to all of them.
+        do: Called in the thread with a batch; an exception goes to all of its items.
         name: The thread's name.
     """
 
@@ -271,7 +274,7 @@ class Batches(Generic[T]):
             SimpleQueue()
         )
         self.unretrieved = 0
-        """Failed items that nobody was waiting for any more."""
+        """Failed items that nobody awaited."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -304,7 +307,7 @@ class Batches(Generic[T]):
             try:
                 if added:
                     self._do([item for item, _, _ in added])
-            except Exception as error:  # otherwise nobody would hear of it, and all would wait
+            except Exception as error:  # else it would be silent, and all would wait
                 failure = error
             loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
             for _, waiting, loop in added:

@@ -1,7 +1,7 @@
-"""Retries: the only place that makes them (the SDKs' own are off).
+"""Retries, the only layer that makes them: the SDKs' own are off.
 
-Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter", AWS Architecture
-Blog, 2015) by tenacity, on top of the retry-after that a provider asks for.
+Full-jitter exponential backoff (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
+2015) by tenacity, on top of the retry-after that a provider asks for.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The database of replies as several processes share it: locks, damage, replacement.
+"""The reply database as several processes share it: locks, damage, replacement.
 
-There are two connections: one is read from in the caller's thread, one is written to in a thread
-that may wait. A program that holds the file is waited for. A damaged file is marked, and recovered
-when it is next opened. Each write and each claim first checks that the file at the path is still
-the one that is open: a process that runs while another one recovers the file switches to the new
-one, and nothing is written to a file that was moved away.
+There are two connections: one reads in the caller's thread, one writes in a thread that may wait.
+If another program holds the file, both wait. A damaged file is marked, and recovered when it is
+next opened. Each write and each claim first checks that the file at the path is still the one that
+is
+open: a process that is running while another one recovers the file switches to the new one, and
+nothing is written to a file that was moved away.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from harness.calls.recovery import Restore, mark, needs_recovery, recover
 from harness.errors import StoreFailed
 
 NOTICE_S = 2.0
-"""Seconds of waiting for another process before the user is told."""
+"""Seconds of waiting for another process before the user is notified."""
 
 _TRY_S = 0.5
 _PAUSE_S = 0.02
@@ -50,19 +51,19 @@ _AT_ONCE = (64, 16, 4, 1)
 
 
 class StoreBusy(StoreFailed):
-    """Another process holds the file just now: worth trying again."""
+    """Another process holds the file right now: worth trying again."""
 
 
 class SharedDatabase:
-    """A connection to read and one to write.
+    """A connection for reading and one for writing.
 
     Args:
         path: The file.
         wal: False for the safe mode.
         locked_most_s: Seconds that a write keeps trying while another process holds the file.
-        notice: Called with what the user should know, and with an empty text when that is over;
-            from any thread.
-        restore: Gives the replies that are recorded elsewhere, for a recovery.
+        notice: Called with messages for the user, and with an empty text when a wait is over; from
+            any thread.
+        restore: Returns the replies recorded elsewhere, for a recovery.
 
     Raises:
         StoreFailed: It cannot be opened.
@@ -107,11 +108,11 @@ class SharedDatabase:
 
     @property
     def journal_mode(self) -> str:
-        """SQLite's: ``wal``, or ``delete`` in the safe mode."""
+        """Return SQLite's journal mode: ``wal``, or ``delete`` in the safe mode."""
         return self._writer.journal_mode
 
     def read(self, query: str, values: tuple[Any, ...] = (), *, wait_s: float = 0) -> list[Any]:
-        """The rows of a query.
+        """Return the rows of a query.
 
         Args:
             query: The query.
@@ -217,7 +218,7 @@ class SharedDatabase:
         self.notice(no_wal(self.path, str(error)))
 
     def _open(self, busy_s: float) -> Opened:
-        """A connection to the file, which is recovered first if it is damaged."""
+        """Open the file, after recovering it if it is damaged."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Two processes that both switch a new file to WAL would not wait for each other.
@@ -250,11 +251,11 @@ class SharedDatabase:
         self.claims.close()
 
     def closing(self) -> None:
-        """From now on, wait for other processes only as long as when opening the file."""
+        """Stop waiting long for other processes, because the cache is closing."""
         self._closing_since = time.monotonic()
 
     def failed(self, verb: str, error: Exception) -> StoreFailed:
-        """The error to raise; damage is marked, to be recovered when the file is next opened."""
+        """Return the error to raise; damage is marked for recovery at the next opening."""
         if is_busy(error) or isinstance(error, (TimeoutError, BlockingIOError)):
             return self._held(verb)
         said = str(error)

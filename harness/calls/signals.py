@@ -1,7 +1,7 @@
-"""What passes between a run and its calls besides requests and replies: stop, and status.
+"""The signals between a run and its calls besides requests and replies: stop, and status.
 
-A run that stops takes no new work and finishes what is in flight. While it runs, the parts of
-the call stack report why they wait and what they have met.
+A run that stops takes no new work and finishes what is in flight. While it runs, the layers of the
+call stack report why they wait and what they have met.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Report = Callable[[str], None]
 
 
 class Stopping(Exception):
-    """The run is stopping: this call is not made, and its attempt is still owed."""
+    """The run is stopping: this call is not made, and its attempt remains to be done."""
 
 
 class CircuitOpen(Exception):
@@ -66,7 +66,7 @@ class Notices:
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
-        """A function that sets the status of one source; its latest text counts.
+        """Return a function that sets the status of one source; its latest text counts.
 
         Args:
             source: Shown before the text, so that several models can be told apart.
@@ -84,5 +84,5 @@ class Notices:
 
     @property
     def now(self) -> list[str]:
-        """The current texts, one for each source that has one."""
+        """Return the current texts, one per source that has one."""
         return list(self._now.values())

@@ -56,7 +56,7 @@ class LazyGroup(TyperGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a verb; None for an unknown one. For a listing, no verb is imported."""
+        """Import a verb, or return None for an unknown one. A listing imports no verb."""
         if cmd_name not in VERBS:
             return None
         if self._listing:
@@ -72,7 +72,7 @@ class LazyGroup(TyperGroup):
         return typer.main.get_command(alone)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the verbs and their lines."""
+        """Write the verbs with their help lines."""
         self._listing = True
         super().format_commands(ctx, formatter)
         self._listing = False

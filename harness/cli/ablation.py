@@ -1,4 +1,4 @@
-"""`harness ablation`: what the variants of a run file gain over one of them."""
+"""`harness ablation`: what each variant of a run file gains over a baseline."""
 
 from __future__ import annotations
 
@@ -57,10 +57,7 @@ def ablation(
 def show_ablation(
     name: str, *, baseline: str, over: str, score: str, by: str, form: str = "table"
 ) -> None:
-    """Print the table of the runs ``NAME.VARIANT``, computed anew from their attempts.
-
-    Raises: a `harness.errors.HarnessError`.
-    """
+    """Print the table of the runs ``NAME.VARIANT``, recomputed from their attempts."""
     if form not in FORMS:
         raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMS))
     folders = find_variants(Settings().runs_dir, name)
@@ -75,7 +72,7 @@ def show_ablation(
     document = ablation_document(findings(variants, table, _claiming(table.task)))
     if form == "table":
         output.print(terminal(document))
-    else:  # as it is: a file's lines are not to be folded
+    else:  # not folded: the output may be a file
         sys.stdout.write(FORMATS[form](document))
 
 
@@ -85,9 +82,10 @@ def _variant(base: str, folder: RunFolder) -> Variant:
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
-    """Group of one label to its group of another, coarser one.
+    """Map each group of a label to its group of another, coarser label.
 
-    Raises: ConfigError where that label is none.
+    Raises:
+        ConfigError: The other label does not exist, or is not coarser.
     """
     attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}
@@ -109,7 +107,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 
 
 def _claiming(task: str) -> Claiming | None:
-    """The task's claims, None where it makes none; a task that is gone hides no table."""
+    """Return the task's class if its paper makes claims; a task that no longer loads has none."""
     try:
         plugin = kind("tasks").load(task)
     except HarnessError as error:

@@ -1,4 +1,4 @@
-"""`harness backends`: the backends there are, what they take, and the presets with their keys."""
+"""`harness backends`: the available backends, their options, and the presets with their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def backends() -> None:
 
 
 def list_backends() -> None:
-    """Print every backend, then the presets; keys by name and never by value."""
+    """Print every backend, then the presets. Keys are shown by name, never by value."""
     output.print(plugin_list({name: _card(name) for name in kind("backends").names()}))
     output.print(Text("Presets of openai and openai_completions", style="bold"))
     presets = [
@@ -37,13 +37,13 @@ def list_backends() -> None:
 
 
 def key_state(variable: str) -> str:
-    """Whether a key is set; what it is stays here."""
+    """Say whether a key is set, without revealing it."""
     try:
         secret(variable)
     except SecretMissing:
         return "is not set"
     except ConfigError:
-        return "is set to what can be no key"
+        return "is set to something that cannot be a key"
     return "is set"
 
 
@@ -52,13 +52,13 @@ def _card(name: str) -> Card:
         card = describe(kind("backends").load(name))
     except HarnessError as error:
         return Card(f"cannot be used: {error}")
-    except (TypeError, ValueError, NameError) as error:  # no signature to be read
+    except (TypeError, ValueError, NameError) as error:  # it has no readable signature
         return Card(f"cannot be used: its constructor cannot be read ({error})")
     return replace(card, facts=(*card.facts, *_features(name, card.options)))
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
-    """What a backend declares when it is made, with its defaults; nothing is asked of anyone."""
+    """Return what a backend declares when it is built with its defaults; nothing is contacted."""
     needed = {option.name: option.name for option in options if option.default is None}
     try:
         features: frozenset[str] = (

@@ -121,7 +121,7 @@ def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
 
 
 def _unfinished(end: CurationEnd, told: Callable[[str], None]) -> int:
-    """Say why the build is unfinished; return the exit code."""
+    """Report why the build is unfinished, and return the exit code."""
     if end.ended == "budget" and end.budget is not None:
         told(
             f"The budget of ${end.budget.usd:,.4f} cannot pay for the next call, which may cost "

@@ -154,7 +154,7 @@ def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[CachedReplies]:
 
 
 def _paid(file: sqlite3.Connection) -> tuple[int, float]:
-    """The number of runs with payments, and their sum; older files have no payments."""
+    """Return the number of runs with payments, and their sum; older files have no payments."""
     if not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
         return 0, 0.0
     found = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments").fetchone()
@@ -253,7 +253,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
-    """The size of the file and its log, in bytes."""
+    """Return the size of the file and its log, in bytes."""
     files = path, path.with_name(f"{path.name}-wal")
     return sum(file.stat().st_size for file in files if file.exists())
 

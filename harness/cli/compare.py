@@ -1,4 +1,4 @@
-"""`harness compare`: runs against one of them, instance by instance."""
+"""`harness compare`: runs against a baseline, instance by instance."""
 
 from __future__ import annotations
 
@@ -83,12 +83,16 @@ def show_comparison(
     constraints: bool = False,
     cost: bool = False,
 ) -> None:
-    """Print the comparison of runs, computed anew from their attempts.
+    """Print the comparison of runs, recomputed from their attempts.
 
-    asked: without a score, what the runs are measured by.
-    cost: print what the runs took, too.
-
-    Raises: a `harness.errors.HarnessError`.
+    Args:
+        names: Names of the runs.
+        asked: What to compare; without a score, the task's primary metric.
+        baseline: Name of the baseline run; empty for the first.
+        form: The output format.
+        ids: List the instances where a run is better or worse.
+        constraints: Show what a run fixed and broke, by kind of base constraint.
+        cost: Also print what the runs cost.
     """
     if cost and form != "table":
         raise ConfigError("--cost works with the printed table only.", "Remove --format.")
@@ -103,7 +107,7 @@ def show_comparison(
     if constraints:
         findings = {folder.name: _findings(folder, asked.round) for folder in folders}
         found = with_constraints(found, findings, names_of.values())
-    if form != "table":  # as it is: a file's lines are not to be folded
+    if form != "table":  # not folded: the output may be a file
         sys.stdout.write(FORMATS[form](comparison_document(found)))
         return
     output.print(terminal(comparison_document(found)))
@@ -132,10 +136,7 @@ def _print_cost(folders: Sequence[RunFolder]) -> None:
 
 
 def compared(names: Sequence[str]) -> RunComparison:
-    """Runs against the first of them, by what they are measured by.
-
-    Raises: a `harness.errors.HarnessError`.
-    """
+    """Compare runs with the first of them by the task's primary metric."""
     return _compared(_folders(names), ComparisonOptions(score=""), "")
 
 
@@ -163,7 +164,11 @@ def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
 
 
 def _findings(folder: RunFolder, round_: int | None) -> Findings:
-    """Raises: ConfigError where the run's scores tell of no constraints."""
+    """Read a run's checked constraints.
+
+    Raises:
+        ConfigError: None of the run's scores lists constraints.
+    """
     findings = read_findings(AttemptIndex(folder.attempts), round_)
     if not len(findings.table):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What the shell offers at a TAB: at once, so nothing is imported that takes its time."""
+"""Shell completion. It must be instant, so nothing slow is imported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def run_names(incomplete: str) -> list[str]:
-    """The runs whose names begin so."""
+    """Return the runs whose names begin with the incomplete word."""
     try:
         names = sorted(config.parent.name for config in _runs_dir().glob("*/config.yaml"))
     except OSError:
@@ -16,7 +16,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """The YAML files here, in configs/ and in a folder begun, that begin so."""
+    """Return the matching YAML files in this folder, in configs/ and in the folder typed so far."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     try:
         files = sorted(
@@ -33,7 +33,7 @@ def judge_words(incomplete: str) -> list[str]:
 
 
 def _runs_dir() -> Path:
-    """The folder of runs, told without the settings' third of a second where that can be."""
+    """Return the folder of runs, if possible without loading the settings (a third of a second)."""
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

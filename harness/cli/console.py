@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 
 PIPED = (160, 24)
-"""Columns and lines of what goes to a file or another program, where COLUMNS does not say."""
+"""Width and height of output to a file or another program, unless COLUMNS is set."""
 
 output = Console(
     highlight=False,

@@ -55,7 +55,7 @@ def fetch_one(
         said = f"{original}: {seen.size:,} bytes, sha256 {seen.sha256} (no published hash to check)"
         messages.print(Text(said), soft_wrap=True)
     if not fetched.made:
-        messages.print(Text(f"{name} was already there."), soft_wrap=True)
+        messages.print(Text(f"{name} is already installed."), soft_wrap=True)
     for product in found.products:
         output.print(Text(str(root / product.path)), soft_wrap=True)
 

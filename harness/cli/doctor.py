@@ -197,9 +197,10 @@ class Endpoint:
 
 
 def _endpoints(known: set[str]) -> Iterator[Endpoint]:
-    """The local presets, and the hosted ones whose key is set.
+    """Yield the local presets, and the hosted ones whose key is set.
 
-    known: variables of the keys that are set.
+    Args:
+        known: Variables of the keys that are set.
     """
     for name, preset in PRESETS.items():
         if preset.url is not None and preset.key is None:
@@ -229,7 +230,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
     answers: dict[str, Finding] = {}
 
     def ask(endpoint: Endpoint) -> None:
-        # A proxy is for the hosts of others.
+        # Local servers are reached without a proxy.
         hosted = endpoint.key is not None
         try:
             with (
@@ -240,8 +241,8 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
             ):
                 answers[endpoint.name] = _answered(endpoint, answer.status_code)
         except httpx2.TimeoutException:
-            pass  # silent, as those that are not back in time
-        except Exception as error:  # of the transport, a proxy's address, a certificate
+            pass  # reported like those that time out
+        except Exception as error:  # from the transport, a proxy's address or a certificate
             # The error's own words could quote a proxy's password.
             answers[endpoint.name] = _unreachable(endpoint, type(error).__name__)
 
@@ -258,7 +259,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
 
 
 def _without_absent(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, with the local servers that are not running in one line."""
+    """Return the findings, with the local servers that are not running in one line."""
     absent = [finding for finding in findings if finding.remedy == START]
     if not absent:
         return list(findings)

@@ -1,4 +1,4 @@
-"""`harness export`: runs as a table, as an Inspect log, as lm-eval's samples."""
+"""`harness export`: write runs as a table, an Inspect log, or lm-eval samples."""
 
 from __future__ import annotations
 
@@ -49,34 +49,36 @@ def export(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="parquet, csv, inspect or lm-eval; by default what FILE ends with."
+            "--format", help="parquet, csv, inspect or lm-eval (default: by FILE's suffix)."
         ),
     ] = "",
 ) -> None:
-    """Write runs as a table, or a run as an Inspect log or as lm-eval's samples."""
+    """Write runs as a table, or one run as an Inspect log or lm-eval samples."""
     export_runs(runs, form, file)
 
 
 def export_runs(names: Sequence[str], form: str, file: str) -> None:
-    """Write runs to a file.
+    """Write runs to a file; if that fails, an existing file is unchanged.
 
-    file: its path, or `STDOUT`.
-
-    Raises: a `harness.errors.HarnessError`; the file is then as it was.
+    Args:
+        names: Names of the runs.
+        form: The format; empty to choose it by the file's suffix.
+        file: Path of the file, or `STDOUT`.
     """
     form = form or _of_ending(file)
     if form not in FORMATS:
         raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
     if file == STDOUT and form != "csv":
         raise ConfigError(
-            f"{form} goes to no terminal.", "Name a file with -o; csv can do without."
+            f"{form} cannot be written to stdout.",
+            "Name a file with -o; only csv can go to stdout.",
         )
     folders = [find_run(Settings().runs_dir, name) for name in names]
     own = [folder.name for folder in folders]
     if len(set(own)) < len(own):
         raise ConfigError("A run is named twice.", "Name each run once.")
     if form in ("inspect", "lm-eval") and len(folders) > 1:
-        raise ConfigError(f"{form} has one run in a file.", "Export them one by one.")
+        raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
     runs = [_run(folder) for folder in folders]
     if form == "inspect":
         (folder,) = folders
@@ -87,7 +89,7 @@ def export_runs(names: Sequence[str], form: str, file: str) -> None:
     elif form == "lm-eval":
         written, left_out = write_lm_eval(runs[0], folders[0].read_config(), Path(file))
         if left_out:
-            said = f"{left_out:,} of {written + left_out:,} samples have no score: left out."
+            said = f"{left_out:,} of {written + left_out:,} samples have no score and were skipped."
             messages.print(Text(said, style="yellow"), soft_wrap=True)
         count = written
     else:
@@ -100,24 +102,32 @@ def export_runs(names: Sequence[str], form: str, file: str) -> None:
 
 
 def _of_ending(file: str) -> str:
-    """Raises: ConfigError where the file's name does not say what it is to be."""
+    """Return the format that a file's suffix stands for.
+
+    Raises:
+        ConfigError: The suffix stands for no format.
+    """
     if file == STDOUT:
         return "csv"
     for form, endings in FORMATS.items():
         if file.lower().endswith(endings):
             return form
     raise ConfigError(
-        f"-o {file}: its ending names no format.", f"Say --format: {', '.join(FORMATS)}."
+        f"-o {file}: its suffix does not name a format.", f"Use --format: {', '.join(FORMATS)}."
     )
 
 
 def _run(folder: RunFolder) -> ExportedRun:
-    """Raises: DataMissing where it has no attempts."""
+    """Open a run for export.
+
+    Raises:
+        DataMissing: The run has no attempts.
+    """
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to export.",
-            "Run its run file again: it goes on where it stopped.",
+            "Run its run file again: it resumes where it stopped.",
         )
     manifest = folder.read_manifest()
     return ExportedRun(

@@ -1,4 +1,4 @@
-"""`harness import`: a run made of another tool's results."""
+"""`harness import`: make a run from another tool's results."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def import_(
         Path, typer.Argument(help="An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).")
     ],
     form: Annotated[
-        str, typer.Option("--format", help="inspect or lm-eval; by default what the file holds.")
+        str, typer.Option("--format", help="inspect or lm-eval (default: detected from the file).")
     ] = "",
-    name: Annotated[str, typer.Option(help="The run's name; by default that of the file.")] = "",
-    task: Annotated[str, typer.Option(help="The task's name; by default what the file says.")] = "",
+    name: Annotated[str, typer.Option(help="The run's name (default: the file's).")] = "",
+    task: Annotated[str, typer.Option(help="The task's name (default: from the file).")] = "",
     score: Annotated[
-        str, typer.Option(help="The score that says what passed; by default the file's first.")
+        str, typer.Option(help="The score that decides what passed (default: the file's first).")
     ] = "",
 ) -> None:
-    """Make a run of another tool's results, to show and to compare like any other."""
+    """Import another tool's results as a run, to show and compare like any other."""
     import_file(file, form, name=name, task=task, score=score)
 
 
 def import_file(file: Path, form: str, *, name: str, task: str, score: str) -> None:
-    """Make a run of a file; what the user does not name, the file says.
+    """Import a file as a run; if that fails, nothing is left behind.
 
-    Raises: a `harness.errors.HarnessError`; nothing is left behind then.
+    What the user does not name is taken from the file.
     """
     if form and form not in FORMATS:
         raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
@@ -73,12 +73,12 @@ def _recognised(file: Path) -> str:
         return "lm-eval"
     raise DataInvalid(
         f"{file}: neither an Inspect log nor lm-eval's samples.",
-        f"If it is, say which with --format: {', '.join(FORMATS)}.",
+        f"If it is one of these, name it with --format: {', '.join(FORMATS)}.",
     )
 
 
 def _name(file: Path) -> str:
-    """A run's name of a file's."""
+    """Derive a run's name from a file's name."""
     return re.sub(r"[^\w.-]+", "_", file.stem).lstrip(".-")[:100] or "imported"
 
 

@@ -1,4 +1,4 @@
-"""`harness judge`: a run's answers put before one more judge."""
+"""`harness judge`: score a run's answers with another judge."""
 
 from __future__ import annotations
 
@@ -114,16 +114,17 @@ judge.command_class = JudgeCommand  # type: ignore[attr-defined]
 def judge_run(
     name: str, judge: str, *, budget: float | None, golds: bool = False, retry: str = ""
 ) -> int:
-    """Judge a run by a judge of a file, or by one that it has; returns the exit code.
+    """Judge a run with a judge from a file, or with one that it already has.
 
-    judge: the file, or the judge's name in the run.
-    budget: US dollars that the run may cost with it; None for the run's own.
-    golds: judge the reference answers to its instances instead of its own.
-    retry: outcomes of judgements that are made again, with commas between.
+    Args:
+        name: The run's name or folder.
+        judge: The file, or the judge's name in the run.
+        budget: US dollars that the run may cost with this judge; None for the run's own budget.
+        golds: Judge the task's reference answers instead of the run's answers.
+        retry: Outcomes of judgements to retry, separated by commas.
 
-    0: all done. 1: done, but calls failed. 3: the budget is spent. 130: interrupted.
-
-    Raises: a `harness.errors.HarnessError`.
+    Returns:
+        The exit code: 0 finished, 1 calls failed, 3 the budget is spent, 130 interrupted.
     """
     settings, retried = Settings(), _outcomes(retry)
     folder = find_run(settings.runs_dir, name)
@@ -169,7 +170,11 @@ REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 
 
 def _outcomes(names: str) -> list[JudgementOutcome]:
-    """The outcomes that a user names. Raises: ConfigError."""
+    """Parse the outcomes of ``--retry``.
+
+    Raises:
+        ConfigError: An outcome does not exist.
+    """
     named = [part.strip() for part in names.split(",") if part.strip()]
     for name in named:
         if name not in (*REDRAWN, "error"):
@@ -178,13 +183,17 @@ def _outcomes(names: str) -> list[JudgementOutcome]:
 
 
 def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """The section that a user names. Raises: ConfigError."""
+    """Return the section of the named judge, from a file or from the run.
+
+    Raises:
+        ConfigError: The run has no such judge, or the file is not valid.
+    """
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         known = registered_section(folder, judge)
         if known is None:
             raise ConfigError(
-                f"The run {folder.name!r} has had no judge {judge!r}.", "Name its file (….yaml)."
+                f"The run {folder.name!r} has no judge {judge!r}.", "Name its file (….yaml)."
             )
         return known
     try:
@@ -194,25 +203,29 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
 
 
 def _told(judged: JudgingEnd, what: str, again: str, anew: str) -> int:
-    """Say how it ended; the exit code.
+    """Report how judging ended, and return the exit code.
 
-    again, anew: the command that has failed calls made, and the one that goes on with what was
-        to be asked anew. What a failed call was to replace is a failed call by now.
+    Args:
+        judged: The result.
+        what: What was judged, in the plural.
+        again: The command that retries failed calls.
+        anew: The command that continues, including ``--retry``. It differs from `again` because a
+            judgement that failed while being retried now counts as a failed call.
     """
     _say(f"{what} judged in this session.")
     if judged.gone:
-        _say(f"{judged.gone:,} were not: the data set has their instances no more.")
+        _say(f"{judged.gone:,} were skipped: their instances are no longer in the data set.")
     if judged.waiting:
         _say(
-            f"{judged.waiting:,} wait for judges of the panel that have not judged them. Put them "
-            "before these first: harness judge RUN --judge NAME."
+            f"{judged.waiting:,} wait for judges of the panel that have not judged them. Run "
+            "those judges first: harness judge RUN --judge NAME."
         )
     if judged.ended == "budget":
         budget = judged.tally.budget
         assert budget is not None
         _say(
             f"The budget of ${budget.usd:,.4f} cannot pay for the next call, which may cost "
-            f"${budget.wanted:,.4f}: ${budget.spent:,.4f} are spent. Raise --budget. "
+            f"${budget.wanted:,.4f}: ${budget.spent:,.4f} is spent. Raise --budget. "
             f"Then, to continue: {anew}"
         )
         return BUDGET_SPENT

@@ -1,4 +1,4 @@
-"""Live progress: a small table that redraws itself, or plain lines where there is no terminal."""
+"""Live progress: a small table that redraws itself, or plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""
 
 MIN_ROWS = 3
-"""Rows of an overview, however low the terminal is."""
+"""Least rows of the overview, however small the terminal is."""
 ROWS_BELOW = 8
-"""Rows that what is said of one run may take."""
+"""Most rows for the notices of one run."""
 
 
 class _Watched(NamedTuple):
-    """A run that is worked on."""
+    """A run whose progress is shown."""
 
     name: str
     tally: Tally
@@ -38,12 +38,7 @@ class _Watched(NamedTuple):
 
 
 class Display:
-    """The progress of a run file's runs, which are made one after the other: one display for all.
-
-    runs: names of the runs -> what they are called in the display.
-
-    Shown while entered.
-    """
+    """The progress of a run file's runs, which execute one after the other, in one display."""
 
     def __init__(self, runs: Mapping[str, str], console: Console) -> None:
         self._runs = runs
@@ -69,13 +64,13 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._quiet.close()
         if self._live:
-            # A terminal that has gone away is no reason for a run to fail.
+            # A closed terminal must not end the run.
             with contextlib.suppress(OSError):
                 self._live.stop()
 
     @contextlib.contextmanager
     def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        """Show a run's progress while entered, and notices also afterwards."""
+        """Show a run's progress while the context is entered; notices stay visible afterwards."""
 
         def notice(text: str) -> None:
             with contextlib.suppress(OSError):
@@ -90,7 +85,7 @@ class Display:
                 self._now = None
                 notices.listen = notice
             return
-        notices.listen = notice  # at once: a log is read from its end
+        notices.listen = notice  # right away: logs are read from their end
         with _plain_lines(name, tally, stop, self._console):
             yield
 
@@ -102,7 +97,7 @@ class Display:
         return Group(*parts)
 
     def _overview(self) -> RenderableType:
-        """A row for each run; around the present one where there are too many for the terminal."""
+        """Draw a row for each run, or only those around the current one if space is short."""
         names = list(self._runs)
         tallies = self._tallies.copy()
         begun = max((names.index(name) for name in tallies), default=0)
@@ -131,7 +126,7 @@ def _no_echo_of_keys() -> Iterator[None]:
         mode[3] &= ~termios.ECHOCTL
         termios.tcsetattr(stdin, termios.TCSANOW, mode)
     except (OSError, ValueError, termios.error):
-        yield  # no terminal to type at
+        yield  # stdin is not a terminal
         return
     try:
         yield
@@ -171,7 +166,7 @@ def _plain_lines(name: str, tally: Tally, stop: Stop, console: Console) -> Itera
 
 def _line(name: str, tally: Tally, stop: Stop, console: Console) -> None:
     facts = ", ".join(f"{label} {value}" for label, value in _facts(tally, stop))
-    with contextlib.suppress(OSError):  # a full disk or a closed pipe is no reason to fail
+    with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
         console.print(Text(f"{name}: ") + Text(facts), soft_wrap=True)
 
 
@@ -192,7 +187,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices) -> RenderableT
         error = inert(f"last error: {tally.last_error}")
         error.stylize("red")
         outer.add_row(error)
-    for notice in notices.now:  # wrapped, not cut: its end may say why
+    for notice in notices.now:  # wrapped, not cut: the reason may be at its end
         outer.add_row(Text(inert_text(notice).plain[:300], style="yellow"))
     if stop.requested:
         outer.add_row(Text("Ctrl-C again stops at once.", style="yellow"))
@@ -220,7 +215,7 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
 
 
 def _cost(tally: Tally) -> str:
-    """Of this session; with a budget, of the run and of all that share it."""
+    """Return the session's cost; with a budget, what the run and all that share it have spent."""
     if tally.budget is not None:
         usd = tally.budget.usd
         return f"${tally.budget.spent:,.4f} of ${usd:,.{2 if usd >= 1 else 4}f}"

@@ -1,4 +1,4 @@
-"""`harness ls`: the runs there are."""
+"""`harness ls`: list the runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ls() -> None:
 
 
 def list_runs() -> None:
-    """Print a line per run, with its metrics as they were last written."""
+    """Print a line per run, with the metrics last written."""
     root = Settings().runs_dir
     folders = all_runs(root)
     if not folders:
@@ -34,10 +34,10 @@ def list_runs() -> None:
 
 
 def _metrics(folder: RunFolder) -> Metrics | None:
-    """None where there are none yet; one damaged run must not hide the others."""
+    """Return a run's metrics if readable: a damaged run must not hide the others."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
-        # The metrics may be those of before the run grew, or of before it was killed.
+        # The metrics may predate the run's growth, or its being killed.
         complete, planned = folder.progress()
         return replace(metrics, complete=complete, n_planned=planned)
     except FileNotFoundError:

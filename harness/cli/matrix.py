@@ -1,4 +1,4 @@
-"""`harness matrix`: every pair of several runs, and how groups and published scores rank them."""
+"""`harness matrix`: compare every pair of runs, and how groups and published scores rank them."""
 
 from __future__ import annotations
 
@@ -54,11 +54,12 @@ def matrix(
 
 
 class MatrixAsked(NamedTuple):
-    """What is asked of the runs; empty for the default.
+    """What to compare; empty fields mean the default.
 
-    score: by default what the runs are measured by, else the pass rate.
-    by: a label of the instances, or of the constraints that a judge has judged.
-    external: a file of published scores.
+    Attributes:
+        score: The score; by default the task's primary metric.
+        by: A label of the instances, or of judged constraints.
+        external: A file of published scores.
     """
 
     score: str = ""
@@ -69,11 +70,10 @@ class MatrixAsked(NamedTuple):
 
 
 def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -> None:
-    """Print the matrix of runs, computed anew from their attempts.
+    """Print the matrix of runs, recomputed from their attempts.
 
-    names: of runs, or of run files for all of their variants; one suffices for its groups.
-
-    Raises: a `harness.errors.HarnessError`.
+    Args:
+        names: Of runs, or of run files for all of their variants; one suffices for its groups.
     """
     check_format(form, ["table", *FORMATS])
     external = read_model_scores(asked.external) if asked.external else None
@@ -105,16 +105,17 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
     document = matrix_document(matrix, rankings)
     if form == "table":
         output.print(terminal(document))
-    else:  # as it is: a file's lines are not to be folded
+    else:  # not folded: the output may be a file
         sys.stdout.write(FORMATS[form](document))
 
 
 def _judged(
     folders: Sequence[RunFolder], tables: Sequence[AttemptTable], asked: MatrixAsked, score: str
 ) -> JudgedTables:
-    """What a judge says of each run's constraints, which are to have the label.
+    """Read a judge's verdicts on the constraints of each run.
 
-    Raises: ConfigError where no judge tells of constraints, or several do and --score names none.
+    Raises:
+        ConfigError: No judge reports constraints, or several do and --score names none.
     """
     names = [folder.name for folder in folders]
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
@@ -125,7 +126,7 @@ def _judged(
     if judge not in common:
         if len(common) > 1:
             raise ConfigError(
-                f"--by {asked.by}: several judges tell of constraints: {', '.join(common)}.",
+                f"--by {asked.by}: several judges report constraints: {', '.join(common)}.",
                 f"Name one with its score, as in --score {common[0]}.strict.",
             )
         judge = common[0]

@@ -1,4 +1,4 @@
-"""`harness mock`: a loopback provider to rehearse on."""
+"""`harness mock`: a provider on the loopback interface to rehearse with."""
 
 from __future__ import annotations
 

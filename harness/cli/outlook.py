@@ -1,4 +1,4 @@
-"""`harness run --dry-run`: what would be done."""
+"""`harness run --dry-run`: print what a run would do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from harness.run import DryRun, EstimateRange, Job, estimate_run
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
-    """Print what each of the jobs would do after those before it; of several, what all would.
+    """Print what each job would do after the ones before it; for several jobs, also the total.
 
-    missing: as for `show_dry_run`.
+    Args:
+        jobs: The jobs, in order.
+        missing: Secrets that a real run needs and that are not set.
     """
     found: list[DryRun] = []
     made: set[str] = set()
@@ -30,7 +32,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     known = [cost for cost in costs if cost is not None]
     table = Table.grid(padding=(0, 2))
     for name, value in {
-        "all": f"{len(jobs):,} runs, one after the other; a call that they share is paid once",
+        "all": f"{len(jobs):,} runs, one after the other; a shared call is paid once",
         "calls to pay": _spread(EstimateRange.sum(one.to_pay for one in found)),
         "cost": _cost(EstimateRange.sum(known) if len(known) == len(costs) else None),
     }.items():
@@ -41,7 +43,10 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
 def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
     """Print what a job would do.
 
-    missing: secrets that a real run would need and that are not set.
+    Args:
+        job: The job.
+        found: Its plan.
+        missing: Secrets that a real run needs and that are not set.
     """
     run = job.run
     table = Table.grid(padding=(0, 2))
@@ -59,14 +64,14 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
     }
     if job.shots is not None:
         lacking = job.shots.lacking
-        fewer = f"; fewer for {lacking:,} instances, for want of fit ones" if lacking else ""
+        fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
         rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
     if run.budget.usd is not None:
         usd = run.budget.usd
         rows["budget"] = f"${usd:,.{2 if usd >= 1 else 4}f}: the run ends before it costs more"
     if run.polish:
         rows["polished by"] = (
-            f"{run.polish.name}: a call more for each prompt and feedback, not counted above"
+            f"{run.polish.name}: one more call per prompt and feedback, not counted above"
         )
     if job.judges:
         judges = ", ".join(
@@ -74,10 +79,10 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
             for one in job.judges
         )
         rows["judged by"] = (
-            f"{judges}: {found.judgements:,} judgements at the most, a call for each with most "
-            "judges, not counted above"
+            f"{judges}: at most {found.judgements:,} judgements, usually one call each, "
+            "not counted above"
         )
-        from harness.run.judges import judge_warnings  # a run without judges spares the import
+        from harness.run.judges import judge_warnings  # not imported for a run without judges
 
         for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = text
@@ -110,7 +115,7 @@ def _spread(figure: EstimateRange) -> str:
 
 def _cost(usd: EstimateRange | None) -> str:
     if usd is None:
-        return "not known: the model has no price (harness prices says how to state one)"
+        return "unknown: the model has no price ('harness prices' says how to add one)"
     if usd.high is None:
         return f"${usd.low:,.4f} or more: decoding.max_tokens is not set"
     if usd.high == 0:

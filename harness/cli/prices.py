@@ -1,4 +1,4 @@
-"""`harness prices`: what the providers charge, as far as it is known here."""
+"""`harness prices`: what providers charge, as far as known."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ PIPE_WIDTH = 120
 
 def prices(
     wanted: Annotated[
-        str, typer.Argument(metavar="FILTER", help="Part of a host's or a model's name.")
+        str, typer.Argument(metavar="FILTER", help="Part of a host or model name.")
     ] = "",
 ) -> None:
-    """List what models cost, with the day and the page that each price is from."""
+    """List model prices, each with its date and source."""
     list_prices(wanted)
 
 
 def list_prices(wanted: str) -> None:
-    """Print the prices whose host or model holds `wanted`, in whatever case.
+    """Print the prices whose host or model contains a text, ignoring case.
 
-    Raises: ConfigError, where the user's own file is not as it must be.
+    Raises:
+        ConfigError: The user's own price file is not valid.
     """
     path = Settings().prices
     found = [
@@ -44,11 +45,11 @@ def list_prices(wanted: str) -> None:
         document = price_document(found, None if path is None else str(path))
         output.print(terminal(document), width=width)
     else:
-        messages.print(Text(f"No price of a host or model named like {wanted!r}."), soft_wrap=True)
+        messages.print(Text(f"No host or model with a price matches {wanted!r}."), soft_wrap=True)
     messages.print(
         Text(
-            "Another price, or another model: state it as model.price in the run file, or in a "
-            "YAML file named by HARNESS_PRICES "
+            "To set your own price, use model.price in the run file, or a YAML file named by "
+            "HARNESS_PRICES "
             f"({'not set' if path is None else f'now {path}'}): see docs/prices.md."
         ),
         soft_wrap=True,

@@ -85,14 +85,19 @@ def write_report(
     images: Path | None,
     form: str,
 ) -> None:
-    """Write the report of runs, or its pictures.
+    """Write the report of runs, or only its figures.
 
-    output: the page's file; by default ``report.html``, of one run in its folder.
-    asked: what is compared; without a score, what the runs are measured by, and without a
-        label, the first that they have.
-    images: folder for the pictures; where it is given, no page is written unless output is.
-
-    Raises: a `harness.errors.HarnessError`.
+    Args:
+        names: Names of the runs.
+        output: The page's file; by default ``report.html``, in the run's folder if there is one
+            run.
+        title: Title of the page.
+        asked: What to compare; without a score the task's primary metric, without a label the
+            first.
+        baseline: Name of the baseline run.
+        most_attempts: Most attempts of each run to include.
+        images: Folder for the figures; if given, the page is written only if `output` is given too.
+        form: Format of the figures.
     """
     from harness.report.figures import figures
     from harness.report.html import Report, write_page
@@ -127,7 +132,7 @@ def write_report(
 
 
 def _title(names: Sequence[str]) -> str:
-    """The names, or of many, what they have in common."""
+    """Return the runs' names, or for many runs their common prefix."""
     if len(names) <= _MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")
@@ -135,9 +140,11 @@ def _title(names: Sequence[str]) -> str:
 
 
 def _refuse_other_file(path: Path) -> None:
-    """Refuse to write over what is no report.
+    """Refuse to overwrite a file that is not a report.
 
-    Raises: ConfigError; StoreFailed.
+    Raises:
+        ConfigError: The file exists and is not a report.
+        StoreFailed: The file cannot be read.
     """
     check_output(path)
     if path.exists():
@@ -157,16 +164,20 @@ def _refuse_nothing(runs: Sequence[ReportedRun]) -> None:
 
 
 def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle: str) -> None:
-    """Raises: StoreFailed."""
+    """Write the figures.
+
+    Raises:
+        StoreFailed: The folder or a file cannot be written.
+    """
     from harness.report.figures.figure import DRAW, ImageOptions
 
     remedy = "Free some space or fix the permissions, or name another folder with --images."
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreFailed(f"Cannot make {folder}: {error.strerror}.", remedy) from None
+        raise StoreFailed(f"Cannot create {folder}: {error.strerror}.", remedy) from None
     for one in pictures:
         image = DRAW[form](one, ImageOptions(subtitle=subtitle))
         with replacing(folder / f"{one.name}.{form}", remedy) as temporary:
             temporary.write_bytes(image)
-    messages.print(Text(f"{len(pictures)} pictures in {folder}"), soft_wrap=True)
+    messages.print(Text(f"{len(pictures)} figures in {folder}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`harness run`: a run file's runs, one after the other."""
+"""`harness run`: execute the runs of a run file, one after the other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REDRAWN = [outcome for outcome in OUTCOMES if outcome != "ok"]
 """What ``--retry`` takes."""
 
 _MOST_NAMED = 6
-"""Runs in a command that is shown."""
+"""Most runs named in a suggested command."""
 
 T = TypeVar("T")
 
@@ -92,13 +92,19 @@ def run_file(
     dry_run: bool,
     retry: str = "",
 ) -> int:
-    """Run every variant of a file; returns the exit code.
+    """Run every variant of a file.
 
-    retry: outcomes whose attempts are made again, with commas between.
+    Args:
+        file: The run file.
+        overrides: Keys to set, as KEY=VALUE.
+        limit: Most instances; None for all.
+        name: The run's name; empty for the file's.
+        fresh: Start a new run beside an earlier one of this name.
+        dry_run: Print the plan without running.
+        retry: Outcomes of attempts to retry, separated by commas.
 
-    0: all done. 1: done, but attempts failed. 3: the budget is spent. 130: interrupted.
-
-    Raises: a `harness.errors.HarnessError`.
+    Returns:
+        The exit code: 0 finished, 1 some attempts failed, 3 the budget is spent, 130 interrupted.
     """
     settings = Settings()
     runs = load(file, overrides, {} if limit is None else {"limit": limit})
@@ -120,7 +126,7 @@ def run_file(
 def _prepared(
     runs: Mapping[str, RunFile], base: str, resources: Resources, retried: frozenset[Outcome]
 ) -> list[Job]:
-    """The variants of a file, checked."""
+    """Prepare and check the variants of a file."""
     names = [run_name(base, variant) for variant in runs]
     jobs = []
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -139,9 +145,12 @@ def _prepared(
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
-    """Run the variants of a file one after the other; the exit code.
+    """Run the jobs one after the other, and return the exit code.
 
-    again: the command to continue.
+    Args:
+        jobs: A job for each variant.
+        base: The run file's name.
+        again: The command to continue.
     """
     names = [job.folder.name for job in jobs]
     variants = [job.variant.name for job in jobs]
@@ -163,7 +172,7 @@ def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
     except KeyboardInterrupt:  # between two runs
         messages.print(Text(f"Stopped. To continue: {again}"), soft_wrap=True)
         code = INTERRUPTED
-    finally:  # below the display, and not in it
+    finally:  # below the display, not inside it
         _show(results, jobs, base)
     if len(results) == len(jobs) > 1 and code != INTERRUPTED:
         _compare(names, base)
@@ -171,7 +180,7 @@ def _run_all(jobs: Sequence[Job], base: str, again: str) -> int:
 
 
 def _warn_of_prompts(jobs: Sequence[Job]) -> None:
-    """Say where a prompt does not ask for what its parser reads, before anything is paid for."""
+    """Warn where a prompt does not ask for what its parser reads, before anything is paid for."""
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     if not tasks:
         return
@@ -184,7 +193,7 @@ def _warn_of_prompts(jobs: Sequence[Job]) -> None:
 
 
 def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> None:
-    """The tables of a run; of several, a row for each."""
+    """Print the tables of a run; for several runs, one row each."""
     if not results:
         return
     # Not needed before the first call.
@@ -203,7 +212,7 @@ def _show(results: Mapping[str, Metrics], jobs: Sequence[Job], base: str) -> Non
 
 
 def _compare(names: Sequence[str], base: str) -> None:
-    """The runs against the first of them, where they can be compared."""
+    """Compare the runs with the first, if they are comparable."""
     from harness.cli.compare import compared
     from harness.report.comparison import comparison_document
     from harness.report.terminal import terminal
@@ -219,14 +228,14 @@ def _compare(names: Sequence[str], base: str) -> None:
         output.print(terminal(comparison_document(found, brief=True)))
     if len(names) > _MOST_NAMED:
         more = ""
-    gains = f"Over the groups of a label: harness ablation {base}"
+    gains = f"To compare by the groups of a label: harness ablation {base}"
     for line in filter(None, (more and f"More: {more}", gains)):
         messages.print(Text(line), soft_wrap=True)
 
 
 @contextlib.contextmanager
 def _of(variant: str) -> Iterator[None]:
-    """Names the variant in an error of its run file."""
+    """Name the variant in errors of its run file."""
     try:
         yield
     except ConfigError as error:
@@ -236,9 +245,10 @@ def _of(variant: str) -> Iterator[None]:
 
 
 def _outcomes(names: str) -> frozenset[Outcome]:
-    """The outcomes that a user names.
+    """Parse the outcomes of ``--retry``.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: An outcome does not exist.
     """
     found = set()
     for name in filter(None, (part.strip() for part in names.split(","))):
@@ -250,7 +260,7 @@ def _outcomes(names: str) -> frozenset[Outcome]:
 
 
 def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, retry: str) -> str:
-    """The command that continues a run."""
+    """Return the command that continues a run."""
     words = ["harness", "run", str(file)]
     for text in overrides:
         words += ["-o", text]
@@ -266,8 +276,9 @@ def _again(file: Path, overrides: Sequence[str], limit: int | None, name: str, r
 class _Ended(NamedTuple):
     """How a run ended.
 
-    result: None where it was stopped at once.
-    stopped: the user wanted it to end, though there may have been nothing left to do.
+    Attributes:
+        result: None if it was stopped immediately.
+        stopped: Whether the user stopped it, even if nothing was left to do.
     """
 
     code: int
@@ -276,7 +287,7 @@ class _Ended(NamedTuple):
 
 
 class _Progress:
-    """Shows a run's progress, and knows whether work has begun and whether the user ended it."""
+    """Shows a run's progress; records whether work has begun and whether the user stopped it."""
 
     def __init__(self, display: Display, name: str) -> None:
         self._display, self._name = display, name
@@ -320,10 +331,10 @@ def _run(job: Job, again: str, display: Display) -> _Ended:
         say(f"{job.folder.name}: {failed:,} attempts failed:")
         for error, count in result.tally.errors.most_common(5):
             say(f"  {count:,} x {inert_text(error).plain}")
-        say(f"To try them again: {again}")
+        say(f"To retry them: {again}")
         return _Ended(1, result, progress.ended)
-    if result.tally.failed_judgements:  # the run's notice has said so
-        say(f"To have the failed judgements made: {again}")
+    if result.tally.failed_judgements:  # the run's notice reported it
+        say(f"To retry the failed judgements: {again}")
     return _Ended(int(bool(result.tally.failed_judgements)), result, progress.ended)
 
 
@@ -333,7 +344,7 @@ def _spent(tally: Tally) -> str:
     unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
     return (
         f"The budget of {_usd(budget.usd)} cannot pay for the next call, which may cost "
-        f"${budget.wanted:,.4f}: ${budget.spent:,.4f} are spent{unsure if budget.unsure else ''}. "
+        f"${budget.wanted:,.4f}: ${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}. "
         "Raise budget.usd."
     )
 
@@ -343,17 +354,17 @@ def _usd(amount: float) -> str:
 
 
 def _event_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, on uvloop where it is there."""
+    """Run a coroutine to the end, on uvloop if it is installed."""
     try:
         from uvloop import new_event_loop
-    except ImportError:  # not made for this platform
+    except ImportError:  # not available on this platform
         return asyncio.run(work)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Secrets for a dry run, which needs none: those that are not set are only noted."""
+    """Return a secret look-up for a dry run, which needs none: missing ones are only noted."""
 
     def lookup(variable: str) -> str:
         try:

@@ -1,9 +1,8 @@
-"""`harness score`: a run's recorded replies scored anew, with no model call.
+"""`harness score`: score a run's recorded replies again without model calls.
 
-Writes ``scores.jsonl`` beside the attempts, whole or not at all. Its first line
-holds ``header`` (what scored, when, and how many bytes of attempts it saw: a
-run that has grown since shows), each further one an attempt as
-`harness.analysis.rescoring.Rescored` has it.
+Writes ``scores.jsonl`` beside the attempts, whole or not at all. Its first line holds ``header``
+(what scored, when, and how many bytes of attempts it saw, which shows whether the run has grown
+since); each further line is an attempt as a `harness.analysis.rescoring.Rescored`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import find_run
 
 CHANGED = 3
-"""Exit code where verdicts have changed; a mistake or failure has 1."""
+"""Exit code if verdicts have changed; an error exits with 1."""
 
 FIRST = 10
 """Changes shown without ``--all``."""
@@ -53,9 +52,16 @@ def score(
 
 
 def score_run(name: str, *, show_all: bool) -> int:
-    """Score a run anew and say what has changed; returns the exit code.
+    """Score a run again and print what changed.
 
-    Raises: a `harness.errors.HarnessError`; an earlier scores.jsonl is then as it was.
+    If that fails, an earlier scores.jsonl is unchanged.
+
+    Args:
+        name: The run's name or folder.
+        show_all: Print every changed verdict.
+
+    Returns:
+        The exit code: 0 if every verdict is unchanged, else `CHANGED`.
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, name)
@@ -97,7 +103,7 @@ def score_run(name: str, *, show_all: bool) -> int:
             change = changes.record(attempt, scored)
             if change is None:
                 continue
-            if show_all:  # shown as they come: there may be as many as attempts
+            if show_all:  # printed as they come: there may be one per attempt
                 output.print(change_line(*change))
             elif len(first) < FIRST:
                 first.append(change)
@@ -117,6 +123,6 @@ def score_run(name: str, *, show_all: bool) -> int:
 def _warn_of_difference(before: Mapping[str, str], now: Mapping[str, str]) -> None:
     for key in sorted(now):
         if before.get(key, now[key]) != now[key]:
-            said = Text(f"Another {key} than the run's: ", style="yellow")
+            said = Text(f"The {key} differs from the run's: ", style="yellow")
             said.append_text(inert(f"{before[key]}, now {now[key]}"))
             messages.print(said, soft_wrap=True)

@@ -66,13 +66,15 @@ def show_asked(
     rejected: bool,
     rules: bool,
 ) -> None:
-    """Print what is asked of a run: an instance's attempts, its constraints or its metrics.
+    """Print a run's metrics, its constraints, or the attempts of one instance.
 
-    by: a label to part the constraints by.
-    rejected: what the provider rejected of what decoding was to be held to.
-    rules: how judges agree with rules.
-
-    Raises: a `harness.errors.HarnessError`.
+    Args:
+        name: The run's name or folder.
+        instance: Show the attempts of this instance.
+        constraints: Show how often base constraints are met.
+        by: Label to group the constraints by.
+        rejected: Show which schemas the provider rejected.
+        rules: Show how often judges and rules agree.
     """
     if by is not None and (instance is not None or not constraints):
         raise ConfigError(
@@ -94,15 +96,16 @@ def show_asked(
 
 
 def show_run(name: str) -> None:
-    """Print a run's metrics, computed anew: a killed run has written none."""
+    """Print a run's metrics, recomputed because a killed run has not written any."""
     output.print(terminal(run_document(measure(find_run(Settings().runs_dir, name)))))
 
 
 def show_constraints(name: str, label: str = LABEL) -> None:
-    """Print how often the base constraints of each kind are met, or of each group of a label.
+    """Print how often base constraints are met, by kind or by the groups of a label.
 
-    Raises: DataMissing where the run's scores tell of none; ConfigError where none of them
-        has the label.
+    Raises:
+        DataMissing: None of the run's scores lists constraints.
+        ConfigError: None of the constraints has the label.
     """
     folder = find_run(Settings().runs_dir, name)
     findings = read_findings(AttemptIndex(folder.attempts))
@@ -119,9 +122,10 @@ def show_constraints(name: str, label: str = LABEL) -> None:
 
 
 def show_rejected(name: str) -> None:
-    """Print which schemas the provider rejected, by the keywords in them.
+    """Print which schemas the provider rejected, by their keywords.
 
-    Raises: DataMissing where decoding was free.
+    Raises:
+        DataMissing: The run did not constrain decoding.
     """
     folder = find_run(Settings().runs_dir, name)
     found = rejections(read_asked(AttemptIndex(folder.attempts, judges=False)))
@@ -134,9 +138,10 @@ def show_rejected(name: str) -> None:
 
 
 def show_rules(name: str) -> None:
-    """Print how often the run's judges and the rules say the same of a constraint.
+    """Print how often the run's judges and the rules agree on a constraint.
 
-    Raises: DataMissing where no judge has a rule's verdict beside its own.
+    Raises:
+        DataMissing: No judge decided on a criterion that a rule can check.
     """
     folder = find_run(Settings().runs_dir, name)
     found = rule_agreement(folder.attempts)
@@ -153,7 +158,11 @@ def _print(document: Document, folder: RunFolder) -> None:
 
 
 def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:
-    """Raises: ConfigError naming the nearest and all that there are."""
+    """Refuse an unknown label.
+
+    Raises:
+        ConfigError: The label is unknown; the message has the nearest one and all others.
+    """
     if label in labels:
         return
     remedy, known = nearest(label, labels), ", ".join(sorted(labels))
@@ -166,7 +175,8 @@ def _refuse_unknown(label: str, labels: Sequence[str], run: str) -> None:
 def show_instance(name: str, instance: str) -> None:
     """Print an instance's attempts in full.
 
-    Raises: DataMissing where the run has none of it.
+    Raises:
+        DataMissing: The run has no attempts of the instance.
     """
     folder = find_run(Settings().runs_dir, name)
     attempts = read_instance(folder.attempts, instance)

@@ -1,4 +1,4 @@
-"""`harness table`: several runs as the results table of a paper."""
+"""`harness table`: several runs as a paper's results table."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ def table(
 
 
 def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -> None:
-    """Print the table of runs, computed anew from their attempts.
+    """Print the table of runs, recomputed from their attempts.
 
-    names: of runs, or of run files for all of their variants.
-
-    Raises: a `harness.errors.HarnessError`.
+    Args:
+        names: Names of runs, or of run files for all of their variants.
+        asked: What the table shows.
+        form: The output format.
     """
     check_format(form, ["table", *FORMATS])
     runs = [_read(folder) for folder in find_runs(Settings().runs_dir, names)]
@@ -73,7 +74,7 @@ def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -
     document = cross_table_document(cross_table(runs, tables, asked))
     if form == "table":
         output.print(terminal(document))
-    else:  # as it is: a file's lines are not to be folded
+    else:  # not folded: the output may be a file
         sys.stdout.write(FORMATS[form](document))
 
 
@@ -83,7 +84,7 @@ def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
 
 
 def _table(task: str) -> PaperTable | None:
-    """The task's table, None where it has none; a task that is gone hides no table."""
+    """Return the paper's table for a task, or None; a task that no longer loads has none."""
     try:
         plugin: Any = kind("tasks").load(task)
         found = plugin.table if isinstance(plugin, Tabled) else None

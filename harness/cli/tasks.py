@@ -1,4 +1,4 @@
-"""`harness tasks`: the tasks there are, their options, and which data sets are here."""
+"""`harness tasks`: the available tasks, their options, and which data sets are installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tasks() -> None:
 
 
 def list_tasks() -> None:
-    """Print every task; one that cannot be loaded is said and hides no other."""
+    """Print every task; one that cannot be loaded is reported and does not hide the others."""
     data = DataFolder(Settings().data_dir)
     tasks = kind("tasks")
     output.print(plugin_list({name: _card(name, data) for name in tasks.names()}))
@@ -29,7 +29,7 @@ def _card(name: str, data: DataFolder) -> Card:
         card = describe(kind("tasks").load(name))
     except HarnessError as error:
         return Card(f"cannot be used: {error}")
-    except (TypeError, ValueError, NameError) as error:  # no signature to be read
+    except (TypeError, ValueError, NameError) as error:  # it has no readable signature
         return Card(f"cannot be used: its constructor cannot be read ({error})")
     found = next((option for option in card.options if option.name == "dataset"), None)
     if found is None:
@@ -39,11 +39,11 @@ def _card(name: str, data: DataFolder) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Whether a data set is here. A task looks for its files when it is made, and reads later."""
+    """Say whether a data set is installed. A task looks for its files when it is built."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:
         return f"missing. {error.remedy}"
     except Exception as error:  # whatever a third party's constructor does
-        return f"cannot be told ({type(error).__name__}: {error})"
+        return f"unknown ({type(error).__name__}: {error})"
     return "here"

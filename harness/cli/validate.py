@@ -1,4 +1,4 @@
-"""`harness judge validate`: a judge's verdicts against a reference's."""
+"""`harness judge validate`: compare a judge's verdicts with a reference's."""
 
 from __future__ import annotations
 
@@ -73,11 +73,12 @@ def validate_judge(
 
 
 class ValidationAsked(NamedTuple):
-    """What is asked.
+    """What to validate.
 
-    judge: its name in the runs; empty for the only one.
-    against: another judge's name, a file of labels, or `RULES`; empty for the only other judge.
-    by: a label of the criteria; empty for none.
+    Attributes:
+        judge: Its name in the runs; empty for the only one.
+        against: Another judge's name, a file of labels, or `RULES`; empty for the only other judge.
+        by: A label of the criteria; empty for none.
     """
 
     judge: str = ""
@@ -88,12 +89,13 @@ class ValidationAsked(NamedTuple):
 def show_validation(
     names: Sequence[str], asked: ValidationAsked, form: str = "table", figure: Path | None = None
 ) -> None:
-    """Print how a judge's verdicts agree with a reference's.
+    """Print how well a judge's verdicts agree with a reference's.
 
-    names: of runs, or of run files for all of their variants.
-    figure: a file for the calibration curve, by its ending.
-
-    Raises: a `harness.errors.HarnessError`.
+    Args:
+        names: Names of runs, or of run files for all of their variants.
+        asked: What to validate.
+        form: The output format.
+        figure: A file for the calibration curve; its suffix decides the format.
     """
     if form not in FORMATS:
         raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
@@ -102,14 +104,19 @@ def show_validation(
     found = _validated(find_runs(Settings().runs_dir, names), asked)
     if form == "table":
         output.print(terminal(validation_document(found)))
-    else:  # as it is: a file's lines are not to be folded
+    else:  # not folded: the output may be a file
         sys.stdout.write(as_json(validation_document(found)))
     if figure is not None:
         _draw(found, figure)
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write the calibration curve. Raises: DataMissing, StoreFailed."""
+    """Write the calibration curve.
+
+    Raises:
+        DataMissing: The judge's probabilities are not known.
+        StoreFailed: The file cannot be written.
+    """
     from harness.report.figures.curves import calibration_figure
     from harness.report.figures.figure import DRAW, ImageOptions
 
@@ -117,7 +124,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
     if curve is None:
         raise DataMissing(
             f"--figure: the probabilities of {found.judge!r} are not known.",
-            "A judge tells them by log-probabilities or votes (docs/judges.md).",
+            "A judge reports them from log-probabilities or votes (docs/judges.md).",
         )
     subtitle = ", ".join(found.runs[:MOST_NAMED])
     image = DRAW[path.suffix.removeprefix(".")](curve, ImageOptions(subtitle=subtitle))
@@ -150,7 +157,7 @@ def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeVal
 
 
 def _self_preferences(variants: Sequence[Variant], judges: Sequence[str]) -> list[str]:
-    """Of each run, on the judges that are compared."""
+    """Return, for each run, notes on compared judges that may prefer their own family."""
     return [
         f"{variant.name}: {note}."
         for variant in variants
@@ -161,9 +168,10 @@ def _self_preferences(variants: Sequence[Variant], judges: Sequence[str]) -> lis
 def _sides(
     folders: Sequence[RunFolder], asked: ValidationAsked
 ) -> tuple[list[str], str | list[Label]]:
-    """The judges whose verdicts are read, and the reference.
+    """Return the judges whose verdicts are read, and the reference.
 
-    Raises: ConfigError where it is not clear which judges are meant, or a run lacks one.
+    Raises:
+        ConfigError: It is ambiguous which judges are meant, or a run lacks one.
     """
     known = [judges_with_verdicts(folder.attempts) for folder in folders]
     common = [judge for judge in known[0] if all(judge in own for own in known)]
@@ -173,7 +181,7 @@ def _sides(
     if not judge:
         left = [one for one in common if one != asked.against]
         if len(left) != 1:
-            raise ConfigError(f"--judge: which one is to be validated? {_choices(left)}")
+            raise ConfigError(f"--judge: which judge should be validated? {_choices(left)}")
         judge = left[0]
     _refuse_unknown("--judge", judge, folders, known)
     if not others:
@@ -195,7 +203,7 @@ def _sides(
 
 def _choices(judges: Sequence[str]) -> str:
     if not judges:
-        return "The runs have no such judge whose verdicts are there."
+        return "The runs have no verdicts of such a judge."
     return f"Judges with verdicts: {', '.join(judges)}."
 
 
@@ -206,7 +214,7 @@ def _refuse_unknown(
         if judge not in own:
             raise ConfigError(
                 f"{option}: the run {folder.name!r} has no verdicts of a judge {judge!r}.",
-                nearest(judge, own) or "Have it judged: harness judge RUN --judge FILE.yaml.",
+                nearest(judge, own) or "Judge the run first: harness judge RUN --judge FILE.yaml.",
             )
 
 

@@ -28,9 +28,10 @@ from harness.errors import DataMissing, nearest
 class Original:
     """A published file.
 
-    size: in bytes; None if unknown.
-    sha256: None if unknown.
-    limit: most bytes to download; by default its size.
+    Attributes:
+        size: In bytes; None if unknown.
+        sha256: None if unknown.
+        limit: Most bytes to download; by default its size.
     """
 
     name: str
@@ -47,10 +48,11 @@ class Original:
 class Product:
     """A file below the data folder.
 
-    path: relative to the data folder, with slashes.
-    original: the name of the file it is made of.
-    make: yields its bytes from that file.
-    sha256: None if unknown; then that of the first fetch holds.
+    Attributes:
+        path: Relative to the data folder, with slashes.
+        original: The name of the file it is made of.
+        make: Yields its bytes from that file.
+        sha256: None if unknown; then that of the first fetch holds.
     """
 
     path: str
@@ -63,8 +65,9 @@ class Product:
 class DataSet:
     """What is fetched under one name.
 
-    home: its web page.
-    folder: where it is, relative to the data folder (`harness data path`).
+    Attributes:
+        home: Its web page.
+        folder: Where it is, relative to the data folder (`harness data path`).
     """
 
     name: str
@@ -77,7 +80,7 @@ class DataSet:
 
 
 def unchanged(original: Path) -> Iterator[bytes]:
-    """An original's own bytes."""
+    """Yield an original's own bytes."""
     with original.open("rb") as file:
         yield from iter(lambda: file.read(2**16), b"")
 
@@ -223,7 +226,7 @@ CATALOGUE = {found.name: found for found in (COLLIE, PUNKT, NATURAL_INSTRUCTIONS
 
 
 def data_set(name: str) -> DataSet:
-    """The data set with this name.
+    """Return the data set with this name.
 
     Raises:
         DataMissing: There is none; the message names the nearest.

@@ -77,7 +77,7 @@ STRUCTURES = {
 
 
 def write_instances(dill: Path) -> Iterator[bytes]:
-    """The lines of ``collie/instances.jsonl``."""
+    """Return the lines of ``collie/instances.jsonl``."""
     return _lines(collie_instances(dill))
 
 
@@ -87,7 +87,7 @@ def _lines(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
-    """The instances of COLLIE's official file in order, each as a row of plain JSON.
+    """Yield the instances of COLLIE's official file in order, each as a row of plain JSON.
 
     Raises:
         DataInvalid: It is not such a file; see `read_pickle`.
@@ -177,7 +177,7 @@ def _transformation(value: Value) -> dict[str, Any]:
 
 
 def _state(value: Value, name: str) -> dict[str, Any]:
-    """The plain fields of a record that must be of this class and complete."""
+    """Return the plain fields of a record that must be of this class and complete."""
     fields = _fields(value)
     if _name(value) != name or fields.keys() != CLASSES[name]:
         raise _Unexpected(f"{_name(value)} is not a complete {name}")
@@ -198,12 +198,12 @@ ORDINALS = ("1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th")
 
 
 def write_generations(log: Path) -> Iterator[bytes]:
-    """The lines of ``collie/generations/MODEL.jsonl``."""
+    """Return the lines of ``collie/generations/MODEL.jsonl``."""
     return _lines(collie_generations(log))
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """The prompts of a log with their rounds, in order.
+    """Yield the prompts of a log with their rounds, in order.
 
     Raises:
         DataInvalid: A column is missing, unknown or of another length.
@@ -241,7 +241,7 @@ def _columns(log: Path) -> dict[str, list[str]]:
 
 
 def _rounds(columns: dict[str, list[str]]) -> Iterator[Iterator[tuple[str, str | None]]]:
-    """The texts of each round with their feedback; removes the columns that it uses."""
+    """Yield the texts of each round with their feedback; removes the columns that it uses."""
     if "texts" in columns:
         yield zip(columns.pop("texts"), repeat(None), strict=False)
         return
@@ -270,7 +270,7 @@ class _File(msgspec.Struct):
 
 
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
-    """The lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks."""
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to some tasks."""
     for row in gpt3_predictions(archive, tasks):
         yield msgspec.json.encode(row) + b"\n"
 
@@ -318,7 +318,7 @@ def _names(archive: Path) -> list[str]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """The bytes of a file in a zip archive, in pieces.
+    """Yield the bytes of a file in a zip archive, in pieces.
 
     Args:
         archive: The archive.

@@ -59,8 +59,9 @@ class Seen(msgspec.Struct):
 class Fetched:
     """The result of a fetch.
 
-    made: products that did not exist before.
-    seen: originals whose hash the catalogue does not know, as they were found.
+    Attributes:
+        made: Products that did not exist before.
+        seen: Originals whose hash the catalogue does not know, as they were found.
     """
 
     made: list[str] = field(default_factory=list)
@@ -68,13 +69,13 @@ class Fetched:
 
 
 def states(found: DataSet, root: Path) -> dict[str, State]:
-    """Whether each product exists (there), is missing, or has other content."""
+    """Return whether each product exists (there), is missing, or has other content."""
     seen = _read_seen(found, root)
     return {product.path: _state(product, root, seen) for product in found.products}
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Whether a data set is there: yes, no, in part, or with other content."""
+    """Return whether a data set is there: yes, no, in part, or with other content."""
     state = set(states(found, root).values())
     if "other" in state:
         return "other content"
@@ -285,12 +286,12 @@ def download(
 
 
 def _public(url: str) -> str:
-    """A URL without the user name and password that it may have."""
+    """Return a URL without the user name and password that it may have."""
     return re.sub(r"//[^/@]*@", "//", url, count=1)
 
 
 def _difference(original: Original, file: Path) -> str:
-    """How a file differs from the original; empty if it does not."""
+    """Return how a file differs from the original; empty if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes and not {original.size:,}"
@@ -375,7 +376,7 @@ class _Transfer:
         return {"Range": f"bytes={self.arrived()}-", "If-Range": version}
 
     def _answered(self, client: httpx2.Client, condition: dict[str, str]) -> bool:
-        """Whether the request was answered; False if the rest is not available."""
+        """Return whether the request was answered; False if the rest is not available."""
         with client.stream("GET", self.url, headers=condition) as response:
             if condition and response.status_code == 416:
                 return False

@@ -61,7 +61,7 @@ class DataFolder:
 
 
 def own_path(name: str) -> Path:
-    """A path given by the user, with ``~`` expanded."""
+    """Return a path given by the user, with ``~`` expanded."""
     try:
         return Path(name).expanduser()
     except RuntimeError:  # no such user, so it is a file name
@@ -76,7 +76,7 @@ def _is_file(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file or folder exists."""
+    """Return whether a file or folder exists."""
     try:
         return path.is_file() or path.is_dir()
     except OSError:

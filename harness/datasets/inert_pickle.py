@@ -49,9 +49,10 @@ class Record:
 class Vocabulary:
     """What a pickle may name.
 
-    classes: full name of a class -> the fields that its objects may have.
-    calls: (full name of a function, its only argument) -> the value that the call stands for. The
-        function itself is never looked up.
+    Attributes:
+        classes: Full name of a class -> the fields that its objects may have.
+        calls: (full name of a function, its only argument) -> the value that the call stands for.
+            The function itself is never looked up.
     """
 
     classes: Mapping[str, frozenset[str]]
@@ -272,7 +273,7 @@ def _kind(value: object) -> str:
 
 
 def _proportionate(value: object) -> Value:
-    """The value, after walking all of it as a writer will.
+    """Return the value, after walking all of it as a writer will.
 
     The stack of iterators is as long as the value is deep, so neither cycles nor shared parts that
     share parts ("a billion laughs") take much memory or unbounded time.

@@ -17,8 +17,9 @@ Turn = dict[str, str]
 class ExportedRun:
     """A run to export.
 
-    name, task, model, simulated: from its manifest and its folder.
-    index: its attempts.
+    Attributes:
+        name, task, model, simulated: From its manifest and its folder.
+        index: Its attempts.
     """
 
     name: str
@@ -28,7 +29,7 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self) -> Iterator[list[Attempt]]:
-        """The attempts of each sample by round, instance by instance.
+        """Yield the attempts of each sample by round, instance by instance.
 
         Raises: DataInvalid, StoreFailed.
         """

@@ -49,11 +49,12 @@ LARGEST = 1e100
 class Imported:
     """The contents of a file.
 
-    format: the tool's name.
-    config: the run file that would have made it, as far as the file says.
-    manifest: the part of the manifest that depends on the file.
-    attempts: each with its place in the file, for messages.
-    notes: sentences for the user.
+    Attributes:
+        format: The tool's name.
+        config: The run file that would have made it, as far as the file says.
+        manifest: The part of the manifest that depends on the file.
+        attempts: Each with its place in the file, for messages.
+        notes: Sentences for the user.
     """
 
     format: str
@@ -64,7 +65,7 @@ class Imported:
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
-    """The error for a malformed file."""
+    """Return the error for a malformed file."""
     return DataInvalid(
         f"{where}: {problem}.",
         "Nothing was imported. Write the file again, or name its format with --format.",
@@ -88,9 +89,10 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """A finite number; None for anything else.
+    """Return a finite number, or None for anything else.
 
-    Raises: DataInvalid if it is too large to compute with.
+    Raises:
+        DataInvalid: It is too large to compute with.
     """
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
@@ -103,8 +105,10 @@ def number(value: Any, where: str) -> float | None:
 class FoundScore:
     """A score in the file.
 
-    value: None if there is none, which is never 0.
-    graded: whether it is a grade (correct, incorrect, …), which is a verdict whatever its value.
+    Attributes:
+        value: None if there is none, which is never 0.
+        graded: Whether it is a grade (correct, incorrect, …), which is a verdict whatever its
+            value.
     """
 
     value: float | None
@@ -159,7 +163,8 @@ class Verdicts:
     def decide(self) -> None:
         """Choose the score that decides, once all values were added.
 
-        Raises: ConfigError if the file lacks the wanted one.
+        Raises:
+            ConfigError: The file lacks the wanted one.
         """
         if self._wanted and self._wanted not in self._seen:
             raise ConfigError(
@@ -185,7 +190,7 @@ class Verdicts:
         return self.deciding
 
     def score(self, name: str, found: FoundScore) -> Score:
-        """A value as a score of a run."""
+        """Return a value as a score of a run."""
         value = found.value
         if value is None:
             return Score(None, None, found.reason, found.details)
@@ -195,7 +200,7 @@ class Verdicts:
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """The run file of results that the harness has not made.
+    """Return the run file of results that the harness has not made.
 
     Args:
         task: Name of the task.
@@ -218,7 +223,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """The manifest of results that the harness has not made.
+    """Return the manifest of results that the harness has not made.
 
     Args:
         task: Name of the task.

@@ -75,7 +75,7 @@ def write_inspect(
 
 
 def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
-    """A sample of a log. rounds: its attempts; uuid: unique in the log."""
+    """Return a sample of a log. rounds: its attempts; uuid: unique in the log."""
     last = rounds[-1]
     content: Any = last.text or ""
     if last.reasoning:
@@ -124,7 +124,7 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
-    """The scores with a value, and the verdict."""
+    """Return the scores with a value, and the verdict."""
     found = {name: score for name, score in attempt.scores.items() if score.value is not None}
     if attempt.passed is not None:
         reasons = (score.reason for score in attempt.scores.values() if score.reason)
@@ -152,7 +152,7 @@ def _value(value: bool | float | None) -> str | float | None:
 def _header(
     config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
 ) -> dict[str, Any]:
-    """A log without its samples. instances: their names, in the order of the log."""
+    """Return a log without its samples. instances: their names, in the order of the log."""
     backend, name = config.model.backend, config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
@@ -239,7 +239,7 @@ def _verdict_name(scores: Iterable[str]) -> str:
 
 
 def _sample_id(instance: str) -> str:
-    """An instance's name as part of a zip member's name, which must not contain NUL."""
+    """Return an instance's name as part of a zip member's name, which must not contain NUL."""
     return instance.replace("\0", "\ufffd")
 
 

@@ -75,7 +75,7 @@ FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Whether a file begins like a log; it may still be malformed."""
+    """Return whether a file begins like a log; it may still be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16)
     if begins[:4] == b"PK\x03\x04":
@@ -99,7 +99,7 @@ class _Log:
             self.header = self._read(self._reader.read_eval_log, resolve_attachments="core")
 
     def samples(self) -> Iterator[tuple[str, EvalSample]]:
-        """Each sample with its place in the log, for messages."""
+        """Yield each sample with its place in the log, for messages."""
         listed = self.header.eval.dataset.sample_ids or ()
         place = {str(name): number for number, name in enumerate(listed)}
 
@@ -190,7 +190,7 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _exported(log: _Log, own: Mapping[str, Any], task: str) -> Imported:
-    """A run that the harness exported."""
+    """Return a run that the harness exported."""
     try:
         run = RunFile.model_validate(own["config"])
     except ValidationError as error:
@@ -370,7 +370,7 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
-    """The scores of a sample by name; each entry of a mapping is a score, ``SCORER.KEY``."""
+    """Yield the scores of a sample by name; each entry of a mapping is a score, ``SCORER.KEY``."""
     for scorer, score in (sample.scores or {}).items():
         details: dict[str, Any] = {}
         if score.answer:
@@ -384,7 +384,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """A grade, boolean, number, or a text that stands for one; anything else has no value.
+    """Return a grade, boolean, number, or a text that stands for one; anything else has no value.
 
     Neither has NaN, which is how Inspect marks what was not scored.
     """
@@ -415,7 +415,7 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """The text of a content; what is not text (a picture, a tool's call) as ``[kind]``."""
+    """Return the text of a content; what is not text (a picture, a tool's call) as ``[kind]``."""
     if isinstance(content, str):
         return encodable(content)
     parts = [
@@ -427,7 +427,7 @@ def _text(content: Any) -> str:
 
 
 def _reasoning(content: Any) -> str | None:
-    """The model's reasoning, if the content has it."""
+    """Return the model's reasoning, if the content has it."""
     parts = [] if isinstance(content, str) else content
     thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
     return encodable("\n".join(filter(None, thoughts))) or None

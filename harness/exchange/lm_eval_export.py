@@ -89,7 +89,7 @@ def _answer(
 
 
 def _metrics(attempt: Attempt) -> dict[str, float]:
-    """The verdict and the scores, renamed where their name has another meaning in a line."""
+    """Return the verdict and the scores, renamed where their name has another meaning in a line."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

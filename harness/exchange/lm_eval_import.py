@@ -51,7 +51,7 @@ class _Document:
 
 
 def is_lm_eval(path: Path) -> bool:
-    """Whether a file begins like lm-eval's samples; it may still be malformed."""
+    """Return whether a file begins like lm-eval's samples; it may still be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16).lstrip()
     return begins[:1] == b"{" and b'"doc_id"' in begins
@@ -198,7 +198,8 @@ class _Line:
     def __init__(self, tree: Mapping[str, Any], where: str) -> None:
         """Read a decoded line.
 
-        Raises: DataInvalid if it is not lm-eval's.
+        Raises:
+            DataInvalid: It is not lm-eval's.
         """
         self._tree = tree
         self._where = where
@@ -220,7 +221,7 @@ class _Line:
         self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
 
     def metrics(self) -> dict[str, FoundScore]:
-        """The metrics by name; a metric that is not a number has no value."""
+        """Return the metrics by name; a metric that is not a number has no value."""
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
         return {
@@ -241,7 +242,7 @@ class _Line:
         return FoundScore(number(value, self._where))
 
     def messages(self) -> tuple[Message, ...]:
-        """The prompt."""
+        """Return the prompt."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(asked, list) and len(asked) == 1:  # a chat, as some versions wrap it
@@ -252,7 +253,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """The first reply; of a choice the likeliest; None if nothing was written."""
+        """Return the first reply; of a choice the likeliest, or None if nothing was written."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
@@ -266,7 +267,7 @@ class _Line:
         return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
 
     def decoding(self) -> dict[str, Any]:
-        """The decoding settings of the first request."""
+        """Return the decoding settings of the first request."""
         arguments = self._arguments()
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):
@@ -276,7 +277,7 @@ class _Line:
         return found | ({"stop": stop} if stop else {})
 
     def _arguments(self) -> list[list[Any]]:
-        """The arguments of each request, in order."""
+        """Return the arguments of each request, in order."""
         arguments = self._tree.get("arguments")
         if not isinstance(arguments, dict):
             return [_list(one) for one in _list(arguments)]
@@ -300,7 +301,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _chat(asked: str) -> list[Any] | None:
-    """The turns of a prompt that is a chat in JSON; None if it is not."""
+    """Return the turns of a prompt that is a chat in JSON, or None if it is not."""
     if not asked.startswith('[{"') or '"role"' not in asked:
         return None
     try:
@@ -321,7 +322,7 @@ def _message(turn: Mapping[str, Any]) -> Message:
 
 
 def _is_likelihood(reply: list[Any]) -> bool:
-    """Whether a reply is a log likelihood and whether it was the greedy one."""
+    """Return whether a reply is a log likelihood and whether it was the greedy one."""
     return len(reply) == 2 and str(reply[1]) in ("True", "False")
 
 

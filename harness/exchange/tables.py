@@ -142,7 +142,7 @@ def _usage(name: str, row: _Row) -> Cell:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """The name, or NAME_2, …: databases do not distinguish columns by case."""
+    """Return the name, or NAME_2, …: databases do not distinguish columns by case."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name

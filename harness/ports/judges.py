@@ -40,7 +40,7 @@ class OtherAnswers(Protocol):
     """The answers that a judge compares with."""
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Whether there is an answer to an instance."""
+        """Return whether there is an answer to an instance."""
         ...
 
     def text(self, instance: Instance[Any]) -> str | None:
@@ -48,7 +48,7 @@ class OtherAnswers(Protocol):
         ...
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Which answers these are, for the manifest."""
+        """Return which answers these are, for the manifest."""
         ...
 
 
@@ -86,7 +86,7 @@ class ByCriteria(Protocol):
 
 
 def decides_by_criteria(judge: object) -> bool:
-    """Whether a judge, or a judge class, decides on a task's criteria."""
+    """Return whether a judge, or a judge class, decides on a task's criteria."""
     return isinstance(judge, ByCriteria) and bool(judge.by_criteria)
 
 

@@ -75,7 +75,7 @@ class Filter(Protocol):
     """Decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
-        """Whether the text is dropped; pure, and in bounded time for any text."""
+        """Return whether the text is dropped; pure, and in bounded time for any text."""
         ...
 
 
@@ -84,5 +84,5 @@ class PostProcessor(Protocol):
     """Cleans the paragraphs of a corpus that passed its filters."""
 
     def __call__(self, text: str) -> str:
-        """Return the cleaned text; pure, and in bounded time for any text."""
+        """Return whether to drop the text; pure, and in bounded time for any text."""
         ...

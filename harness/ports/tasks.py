@@ -92,7 +92,7 @@ class LeakAware(Protocol[D]):
     """A task that can tell when a few-shot example gives an instance's answer away."""
 
     def leaks(self, instance: Instance[D], shot: Instance[D]) -> bool:
-        """Whether the shot's reference answer would also be right for the instance."""
+        """Return whether the shot's reference answer would also be right for the instance."""
         ...
 
 
@@ -157,7 +157,7 @@ class JudgeRouting(Protocol[D]):
     """A task whose instances choose which judges of the run score them."""
 
     def judged_by(self, instance: Instance[D], judge: str) -> bool:
-        """Whether a judge, given by its name in the run, scores an instance's answers."""
+        """Return whether a judge, given by its name in the run, scores an instance's answers."""
         ...
 
     def for_judge(self, judge: str) -> Task[D]:

@@ -1,6 +1,6 @@
-"""Prompt texts: Jinja templates in the top-level folder ``prompts/``, or files of the user.
+"""Prompt texts: Jinja templates in the top-level folder ``prompts/``, or the user's own files.
 
-Our prompts are in ``prompts/`` in the source tree, and inside the package where it is installed.
+Our prompts are in ``prompts/`` in the source tree, and inside the package once installed.
 `harness.prompts.template` says what a template may contain.
 
 >>> read("concodeeval/generation_chat").render({"input": "JSON", ...})  # doctest: +SKIP
@@ -44,7 +44,7 @@ class Prompt:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def render(self, fields: dict[str, Any]) -> str:
-        """The text for some fields.
+        """Render the text for some fields.
 
         Raises:
             DataInvalid: A field is missing.
@@ -53,7 +53,7 @@ class Prompt:
 
 
 def named(folder: str = "") -> list[str]:
-    """The names of our prompts, or of those in one folder."""
+    """Return the names of our prompts, or of those in one folder."""
     found = {
         path.relative_to(root).with_suffix("").as_posix()
         for root in FOLDERS
@@ -63,10 +63,10 @@ def named(folder: str = "") -> list[str]:
 
 
 def read(name: str) -> Prompt:
-    """One of our prompts, by its name; a template drops the newline at the end of its file.
+    """Read one of our prompts by its name; the newline at the end of its file is dropped.
 
     Raises:
-        DataMissing: There is none with this name.
+        DataMissing: There is no prompt with this name.
     """
     for root in FOLDERS:
         path = root / f"{name}{ENDING}"

@@ -75,7 +75,7 @@ class Template:
             raise ConfigError(f"{where} is nested too deeply.") from None
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """The text for a row.
+        """Render the text for a row.
 
         Raises:
             DataInvalid: The row lacks a field, or has a value that the template cannot use.
@@ -114,7 +114,7 @@ _STEPS = "harness_loop_steps"
 
 
 def _refuse(tree: Any, where: str) -> None:
-    """Refuse whatever could run away, or does not just read a row."""
+    """Refuse whatever could run away, or does more than read a row."""
     from jinja2 import nodes
 
     refused = {
@@ -162,7 +162,7 @@ def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    """Jinja's filter, limited to the longest prompt."""
+    """Jinja's ``replace``, limited to the longest prompt."""
     text, old, new = str(text), str(old), str(new)
     if len(text) + text.count(old) * len(new) > LONGEST_PROMPT:
         raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
@@ -177,7 +177,7 @@ def _join(values: Iterable[Any], between: str = "") -> str:
 
 
 def _tojson(value: Any) -> str:
-    """Plain JSON: Jinja's own filter escapes it for web pages."""
+    """Jinja's ``tojson`` without its escapes for web pages."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -204,7 +204,7 @@ def _data_only(value: Any) -> Any:
 
 
 def _getitem(environment: Any, holder: Any, key: Any) -> Any:
-    """Look up keys of mappings and items of lists; nothing else has parts."""
+    """Look up keys of mappings and items of lists; other values have no parts."""
     if isinstance(holder, Mapping | list | tuple | str) and not isinstance(key, slice):
         try:
             return holder[key]
@@ -217,7 +217,7 @@ def _getitem(environment: Any, holder: Any, key: Any) -> Any:
 
 @cache
 def _environment() -> ImmutableSandboxedEnvironment:
-    """Jinja's sandbox, reduced further."""
+    """Return Jinja's sandbox, restricted further."""
     from jinja2 import StrictUndefined
     from jinja2.runtime import LoopContext
     from jinja2.sandbox import ImmutableSandboxedEnvironment

@@ -45,7 +45,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> Documen
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """The runs against the baseline; then for each run its groups and its constraints."""
+    """Return the runs against the baseline; then for each run its groups and its constraints."""
     rows = [
         Row([one.run, *_cells(one.overall, _links(one.run, one.overall))], one.marks)
         for one in found.others
@@ -130,7 +130,7 @@ def _counts(one: Against) -> list[Cell]:
 
 
 def details(one: Against, comparison: RunComparison) -> list[str]:
-    """What is known about a run's comparison beside its row."""
+    """Return what is known about a run's comparison beside its row."""
     found, asked = one.overall, comparison.asked
     told = []
     counts = {
@@ -175,7 +175,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
 
 
 def captions(comparison: RunComparison) -> list[str]:
-    """What a reader must know to read the rows."""
+    """Return what a reader must know to read the rows."""
     asked = comparison.asked
     told = [
         f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
@@ -199,17 +199,17 @@ def captions(comparison: RunComparison) -> list[str]:
 
 
 def score_name(score: str) -> str:
-    """The name of a score in a caption."""
+    """Return the name of a score in a caption."""
     return "pass rate" if score == PASS_RATE else score
 
 
 def answers_of(round_: int | None) -> str:
-    """Which attempts a comparison is of."""
+    """Return which attempts a comparison is of."""
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
 def units_of(cluster: str) -> str:
-    """The statistical unit in a caption."""
+    """Return the statistical unit in a caption."""
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
@@ -217,14 +217,14 @@ COMPARISON_KEYS = (*_FIGURES, "ci95_low", "ci95_high")
 
 
 def comparison_record(found: Comparison) -> dict[str, object]:
-    """The figures of a comparison for CSV, under `COMPARISON_KEYS`."""
+    """Return the figures of a comparison for CSV, under `COMPARISON_KEYS`."""
     low, high = found.ci95 or (None, None)
     figures = {name: getattr(found, name) for name in _FIGURES}
     return {**figures, "ci95_low": low, "ci95_high": high}
 
 
 def _records(found: RunComparison) -> Iterator[dict[str, object]]:
-    """A record for each run, with empty label and group, and for each of its groups."""
+    """Yield a record for each run, with empty label and group, and for each of its groups."""
     for one in found.others:
         marks = "; ".join(one.marks)
         yield {"run": one.run, "label": "", "group": "", "marks": marks} | comparison_record(

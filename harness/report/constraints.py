@@ -29,7 +29,7 @@ MOST_ROWS = 20
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> Document:
-    """How often each kind of base constraint is met, and what its failures look like.
+    """Return how often each kind of base constraint is met, and what its failures look like.
 
     Args:
         kinds: A row for each.
@@ -90,7 +90,7 @@ def _median(counts: Mapping[float, int]) -> float:
 
 
 def rejection_document(found: Rejections) -> Document:
-    """Which schemas a provider rejected, by their keywords, and its messages."""
+    """Return which schemas a provider rejected, by their keywords, and its messages."""
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rejected = [one for one in found.features if one.n_rejected]
@@ -150,7 +150,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> Document:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """The PMI of two groups below the diagonal, the tasks with both above it."""
+    """Return the PMI of two groups below the diagonal, the tasks with both above it."""
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []
@@ -166,7 +166,7 @@ def _pmi(pair: Together) -> str:
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
-    """The most frequent ones, and the rest in one row."""
+    """Return the most frequent ones, and the rest in one row."""
     falling = list(counts.items())
     rows: list[list[object]] = [
         [name or "(none)", n, _share(n, total)] for name, n in falling[:MOST_ROWS]

@@ -19,7 +19,7 @@ _NOTHING = 1e-12
 
 
 def cross_table_document(found: CrossTable) -> Document:
-    """The table with its notes."""
+    """Return the table with its notes."""
     return Document(
         title=", ".join(found.tasks),
         parts=[_table(found), *map(Note, captions(found))],
@@ -63,14 +63,14 @@ def _has_error(cell: TableCell) -> bool:
 
 
 def group_of(table: CrossTable, column: TableColumn) -> str:
-    """What stands below a figure's name; empty where it has one column."""
+    """Return what stands below a figure's name; empty where it has one column."""
     if column.group is not None:
         return column.group
     return OVER_ALL if table.column_label else ""
 
 
 def captions(table: CrossTable) -> list[str]:
-    """What a reader must know to read the table."""
+    """Return what a reader must know to read the table."""
     raw = [repr(figure.name) for figure in table.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean as it is" if raw else ""
     row = f"model and {table.row_label}" if table.row_label else "model"
@@ -92,7 +92,7 @@ def captions(table: CrossTable) -> list[str]:
 
 
 def _counts(table: CrossTable) -> Iterator[str]:
-    """How many samples the cells cover, and how many have no value."""
+    """Yield how many samples the cells cover, and how many have no value."""
     grouped = {True: "in a cell", False: f"over {OVER_ALL}"}
     told = []
     for inner, name in grouped.items():
@@ -119,7 +119,7 @@ def _counts(table: CrossTable) -> Iterator[str]:
 
 
 def _kinds(table: CrossTable) -> Iterator[str]:
-    """What the figures are that are neither rates over all answers nor means."""
+    """Yield what the figures are that are neither rates over all answers nor means."""
     for figure in table.figures:
         if figure.of == "answered":
             yield f"{figure.name}: over answers that have the score {figure.score!r} only."
@@ -131,7 +131,7 @@ def _kinds(table: CrossTable) -> Iterator[str]:
 
 
 def _records(found: CrossTable) -> Iterator[dict[str, object]]:
-    """A record for each cell that exists; its column is empty over all groups."""
+    """Yield a record for each cell that exists; its column is empty over all groups."""
     for row in found.rows:
         settings = ", ".join(f"{key}={value}" for key, value in row.settings.items())
         for column, cell in zip(found.columns, row.cells, strict=True):

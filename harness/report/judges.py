@@ -130,7 +130,7 @@ def _cells(found: Statistic) -> list[object]:
 
 
 def _captions(found: JudgeValidation) -> list[str]:
-    """What a reader must know; above all, what is in no figure."""
+    """Return what a reader must know; above all, what is in no figure."""
     confusion, left = found.agreement.confusion, found.left_out
     abstained = confusion.abstained_yes + confusion.abstained_no
     told = [

@@ -103,7 +103,7 @@ _KINDS: Mapping[Any, str] = {
 
 
 def _kind(annotation: Any) -> str:
-    """A type in the words of a run file."""
+    """Return a type in the words of a run file."""
     if get_origin(annotation) is Annotated:
         return _kind(get_args(annotation)[0])
     if annotation == dict[str, Any]:
@@ -186,7 +186,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
-    """A row for each model below its host, with sources and notes at the foot.
+    """Return a row for each model below its host, with sources and notes at the foot.
 
     Args:
         entries: The prices, those of a host together.
@@ -217,7 +217,7 @@ def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
 
 
 def _marks(entry: Entry, notes: dict[str, int]) -> str:
-    """The marks of a row; what they stand for is numbered in order of appearance."""
+    """Return the marks of a row; what they stand for is numbered in order of appearance."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
@@ -232,7 +232,7 @@ def _figures(rates: Price | Rates) -> list[str]:
 
 
 def _usd(figure: float | None) -> str:
-    """A price, not rounded.
+    """Return a price, not rounded.
 
     >>> _usd(0.0375), _usd(30.0), _usd(None)
     ('0.0375', '30', '-')
@@ -257,7 +257,7 @@ class CachedReplies(NamedTuple):
 
 
 def cache_table(kept: Sequence[CachedReplies]) -> Table:
-    """A row for each model, and the sum."""
+    """Return a row for each model, and the sum."""
     columns = names(
         "backend",
         Column("model", text=True),

@@ -66,7 +66,7 @@ def run_document(metrics: Metrics) -> Document:
 
 
 def headed(document: Document, metrics: Metrics) -> Document:
-    """A document under a run's names and marks."""
+    """Return a document under a run's names and marks."""
     marks = [*(["SIMULATED"] if metrics.simulated else [])]
     marks += [] if metrics.complete else ["INCOMPLETE"]
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
@@ -249,7 +249,7 @@ def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:
-    """What calls cost, and which part of it is unknown or was not paid by this run."""
+    """Return what calls cost, and which part of it is unknown or was not paid by this run."""
     cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
     if 0 < unpriced < calls.n_calls:
         cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"

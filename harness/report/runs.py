@@ -115,7 +115,7 @@ def shortened(
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """A row for each run; None for a run without metrics.
+    """Return a row for each run, or None for a run without metrics.
 
     A run of several samples or rounds also shows how often any of them passed: its rate is that
     of one sample, which is not what was paid for.
@@ -168,7 +168,7 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
 
 
 def _any_passed(metrics: Metrics) -> str:
-    """How often any of several samples or rounds passed; empty for a run of one."""
+    """Return how often any of several samples or rounds passed; empty for a run of one."""
     rounds, k = metrics.rounds.any_of_first_k, max(metrics.pass_at_k, default=1)
     if k > 1:
         return f"{metrics.pass_at_k[k]:.3f} of {k:,}"
@@ -179,7 +179,7 @@ def _any_passed(metrics: Metrics) -> str:
 
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """What runs took, with the latencies of their calls: calls, tokens, seconds, money."""
+    """Return what runs took, with the latencies of their calls: calls, tokens, seconds, money."""
     columns = names(
         "run",
         *(Column(name) for name in ("calls", "failed", "tokens in, out", "out a call")),
@@ -210,7 +210,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], full: Mapping[str, str] | None = None) -> Table:
-    """The results of each run; a column that applies to none of them is left out.
+    """Return the results of each run; a column that applies to none of them is left out.
 
     Args:
         runs: A row for each.
@@ -269,7 +269,7 @@ def self_preferences(runs: Sequence[ReportedRun]) -> list[tuple[str, str]]:
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """The settings that are not the same in all runs; None where all are."""
+    """Return the settings that are not the same in all runs, or None where all are."""
     first = runs[0].settings if runs else {}
     keys = {
         key
@@ -282,7 +282,7 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def settings(runs: Sequence[ReportedRun]) -> Table:
-    """Every setting of every run that is not empty."""
+    """Return every setting of every run that is not empty."""
     return _by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
 
 
@@ -354,7 +354,7 @@ def _any_of_first(run: ReportedRun) -> Mapping[int, float | None]:
 
 
 def _last(runs: Sequence[ReportedRun], series: _Series) -> list[int]:
-    """The largest k of each run, ascending, without 1, which is the pass rate."""
+    """Return the largest k of each run, ascending, without 1, which is the pass rate."""
     return sorted({max(series(run), default=1) for run in runs} - {1})
 
 
@@ -364,7 +364,7 @@ def _at(series: _Series, k: int, run: ReportedRun) -> str:
 
 
 def _any_round(runs: Sequence[ReportedRun]) -> dict[str, Callable[[ReportedRun], str]]:
-    """The column of passing in any round; k is beside each figure if runs differ in it."""
+    """Return the column of passing in any round; k is beside each figure if runs differ in it."""
     last = {max(_any_of_first(run), default=1) for run in runs}
     if len(last) == 1:
         k = last.pop()

@@ -93,7 +93,7 @@ class Column:
     over: str = ""
 
     def show(self, value: object) -> str:
-        """The text of a value."""
+        """Return the text of a value."""
         if isinstance(value, Cell):
             return self.show(value.value) if value.text is None else value.text
         if isinstance(value, str):
@@ -147,7 +147,7 @@ class Table:
     name_width: int = 18
 
     def texts(self, row: Row) -> list[str]:
-        """The texts of a row's cells."""
+        """Return the texts of a row's cells."""
         return [column.show(cell) for column, cell in zip(self.columns, row.cells, strict=True)]
 
 
@@ -180,21 +180,21 @@ class Document:
 
 
 def names(heading: str, *others: Column) -> list[Column]:
-    """The columns of a table whose rows have one name."""
+    """Return the columns of a table whose rows have one name."""
     return [Column(heading, text=True), *others]
 
 
 def text_table(
     title: str, headings: Sequence[str], rows: Iterable[Row | Sequence[object]], names: int = 1
 ) -> Table:
-    """A table whose first columns are names, and whose others need no format."""
+    """Return a table whose first columns are names, and whose others need no format."""
     columns = [Column(heading, text=place < names) for place, heading in enumerate(headings)]
     every = [row if isinstance(row, Row) else Row(row) for row in rows]
     return Table(columns=columns, rows=every, title=title, names=names)
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
-    """A list of facts: what, and how much."""
+    """Return a list of facts: what, and how much."""
     columns = (Column("", text=True), Column("", text=True))
     return Table(columns=columns, rows=[Row(pair) for pair in pairs], headless=True)
 
@@ -210,12 +210,12 @@ def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> T
 
 
 def as_markdown(document: Document) -> str:
-    """All parts of a document, with every column of its tables."""
+    """Return all parts of a document, with every column of its tables."""
     return "\n".join(_markdown(document)) + "\n"
 
 
 def as_latex(document: Document) -> str:
-    """A tabular for each table (package booktabs); paragraphs become comments."""
+    """Return a tabular for each table (package booktabs); paragraphs become comments."""
     lines: list[str] = []
     for part in document.parts:
         if isinstance(part, Table):
@@ -227,7 +227,7 @@ def as_latex(document: Document) -> str:
 
 
 def as_csv(document: Document) -> str:
-    """The records of a document, in full precision."""
+    """Return the records of a document, in full precision."""
     if document.records is None:
         raise ValueError("the document has no records")
     file = io.StringIO()
@@ -239,7 +239,7 @@ def as_csv(document: Document) -> str:
 
 
 def as_json(document: Document) -> str:
-    """The data of a document."""
+    """Return the data of a document."""
     told = msgspec.to_builtins(document.data, str_keys=True)
     return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
@@ -299,7 +299,7 @@ def _markdown_row(texts: Sequence[str]) -> str:
 
 
 def _named(table: Table, row: Row) -> list[str]:
-    """The texts of a row; its marks stand behind its first name."""
+    """Return the texts of a row; its marks stand behind its first name."""
     texts = table.texts(row)
     if row.marks:
         texts[0] += f" ({'; '.join(row.marks)})"
@@ -327,7 +327,7 @@ def _tabular(table: Table) -> Iterator[str]:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[str]:
-    """The headings, below those that several columns share."""
+    """Yield the headings, below those that several columns share."""
     spans, rules, at = [], [], 1
     for over, group in groupby(columns, lambda column: column.over):
         n = len(list(group))

@@ -33,7 +33,7 @@ _INDENT = "  "
 
 
 def terminal(document: Document | Table, hint: str = "") -> RenderableType:
-    """A document or a table for `rich`.
+    """Return a document or a table for `rich`.
 
     Args:
         document: What is shown.
@@ -59,12 +59,12 @@ def terminal(document: Document | Table, hint: str = "") -> RenderableType:
 
 
 def titled(title: str) -> Text:
-    """A headline on one line."""
+    """Return a headline on one line."""
     return one_line(Text(printable(title), "bold"))
 
 
 def grid() -> RichTable:
-    """An empty list of facts: what, and how much."""
+    """Return an empty list of facts: what, and how much."""
     facts = RichTable.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
@@ -138,7 +138,7 @@ class _Drawn:
         return facts
 
     def _arranged(self, width: int) -> tuple[list[list[_Shown]], list[str]]:
-        """The tables that fit below each other, and the names of what is hidden."""
+        """Return the tables that fit below each other, and the names of what is hidden."""
         full, brief = self._columns(brief=False), self._columns(brief=True)
         shortened = any(one.cells != other.cells for one, other in zip(full, brief, strict=True))
         errors = ["standard errors"]
@@ -193,7 +193,7 @@ class _Drawn:
         return max(cell_len(printable(text)) for text in said)
 
     def _name_lines(self, row: Row) -> tuple[list[str], str]:
-        """The lines that name a row or its section, and its name within the section."""
+        """Return the lines that name a row or its section, and its name within the section."""
         table = self._table
         texts = table.texts(row)[: table.names]
         inner = texts.pop() if table.sectioned else ""

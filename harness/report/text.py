@@ -27,12 +27,12 @@ def printable(text: str) -> str:
 
 
 def inert(name: str) -> Text:
-    """A name on one line, cut after 120 characters, without markup or control characters."""
+    """Return a name on one line, cut after 120 characters, without markup or control characters."""
     return one_line(Text(printable(name[:_LONGEST_NAME])))
 
 
 def inert_text(text: str) -> Text:
-    """A text of several lines, without markup or control characters.
+    """Return a text of several lines, without markup or control characters.
 
     >>> inert_text("a\\x1b[2J\\nb").plain
     'a\\\\x1b[2J\\nb'
@@ -64,21 +64,21 @@ def folded(name: str, width: int, style: str = "") -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """A number with fixed decimals; with ``sign``, positive ones have a plus."""
+    """Return a number with fixed decimals; with ``sign``, positive ones have a plus."""
     return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """A value and its standard error."""
+    """Return a value and its standard error."""
     if value is None:
         return UNKNOWN
     return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """A confidence interval.
+    """Return a confidence interval.
 
     >>> interval((0.4, 0.6)), interval((-0.1, 0.2))
     ('0.400-0.600', '-0.100 to 0.200')
@@ -90,26 +90,26 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
 
 
 def p_value(p: float | None) -> str:
-    """A p value; a tiny one is never rounded to 0."""
+    """Return a p value; a tiny one is never rounded to 0."""
     if p is None:
         return UNKNOWN
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def percent(part: int, whole: int, digits: int = 1) -> str:
-    """A share of a whole in per cent."""
+    """Return a share of a whole in per cent."""
     return f"{part / whole:.{digits}%}" if whole else UNKNOWN
 
 
 def usd(cost: float | None) -> str:
-    """A sum of money; four decimals below one dollar."""
+    """Return a sum of money; four decimals below one dollar."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
 
 
 def which_round(round_: int | None) -> str:
-    """Which attempt of each sample counts: its last round, or the last one up to a number.
+    """Return which attempt of each sample counts: its last round, or the last one up to a number.
 
     >>> which_round(None), which_round(1), which_round(3)
     ('last round', 'first answer', 'last round up to 3')
@@ -118,12 +118,12 @@ def which_round(round_: int | None) -> str:
 
 
 def date_text(seconds: float) -> str:
-    """The local calendar day of a time in seconds since the epoch."""
+    """Return the local calendar day of a time in seconds since the epoch."""
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
 
 
 def size_text(size: float) -> str:
-    """A number of bytes.
+    """Return a number of bytes.
 
     >>> size_text(1_234_567)
     '1.2 MB'

@@ -116,7 +116,7 @@ def change_line(
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Document:
-    """The counts, and a table for each label whose groups have changed verdicts.
+    """Return the counts, and a table for each label whose groups have changed verdicts.
 
     Args:
         changes: What re-scoring changed.
@@ -163,7 +163,7 @@ def _changed_groups(
 
 
 def _turns(verdicts: VerdictCounts) -> list[tuple[bool | None, bool | None]]:
-    """The changes that occurred, those for the worse first."""
+    """Return the changes that occurred, those for the worse first."""
     return [turn for turn in _WORST_FIRST if verdicts[turn]]
 
 

@@ -51,9 +51,10 @@ MOST_CACHED = 4_096
 class Check(Struct, frozen=True):
     """A check as written, or with its options taken from a row (`Rules.of`).
 
-    name: of its score; for a check by a judge, the judge's name in the run.
-    checker: ``judge`` for a check by a judge.
-    of: whether it looks at the extracted answer or at the whole text.
+    Attributes:
+        name: Of its score; for a check by a judge, the judge's name in the run.
+        checker: ``judge`` for a check by a judge.
+        of: Whether it looks at the extracted answer or at the whole text.
     """
 
     name: str
@@ -106,14 +107,14 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
 
 
 def field_of(value: object) -> str | None:
-    """The row's field that an option's value ``{field: NAME}`` stands for."""
+    """Return the row's field that an option's value ``{field: NAME}`` stands for."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
 
 
 def from_row(row: Mapping[str, Any], field: str, check: str) -> Any:
-    """The value of a row's field that a check needs.
+    """Return the value of a row's field that a check needs.
 
     Raises:
         DataInvalid: The row does not have it.
@@ -175,7 +176,7 @@ def _judge_entry(entry: Mapping[Any, Any], where: str, taken: Sequence[str]) -> 
 
 
 def _numbered(name: str, taken: Sequence[str]) -> str:
-    """The name, with a number if it is taken."""
+    """Return the name, with a number if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -203,9 +204,10 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Ch
 class _Parameters(NamedTuple):
     """A checker's options.
 
-    names: all of them.
-    principal: the one that the shorthand ``field:`` stands for.
-    from_row: required ones that default to the row's field of their name.
+    Attributes:
+        names: All of them.
+        principal: The one that the shorthand ``field:`` stands for.
+        from_row: Required ones that default to the row's field of their name.
     """
 
     names: tuple[str, ...]
@@ -237,7 +239,7 @@ class Rules:
                     ) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """The checks of a row that rules decide, with their options taken from the row.
+        """Return the checks of a row that rules decide, with their options taken from the row.
 
         Raises:
             DataInvalid: A field is missing, or an option is unknown or wrong.
@@ -305,7 +307,7 @@ class Rules:
         return field if isinstance(field, str) and not has_own else None
 
     def _resolved(self, check: Check, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A check's options, with values from the row filled in."""
+        """Return a check's options, with values from the row filled in."""
         parameters = self._of(check.checker)
         options = dict(check.options)
         field = self._shorthand(check)

@@ -55,7 +55,7 @@ class Extraction(Protocol):
         ...
 
     def read(self, text: str) -> str:
-        """The answer.
+        """Return the answer.
 
         Raises:
             Unparseable: The reply has no answer.
@@ -64,7 +64,7 @@ class Extraction(Protocol):
         ...
 
     def write(self, answer: str) -> str | None:
-        """A reply from which `read` returns this answer; None if unknown."""
+        """Return a reply from which `read` returns this answer, or None if unknown."""
         ...
 
 
@@ -99,7 +99,7 @@ class BlockExtraction:
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
     def read(self, text: str) -> str:
-        """The block's text.
+        """Return the block's text.
 
         Raises:
             NoAnswerBlock: There is no such block.
@@ -113,7 +113,7 @@ class BlockExtraction:
         return rest.partition(end)[0]
 
     def write(self, answer: str) -> str:
-        """A reply in which `read` finds this answer, for worked examples."""
+        """Return a reply in which `read` finds this answer, for worked examples."""
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
         if self._kind in ("fence", "last_fence"):
@@ -143,7 +143,7 @@ def _fences(text: str) -> list[tuple[int, int]]:
 
 
 def _inside(block: str) -> str:
-    """A block without the line that opens it."""
+    """Return a block without the line that opens it."""
     if _FORMAT.fullmatch(block.strip()):  # ```yaml and nothing else: the name of a format
         return ""
     opening = _LANGUAGE.match(block)
@@ -194,7 +194,7 @@ def _first_json(text: str) -> str:
 
 
 def _json_end(text: str, start: int) -> int:
-    """Where the JSON value that begins here ends; 0 if none does."""
+    """Return where the JSON value that begins here ends; 0 if none does."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except RecursionError:
@@ -257,7 +257,7 @@ class RegexExtraction:
         return before if len(before) == len(around) and all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """The answer and the pattern that found it, or None.
+        """Return the answer and the pattern that found it, or None.
 
         Raises:
             harness.scoring.patterns.PatternTooSlow: A pattern took too long.
@@ -273,7 +273,7 @@ class RegexExtraction:
         return best
 
     def read(self, text: str) -> str:
-        """The first group that took part, or the whole match."""
+        """Return the first group that took part, or the whole match."""
         found = self.find(text)
         if found is None or not found.answer:
             patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -301,14 +301,14 @@ class NumberExtraction:
         self.take: Take = take
 
     def read(self, text: str) -> str:
-        """The number, without currency and separators."""
+        """Return the number, without currency and separators."""
         found = one_number(text, self.take)
         if found is None:
             raise Unparseable("The answer holds no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
     def write(self, answer: str) -> str | None:
-        """The answer as it is, if it is a number."""
+        """Return the answer as it is, if it is a number."""
         return answer if one_number(answer, self.take) is not None else None
 
 
@@ -324,7 +324,7 @@ class JsonExtraction:
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
-        """The value: a string as it is, anything else as JSON."""
+        """Return the value: a string as it is, anything else as JSON."""
         found: Any = json_object(text)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
@@ -338,7 +338,7 @@ class JsonExtraction:
             raise Unparseable("The JSON object's value is out of proportion.") from None
 
     def write(self, answer: str) -> str | None:
-        """An object that holds the answer."""
+        """Return an object that holds the answer."""
         found: Any = answer
         for key in reversed(self._path):
             found = {key: found}
@@ -350,7 +350,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """The extraction of a run file: a name, or a mapping as above.
+    """Return the extraction of a run file: a name, or a mapping as above.
 
     Args:
         raw: The value in the run file.

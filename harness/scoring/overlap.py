@@ -35,19 +35,19 @@ STEMMED_FROM = 4
 
 
 def first_line(text: str) -> str:
-    """The first line that is not empty, without white space around the text."""
+    """Return the first line that is not empty, without white space around the text."""
     lines = text.strip().splitlines()
     return lines[0] if lines else ""
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
-    """The text before the first stop sequence, without leading white space."""
+    """Return the text before the first stop sequence, without leading white space."""
     text = text.lstrip()
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
 
 
 def bare(text: str) -> str:
-    """A text without case, outer white space and final periods.
+    """Return a text without case, outer white space and final periods.
 
     Nothing more is dropped: without articles and punctuation, different answers that are letters or
     signs would be equal.
@@ -56,13 +56,13 @@ def bare(text: str) -> str:
 
 
 def exact_match(answer: str, references: Iterable[str]) -> bool:
-    """Whether the answer equals one of the references, both `bare`."""
+    """Return whether the answer equals one of the references, both `bare`."""
     own = bare(answer)
     return any(own == bare(reference) for reference in references)
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """The best F-measure of words in common, in any order (SQuAD: Rajpurkar et al. 2016).
+    """Return the best F-measure of words in common, in any order (SQuAD: Rajpurkar et al. 2016).
 
     Case, punctuation and articles do not count. If one of the two has no words left, they agree
     only if neither has and both are the same `bare`.
@@ -99,7 +99,7 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 
 
 def _ends(text: str, at: int) -> bool:
-    """Whether a word ends at an offset."""
+    """Return whether a word ends at an offset."""
     return at > 0 and not (text[at - 1].isalnum() and text[at].isalnum())
 
 
@@ -123,7 +123,7 @@ def covered(text: str, source: str) -> tuple[int, int]:
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """The stemmed words of a text."""
+    """Return the stemmed words of a text."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 

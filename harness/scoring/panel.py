@@ -79,7 +79,7 @@ class Panel:
         self._by, self._passes_from, self._quorum = by, passes_from, quorum
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """The panel's scores of an answer; none if no judge was asked.
+        """Return the panel's scores of an answer; none if no judge was asked.
 
         Raises:
             Unparseable: Too few judges gave a verdict.
@@ -118,7 +118,7 @@ class Panel:
         return scores
 
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
-        """A score by the mean; ``passes_from`` applies to it if it has a mark."""
+        """Return a score by the mean; ``passes_from`` applies to it if it has a mark."""
         values = [None if s.value is None else float(s.value) for s in votes.values()]
         value = _mean(values, quorum)
         mark = self._passes_from if has_mark else None
@@ -127,7 +127,7 @@ class Panel:
         return Score(value, passed, reason, _details(votes))
 
     def _majority(self, votes: Mapping[str, Score], quorum: int) -> Score:
-        """A score by the majority of the verdicts."""
+        """Return a score by the majority of the verdicts."""
         verdicts = {judge: _verdict(score) for judge, score in votes.items()}
         decided = _majority(list(verdicts.values()), quorum)
         reason = ""
@@ -213,7 +213,7 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """The probability of yes; 1 or 0 by its verdict for a judge that gives none."""
+    """Return the probability of yes; 1 or 0 by its verdict for a judge that gives none."""
     found = criterion.get("probability")
     if isinstance(found, int | float):
         return float(found)

@@ -88,7 +88,7 @@ class Pattern:
         return found
 
     def search(self, text: str) -> Any:
-        """The leftmost match anywhere in the text, or None.
+        """Return the leftmost match anywhere in the text, or None.
 
         Raises:
             PatternTooSlow: The search took too long.
@@ -97,11 +97,11 @@ class Pattern:
         return self._bounded(lambda: self._compiled.search(text, timeout=self._timeout_s))
 
     def fullmatch(self, text: str) -> Any:
-        """The match of the whole text, or None. Raises like `search`."""
+        """Return the match of the whole text, or None. Raises like `search`."""
         return self._bounded(lambda: self._compiled.fullmatch(text, timeout=self._timeout_s))
 
     def find(self, text: str, take: Take) -> Any:
-        """The first or the last match, or None. Raises like `search`."""
+        """Return the first or the last match, or None. Raises like `search`."""
         if take == "first":
             return self.search(text)
 
@@ -129,7 +129,7 @@ class Pattern:
 
 
 def answer_in(match: Any) -> str:
-    """The first group of a match that took part; the whole match if it has no groups."""
+    """Return the first group of a match that took part; the whole match if it has no groups."""
     groups = match.groups()
     if not groups:
         return str(match[0])
@@ -144,7 +144,7 @@ class Around(NamedTuple):
 
 
 def around_group(pattern: str) -> Around | None:
-    """The literal text around a pattern's first group; None if that is not literal text.
+    """Return the literal text around a pattern's first group, or None if that is not literal text.
 
     Anchors are dropped, and so is what is optional (``:?``, ``\\s*``). A prompt can be searched for
     this text, and a right answer be written in this form.
@@ -163,7 +163,7 @@ def around_group(pattern: str) -> Around | None:
 
 
 def _literal(pattern: str, start: int) -> tuple[str, int] | None:
-    """The literal text from an offset to a group or the end, and where that is."""
+    """Return the literal text from an offset to a group or the end, and where that is."""
     pieces: list[str] = []
     at = start
     while at < len(pattern) and pattern[at] != "(":
@@ -187,7 +187,7 @@ def _literal(pattern: str, start: int) -> tuple[str, int] | None:
 
 
 def _closing(pattern: str, opened: int) -> int | None:
-    """Where the group that opens here ends: the shortest part that is a pattern."""
+    """Return where the group that opens here ends: the shortest part that is a pattern."""
     import regex
 
     for found in re.finditer(r"\)", pattern[opened:]):
@@ -232,7 +232,7 @@ def numbers(text: str) -> list[Decimal]:
 
 
 def _sign(text: str, match: re.Match[str], sign: str) -> str:
-    """The number's own sign; after another number, as in ``5 -3``, it is an operator."""
+    """Return the number's own sign; after another number, as in ``5 -3``, it is an operator."""
     before = text[max(0, match.start() - 8) : match.start()].rstrip(" ")[-1:] if sign else ""
     return "" if before.isdigit() or before in (")", "%") else sign
 
@@ -243,6 +243,6 @@ def _signed(sign: str, digits: str) -> Decimal:
 
 
 def one_number(text: str, take: Take) -> Decimal | None:
-    """The first or last number of a text; None if it has none."""
+    """Return the first or last number of a text, or None if it has none."""
     found = numbers(text)
     return found[0 if take == "first" else -1] if found else None

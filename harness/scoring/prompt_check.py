@@ -41,7 +41,7 @@ class Shown:
 
 
 def check_prompt(task: Any) -> list[str]:
-    """What a task's prompts lack of the structure that its parser expects.
+    """Return what a task's prompts lack of the structure that its parser expects.
 
     Empty if nothing is missing, or if the task cannot tell. Raises like reading the task's data.
     """
@@ -49,7 +49,7 @@ def check_prompt(task: Any) -> list[str]:
 
 
 def faults(shown: Shown, parser: Extraction) -> list[str]:
-    """What is wrong with one prompt."""
+    """Return what is wrong with one prompt."""
     found = []
     for answer in shown.answers:
         if not reads(parser, answer):
@@ -95,7 +95,7 @@ def garbled(parser: Extraction, answer: str) -> str | None:
 
 
 def reads(parser: Extraction, text: str) -> bool:
-    """Whether a parser finds any answer in a text."""
+    """Return whether a parser finds any answer in a text."""
     try:
         return bool(parser.read(text))
     except (Unparseable, PatternTooSlow):
@@ -103,7 +103,7 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Whether a placeholder follows, or nothing: the answer is left to the model."""
+    """Return whether a placeholder follows, or nothing: the answer is left to the model."""
     rest = min(
         (line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())),
         key=len,

@@ -85,7 +85,7 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
     __slots__ = ()
 
     def period_context_re(self) -> Any:
-        """The compiled pattern of a possible end of a sentence."""
+        """Return the compiled pattern of a possible end of a sentence."""
         return redos.compile(super().period_context_re(), timeout=None)
 
 
@@ -104,7 +104,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Whether there is a break in ``text``, a possible end with the words around it.
+        """Return whether there is a break in ``text``, a possible end with the words around it.
 
         For Punkt "?" and "!" always end a sentence, and so does a period after a word that is
         neither an abbreviation, a number, an initial nor in a collocation.
@@ -117,7 +117,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """The splitter that COLLIE used; None if its parameters are not found.
+    """Return the splitter that COLLIE used, or None if its parameters are not found.
 
     Args:
         folder: Where to look for them after NLTK's own folders.
@@ -141,7 +141,7 @@ def english(folder: Path | None = None) -> Punkt | None:
 
 @cache
 def own() -> Punkt:
-    """The splitter with our own abbreviations."""
+    """Return the splitter with our own abbreviations."""
     parameters = PunktParameters()
     parameters.abbrev_types = set(ABBREVIATIONS)
     return Punkt(parameters, f"nltk {version('nltk')} punkt, own abbreviations")
@@ -149,7 +149,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """The official splitter if available, else our own, with one warning in the log."""
+    """Return the official splitter if available, else our own, with one warning in the log."""
     found = english(folder)
     if found is None:
         logger.warning(

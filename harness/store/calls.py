@@ -166,7 +166,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 
 def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, RecordedCall]]:
-    """The calls of a run's attempts by their ids; keys: the ids must be keys, in hex."""
+    """Yield the calls of a run's attempts by their ids; keys: the ids must be keys, in hex."""
     for number, _, line in decoded(path, _Called, ATTEMPT):
         calls: tuple[_Called | Rewriting, ...] = (line, *line.polish)
         for call in calls:
@@ -181,7 +181,8 @@ def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, Recor
 def _judge_calls(folder: Path, *, keys: bool = False) -> Iterator[tuple[str, str, JudgeCall]]:
     """The calls of a run's judges, for references too: the judge's name, the call's id, the call.
 
-    keys: the ids must be keys, in hex.
+    Args:
+        keys: The ids must be keys, in hex.
     """
     if not (folder / JUDGES).exists():
         return

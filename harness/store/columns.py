@@ -135,7 +135,7 @@ class AttemptTable:
         return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
 
     def labels(self) -> list[str]:
-        """What the attempts can be grouped by, in the order of the instances' labels."""
+        """Return what the attempts can be grouped by, in the order of the instances' labels."""
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
@@ -296,7 +296,7 @@ class TableBuilder:
         return table, lines
 
     def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        """What each instance's attempts share; first: (m,) a line of each."""
+        """Return what each instance's attempts share; first: (m,) a line of each."""
         clusters = self._rows.column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)

@@ -215,7 +215,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 
 
 def _table_line(name: str, of: _Named, groups: Mapping[str, str], passed: bool | None) -> TableLine:
-    """A constraint as a line of a table, of the same sample and cluster as its answer."""
+    """Return a constraint as a line of a table, of the same sample and cluster as its answer."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, of.sample, 1, raw, of.cluster, "ok", passed)
 

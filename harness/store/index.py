@@ -157,7 +157,7 @@ class AttemptIndex:
     # One sample
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
-        """The rows of an instance, or of one of its samples."""
+        """Return the rows of an instance, or of one of its samples."""
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
@@ -209,7 +209,7 @@ class AttemptIndex:
         return 0 if row is None else int(self._answers[row])
 
     def passed(self, instance: str, sample: int, round_: int) -> bool:
-        """Whether a round of a sample has passed."""
+        """Return whether a round of a sample has passed."""
         row = self._row(instance, sample, round_)
         return row is not None and bool(self.attempts.passed[row] == 1)
 
@@ -232,7 +232,7 @@ class AttemptIndex:
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """The rows that are a sample's last round, in the order of `in_order`.
+        """Return the rows that are a sample's last round, in the order of `in_order`.
 
         Args:
             round_: take the last round up to this one; None for the last in the file.

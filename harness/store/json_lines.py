@@ -48,7 +48,7 @@ class LineKind(NamedTuple):
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """The error for a damaged line, by its number from 1."""
+        """Return the error for a damaged line, by its number from 1."""
         # The decoder's message may quote the line, which may be long.
         return DataInvalid(
             f"{path}, line {number}: not {self.name} ({str(error)[:160]}).", self.remedy

@@ -16,7 +16,7 @@ from harness.store.run_folder import RunFolder
 
 
 def package_versions() -> dict[str, str]:
-    """The versions of this package and of its direct dependencies."""
+    """Return the versions of this package and of its direct dependencies."""
     names = ["harness"]
     for line in metadata.requires("harness") or []:
         name = line.split(";")[0].strip()

@@ -46,7 +46,7 @@ class _Line(LineName):
 
 
 def references_folder(folder: RunFolder) -> RunFolder:
-    """The folder of a run's judged references."""
+    """Return the folder of a run's judged references."""
     return RunFolder(folder.path, REFERENCES)
 
 

@@ -66,11 +66,11 @@ class RunFolder:
         self.servers = self.path / "servers"
 
     def exists(self) -> bool:
-        """Whether the folder holds a run."""
+        """Return whether the folder holds a run."""
         return _exists(self.config)
 
     def begun(self) -> bool:
-        """Whether the run has at least one attempt."""
+        """Return whether the run has at least one attempt."""
         return self.exists() and any(True for _ in lines(self.attempts))
 
     @contextlib.contextmanager
@@ -159,12 +159,12 @@ class RunFolder:
         return found
 
     def run_id(self) -> str | None:
-        """The run's id in the record of payments; None before it is started."""
+        """Return the run's id in the record of payments; None before it is started."""
         found = self.read_manifest().get("id")
         return found if isinstance(found, str) else None
 
     def progress(self) -> tuple[bool, int | None]:
-        """Whether the run is complete, and how many samples it has; None if unknown."""
+        """Return whether the run is complete, and how many samples it has, or None if unknown."""
         manifest = self.read_manifest()
         return manifest.get("owed") == 0, manifest.get("samples")
 
@@ -185,7 +185,7 @@ class RunFolder:
 
 
 def _change(key: str, old: object, new: object) -> str:
-    """A key with its values, if they are short enough to help and not hashes."""
+    """Return a key with its values, if they are short enough to help and not hashes."""
     shown = [str(value) for value in (old, new)]
     if any(len(value) > LONGEST_SHOWN or HASH.fullmatch(value) for value in shown):
         return key
@@ -258,7 +258,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """The name of a variant's run; the variant is empty for a file without variants."""
+    """Return the name of a variant's run; the variant is empty for a file without variants."""
     return f"{base}.{variant}" if variant else base
 
 
@@ -330,7 +330,8 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 def _of_file(run: RunFolder, base: str) -> bool:
     """Whether a run is a variant of the file with that name, rather than of another or a copy.
 
-    base: may be followed by the beginning of the variants' names (``FILE.gpt-4``).
+    Args:
+        base: May be followed by the beginning of the variants' names (``FILE.gpt-4``).
     """
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record it

@@ -85,7 +85,7 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """The ``id`` of a row as text.
+    """Return the ``id`` of a row as text.
 
     Raises:
         DataInvalid: It is neither text nor an integer.
@@ -104,7 +104,7 @@ def _listed(path: Path) -> Iterator[Row]:
 
 
 def _parsed(path: Path) -> list[Any]:
-    """The list in a file; BIG-bench's ``{"examples": […]}`` counts as one."""
+    """Return the list in a file; BIG-bench's ``{"examples": […]}`` counts as one."""
     content = _text(path)
     try:
         if path.suffix.lower() == ".json":
@@ -123,7 +123,7 @@ def _parsed(path: Path) -> list[Any]:
 
 @cache
 def _loader() -> Any:
-    """A YAML loader that keeps yes, no, on, off and dates as text: they may be answers."""
+    """Return a YAML loader that keeps yes, no, on, off and dates as text: they may be answers."""
     plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 
     class Loader(yaml.SafeLoader):

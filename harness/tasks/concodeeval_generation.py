@@ -102,7 +102,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         self._samples: dict[tuple[str, Format], Sample | None] = {}
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """Each schema in each output format; equal schemas form one cluster."""
+        """Yield each schema in each output format; equal schemas form one cluster."""
         for shown in self.schemas():
             row = shown.row
             for output in self.outputs:
@@ -112,7 +112,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The schema and the task; with shots, the few-shot prompt."""
+        """Return the schema and the task; with shots, the few-shot prompt."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample.text}
@@ -159,11 +159,11 @@ class ConCodeEvalGeneration(ConCodeEval):
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
-        """The scores of a reply without a sample."""
+        """Return the scores of a reply without a sample."""
         return _unread(no_block=True)
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """What the sample violates."""
+        """Return what the sample violates."""
         if scores["valid"].passed:
             return "That sample is valid."
         return (
@@ -193,14 +193,14 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if passes else answer
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot's sample is also valid here."""
+        """Return whether the shot's sample is also valid here."""
         sample = self._sample(shot.data)
         if sample is None:
             return False
         return not validator(instance.data.row.schema, mode=self.mode).violations(sample.value)
 
     def _sample(self, item: Item) -> Sample | None:
-        """The first sample of the data that is still valid when read back."""
+        """Return the first sample of the data that is still valid when read back."""
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())
@@ -239,7 +239,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return "json_schema"
 
     def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
-        """The schema itself."""
+        """Return the schema itself."""
         return DecodingConstraint(json_schema=dict(instance.data.row.schema))
 
 

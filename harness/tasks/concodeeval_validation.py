@@ -52,8 +52,9 @@ LONGEST = 100_000
 class Item(NamedTuple):
     """A schema and a sample, as the prompt shows them.
 
-    label: whether the sample is valid.
-    violation: the first violation if it is not.
+    Attributes:
+        label: Whether the sample is valid.
+        violation: The first violation if it is not.
     """
 
     row: SchemaRow
@@ -110,7 +111,7 @@ class ConCodeEvalValidation(ConCodeEval):
             )
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """Each sample in each output format; samples of equal schemas form one cluster.
+        """Yield each sample in each output format; samples of equal schemas form one cluster.
 
         For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
         schema that it stands in, and the third of the sample that violates it.
@@ -169,32 +170,32 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Whether the answer is right (which also reveals the right one)."""
+        """Return whether the answer is right (which also reveals the right one)."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
 
     def reference(self, instance: Instance[Item]) -> str:
-        """The correct answer, yes or no."""
+        """Return the correct answer, yes or no."""
         return instance.data.label
 
     def wrong_answer(self, instance: Instance[Item]) -> str:
-        """The incorrect answer, yes or no."""
+        """Return the incorrect answer, yes or no."""
         return "no" if instance.data.label == "yes" else "yes"
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot has the same schema: its answer hints at the instance's."""
+        """Return whether the shot has the same schema: its answer hints at the instance's."""
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
-        """A choice of yes and no."""
+        """Return a choice of yes and no."""
         return DecodingConstraint(choices=("yes", "no"))
 
 
 def _places(
     violation: Violation, sample: str, output: Format, constraints: Constraints
 ) -> dict[str, str]:
-    """The violated keyword, and the thirds of schema and sample that it is violated in."""
+    """Return the violated keyword, and the thirds of schema and sample that it is violated in."""
     # Located in the strict reading of the text: paper labels do not depend on the format.
     found = {
         "keyword": violation.keyword,
@@ -206,7 +207,7 @@ def _places(
 
 
 def yes_or_no(text: str) -> Label:
-    """The answer in a reply.
+    """Return the answer in a reply.
 
     Raises:
         Unparseable: It says neither, or both.

@@ -31,7 +31,7 @@ def test_presets_say_whether_their_key_is_set_and_never_what_it_is(tmp_path: Pat
     said = words(ended.stdout)
     assert "OpenAI: OPENAI_API_KEY is set https://api.openai.com/v1" in said
     assert "Groq: GROQ_API_KEY is not set" in said
-    assert "xAI: XAI_API_KEY is set to what can be no key" in said
+    assert "xAI: XAI_API_KEY is set to something that cannot be a key" in said
     assert "Ollama: takes no key" in said
     assert CANARY not in ended.stdout + ended.stderr
     (tmp_path / ".env").write_text(f"GROQ_API_KEY={CANARY}\n")

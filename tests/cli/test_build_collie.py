@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.builders.collie.corpus import write_corpus, write_words
 from tests.cli.command import begun, harness, mistake
 
@@ -57,7 +56,7 @@ def test_what_was_built_runs(mine: Path, tmp_path: Path) -> None:
 def test_its_instructions_are_polished_where_every_value_is_kept(
     mine: Path, tmp_path: Path
 ) -> None:
-    def answer(ask: Ask, n: int) -> str:
+    def answer(ask: MockRequest, n: int) -> str:
         if "between the lines" not in ask.prompt:
             return "Snow."
         text = ask.prompt.partition("---\n")[2].removesuffix("\n---")
@@ -118,7 +117,7 @@ def test_a_killed_build_goes_on(corpus: Path, tmp_path: Path) -> None:
 def test_the_audit_of_a_file(mine: Path, tmp_path: Path) -> None:
     ended = harness("build", "audit", mine / "instances.jsonl")
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "65 of 65 gold answers pass" in ended.stdout
+    assert "65 of 65 reference answers pass" in ended.stdout
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(
         "- {id: a, level: sentence, constraint: {target_level: word, transformation: {op: count},"
@@ -126,7 +125,7 @@ def test_the_audit_of_a_file(mine: Path, tmp_path: Path) -> None:
     )
     ended = harness("build", "audit", wrong)
     assert ended.returncode == 1
-    assert "a: the gold answer fails" in ended.stdout
+    assert "a: the reference answer fails" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_share_that_takes_in_what_the_model_says_no_to_is_told(few: Place) -> 
     more = ("-o", "filter.keep=0.5", "-o", "screen.toxicity=null")
     ended = harness(*few.build("half", *more), env=few.environment)
     assert ended.returncode == 0, ended.stderr
-    assert "keeps more than the model finds: down to a probability of yes of 0.05" in ended.stderr
+    assert "keeps tasks down to a probability of 0.05" in ended.stderr
 
 
 def test_a_mistake_in_the_settings_is_told_before_anything_is_made(few: Place) -> None:

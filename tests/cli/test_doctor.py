@@ -69,9 +69,9 @@ def test_no_key_is_shown(tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
         assert "ok OPENAI_API_KEY is set" in words(ended.stdout)
         assert CANARY not in ended.stdout + ended.stderr
-        assert ("XAI_API_KEY is set to what can be no key" in words(ended.stdout)) == bool(
-            environment
-        )
+        assert (
+            "XAI_API_KEY is set to something that cannot be a key" in words(ended.stdout)
+        ) == bool(environment)
 
 
 def test_a_folder_that_cannot_be_written_is_what_every_run_needs(tmp_path: Path) -> None:

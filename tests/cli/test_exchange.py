@@ -97,9 +97,9 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("export", "none", "-o", "a.csv"), "There is no run 'none'"),
-        (("export", "q", "-o", "a.xml"), "its ending names no format"),
+        (("export", "q", "-o", "a.xml"), "its suffix does not name a format"),
         (("export", "q", "-o", "a.csv", "--format", "cvs"), "Did you mean 'csv'?"),
-        (("export", "q", "-o", "-", "--format", "parquet"), "goes to no terminal"),
+        (("export", "q", "-o", "-", "--format", "parquet"), "cannot be written to stdout"),
         (("export", "q", "q", "-o", "a.csv"), "named twice"),
         (("export", "q", "taught", "-o", "a.eval"), "one run in a file"),
         (("export", "q", "-o", "a.log", "--format", "inspect"), "ends with .eval or .json"),

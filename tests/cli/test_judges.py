@@ -13,15 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import wait_for_lines
 
 QUESTIONS = 12
 
 
-def answer(ask: Ask, _: int) -> str:
+def answer(ask: MockRequest, _: int) -> str:
     """Of a judge, the letters that the text has; else a text that no other question gets."""
     if ask.model.startswith("judge"):
         return ask.prompt.split("letters are ")[1].split(".")[0]
@@ -314,7 +313,7 @@ def test_a_judge_that_cannot_be_is_refused(
     file.write_text(content)
     assert said in mistake(harness("judge", "letters", "--judge", file))
     assert not (runs / "letters" / "judges.json").exists()
-    assert "has had no judge 'other'" in mistake(harness("judge", "letters", "--judge", "other"))
+    assert "has no judge 'other'" in mistake(harness("judge", "letters", "--judge", "other"))
 
 
 def test_a_later_judge_keeps_to_a_budget_and_goes_on(

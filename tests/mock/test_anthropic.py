@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from harness.mock.anthropic import Anthropic
-from harness.mock.limits import Level, Unit
-from harness.mock.wire import Headers
+from harness.mock.anthropic import AnthropicMessages
+from harness.mock.wire import Headers, Level, Unit
 
 
 def level(unit: Unit, limit: int, reset_s: float = 0.0) -> Level:
@@ -25,7 +24,7 @@ def moment(text: str) -> datetime:
 
 def test_resets_are_moments() -> None:
     before = datetime.now(UTC)
-    headers = Anthropic().headers("req", [level("requests", 100, reset_s=30)])
+    headers = AnthropicMessages().headers("req", [level("requests", 100, reset_s=30)])
     limit, remaining, reset = told(headers, "requests")
     after = datetime.now(UTC)
     assert (limit, remaining) == ("100", "60")
@@ -34,7 +33,7 @@ def test_resets_are_moments() -> None:
 
 
 def test_tokens_are_input_and_output_where_they_have_no_limit_of_their_own() -> None:
-    vendor = Anthropic()
+    vendor = AnthropicMessages()
     apart = [level("input tokens", 100, reset_s=5), level("output tokens", 200, reset_s=50)]
     headers = vendor.headers("req", apart)
     assert told(headers, "tokens")[:2] == ["300", "220"]
@@ -44,5 +43,5 @@ def test_tokens_are_input_and_output_where_they_have_no_limit_of_their_own() -> 
 
 
 def test_waiting_is_told_in_whole_seconds() -> None:
-    headers = Anthropic().headers("req", [], retry_after=5.6)
+    headers = AnthropicMessages().headers("req", [], retry_after=5.6)
     assert headers == [(b"request-id", b"req"), (b"retry-after", b"6")]

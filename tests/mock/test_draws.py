@@ -1,4 +1,4 @@
-from harness.mock.draws import draw
+from harness.mock.faults import draw
 
 
 def test_depends_on_seed_body_and_attempt_only() -> None:

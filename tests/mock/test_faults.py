@@ -1,7 +1,7 @@
 import pytest
 
-from harness.mock.errors import MockError
 from harness.mock.faults import Fault, FaultMix, parse_shares
+from harness.mock.wire import MockError
 
 
 def test_shares_are_kept() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from harness.mock.errors import MockError
-from harness.mock.latency import Latency
+from harness.mock.faults import Latency
+from harness.mock.wire import MockError
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@ import random
 
 import pytest
 
-from harness.mock.errors import MockError
-from harness.mock.limits import WINDOW_S, Limits, RateLimits
-from harness.mock.models import MOST
+from harness.mock.limits import MAX_MODELS, WINDOW_S, Limits, RateLimits
+from harness.mock.wire import MockError
 
 
 class Clock:
@@ -93,8 +92,8 @@ def test_each_model_has_windows_of_its_own(clock: Clock) -> None:
 
 def test_made_up_models_are_no_way_round_a_limit(clock: Clock) -> None:
     limits = RateLimits(Limits(requests_per_minute=1), clock)
-    admitted = [limits.admit(f"model-{n}", 1, 1) is None for n in range(2 * MOST)]
-    assert admitted == [True] * (MOST + 1) + [False] * (MOST - 1)
+    admitted = [limits.admit(f"model-{n}", 1, 1) is None for n in range(2 * MAX_MODELS)]
+    assert admitted == [True] * (MAX_MODELS + 1) + [False] * (MAX_MODELS - 1)
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.mock.limits import Level, Unit
-from harness.mock.openai import OpenAI
+from harness.mock.openai import OpenAIChat
+from harness.mock.wire import Level, Unit
 
 
 def level(unit: Unit, reset_s: float) -> Level:
@@ -25,13 +25,13 @@ def level(unit: Unit, reset_s: float) -> Level:
     ],
 )
 def test_resets_are_durations(seconds: float, told: str) -> None:
-    headers = dict(OpenAI().headers("req", [level("requests", seconds)]))
+    headers = dict(OpenAIChat().headers("req", [level("requests", seconds)]))
     assert headers[b"x-ratelimit-reset-requests"] == told.encode()
 
 
 def test_limits_are_told_by_their_names() -> None:
     levels = [level("requests", 1), level("tokens", 0), level("input tokens", 0)]
-    assert OpenAI().headers("req", levels) == [
+    assert OpenAIChat().headers("req", levels) == [
         (b"x-request-id", b"req"),
         (b"x-ratelimit-limit-requests", b"100"),
         (b"x-ratelimit-remaining-requests", b"60"),
@@ -43,13 +43,13 @@ def test_limits_are_told_by_their_names() -> None:
 
 
 def test_waiting_is_told_in_seconds_and_milliseconds() -> None:
-    headers = dict(OpenAI().headers("req", [], retry_after=5.6215))
+    headers = dict(OpenAIChat().headers("req", [], retry_after=5.6215))
     assert (headers[b"retry-after"], headers[b"retry-after-ms"]) == (b"6", b"5622")
-    assert list(dict(OpenAI().headers("req", []))) == [b"x-request-id"]
+    assert list(dict(OpenAIChat().headers("req", []))) == [b"x-request-id"]
 
 
 def test_a_limit_says_when_to_come_again() -> None:
-    problem = OpenAI().rate_limited("m", level("tokens", 1), 0.02)
+    problem = OpenAIChat().rate_limited("m", level("tokens", 1), 0.02)
     assert "(TPM): Limit 100, Used 40, Requested 0. Please try again in 20ms." in str(
         problem.error["message"]
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from harness.mock.limits import WINDOW_S
-from harness.mock.peak import SLICE_S, Peak, PerMinute
+from harness.mock.stats import SLICE_S, Peak, PerMinute
 
 Event = tuple[float, int, int]
 

@@ -239,13 +239,13 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """What each source yields. Each batch of documents is a stage."""
+    """Return what each source yields. Each batch of documents is a stage."""
     names = list(corpora)
     yields = {name: Yield() for name in names}
     encoded = msgspec.json.encode(plan)
 
     def missing() -> Iterator[Batch]:
-        """The batches that no earlier build has done; the others are merged right away."""
+        """Yield the batches that no earlier build has done; the others are merged right away."""
         for number, (name, documents) in enumerate(corpora.items()):
             for place, some in enumerate(documents.batches()):
                 stage = (f"{name}-{place:05}", key_of(key, name, some))
@@ -272,7 +272,7 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """What may be wrong with a corpus that gave no instance."""
+    """Return what may be wrong with a corpus that gave no instance."""
     suspicious = sum(sum(found.suspicious.values()) for found in yields.values())
     if suspicious:
         return (

@@ -52,7 +52,7 @@ class Problem:
 
 
 def problems(specification: Specification) -> list[Problem]:
-    """The problems of single base constraints, then of pairs."""
+    """Return the problems of single base constraints, then of pairs."""
     pairs = list(_required(specification.constraint, specification.targets))
     found = [Problem("contradictory", (clause(*one),)) for one in pairs if _is_below_nothing(one)]
     for one, other in combinations(pairs, 2):
@@ -84,7 +84,7 @@ def refuse_impossible(structure: Structure) -> None:
 
 
 def _swept(constraint: Constraint, rules: Rules) -> Iterator[tuple[Base, tuple[Target, ...]]]:
-    """The base constraints outside of every ``or`` whose values are named."""
+    """Yield the base constraints outside of every ``or`` whose values are named."""
     if isinstance(constraint, Base):
         if isinstance(rules, Sweep):
             yield constraint, rules.values
@@ -115,7 +115,7 @@ def _contradictions(
 
 
 def _required(constraint: Constraint, targets: Target) -> Iterator[Pair]:
-    """The base constraints outside of every ``or``, with their targets."""
+    """Yield the base constraints outside of every ``or``, with their targets."""
     if isinstance(constraint, Base):
         yield constraint, targets
     elif constraint.logic != "or":
@@ -148,7 +148,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(pair: Pair) -> tuple[float, float] | None:
-    """The numbers that satisfy a base constraint; None if they are not one range."""
+    """Return the numbers that satisfy a base constraint, or None if they are not one range."""
     base, target = pair
     number = _sole(target)
     if not isinstance(number, int) or base.reduction not in (None, "all"):
@@ -163,13 +163,13 @@ def _range(pair: Pair) -> tuple[float, float] | None:
 
 
 def _is_below_nothing(pair: Pair) -> bool:
-    """Whether a number of units must be negative."""
+    """Return whether a number of units must be negative."""
     wanted = _range(pair)
     return isinstance(_each(pair[0]), Count) and wanted is not None and wanted[1] < 0
 
 
 def _excludes(one: Pair, other: Pair) -> bool:
-    """Whether what is measured must be two different things, or one thing and not it."""
+    """Return whether what is measured must be two different things, or one thing and not it."""
     (first, target), (second, wanted) = one, other
     if first.reduction not in (None, "all"):
         return False
@@ -180,7 +180,7 @@ def _excludes(one: Pair, other: Pair) -> bool:
 
 
 def _disagree_on_a_place(one: Pair, other: Pair) -> bool:
-    """Whether a place that both name must be two different texts."""
+    """Return whether a place that both name must be two different texts."""
     if (one[0].input_level, one[0].target_level) != (other[0].input_level, other[0].target_level):
         return False
     first, second = _places(one), _places(other)
@@ -188,7 +188,7 @@ def _disagree_on_a_place(one: Pair, other: Pair) -> bool:
 
 
 def _places(pair: Pair) -> dict[int, Target]:
-    """The unit that must be at each index."""
+    """Return the unit that must be at each index."""
     base, target = pair
     position = base.transformation
     if not isinstance(position, Position) or base.relation != "==":
@@ -205,7 +205,7 @@ def _places(pair: Pair) -> dict[int, Target]:
 
 
 def _forbids(pair: Pair, other: Pair) -> bool:
-    """Whether the one forbids a unit that the other asks for."""
+    """Return whether the one forbids a unit that the other asks for."""
     base, target = pair
     if base.relation != "not in" or not _is_units(base) or base.reduction is not None:
         return False
@@ -219,7 +219,7 @@ def _forbids(pair: Pair, other: Pair) -> bool:
 
 
 def _miscounts(pair: Pair, other: Pair) -> bool:
-    """Whether a number of units does not fit the units that the other names."""
+    """Return whether a number of units does not fit the units that the other names."""
     base, _ = pair
     counted = _range(pair)
     if base.transformation != Count() or base.input_level or counted is None:
@@ -247,7 +247,7 @@ def _is_units(base: Base) -> bool:
 
 
 def _each(base: Base) -> object:
-    """What is done to the text, or to each of its parts."""
+    """Return what is done to the text, or to each of its parts."""
     done = base.transformation
     return done.do if isinstance(done, ForEach) else done
 

@@ -278,7 +278,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[Row]:
-    """The instances, structure by structure; a structure uses a text only once.
+    """Return the instances, structure by structure; a structure uses a text only once.
 
     Raises:
         DataInvalid: A structure's own prompt fails.

@@ -91,7 +91,7 @@ def _changes(
 
 
 def _letters(text: str, level: Level) -> Iterator[str]:
-    """A letter less, more or changed; in a word, at each place."""
+    """Yield a letter less, more or changed; in a word, at each place."""
     yield text[:-1]
     yield text[1:]
     if level != "word":
@@ -140,7 +140,7 @@ def _halved_and_doubled(text: str, words: Sequence[tuple[int, int]]) -> Iterator
 
 
 def _without(text: str, wanted: str) -> str:
-    """A text without the words of a target."""
+    """Return a text without the words of a target."""
     kept = [word for word in text.split(" ") if bare(word) != bare(wanted)]
     return " ".join(kept) if len(kept) < len(text.split(" ")) else text.replace(wanted, "")
 
@@ -150,7 +150,7 @@ def _cut(text: str, span: tuple[int, int], new: str) -> str:
 
 
 def _end(word: str) -> str:
-    """The end mark of a sentence, if a word has one."""
+    """Return the end mark of a sentence, if a word has one."""
     return word[-1] if word[-1] in ".!?" else ""
 
 

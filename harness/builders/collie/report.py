@@ -25,7 +25,7 @@ MOST_FINDINGS = 20
 
 
 def card(name: str, structures: Sequence[Structure], facts: Mapping[str, Any]) -> str:
-    """What the data set is, and all that is needed to build it again."""
+    """Return what the data set is, and all that is needed to build it again."""
     counts: Mapping[str, Mapping[str, int]] = facts["counts"]
     sources = [source["name"] for source in facts["sources"]]
     total = sum(n for of in counts.values() for n in of.values())
@@ -56,7 +56,7 @@ def report(
     rows: Sequence[Row],
     audited: Sequence[Audited],
 ) -> str:
-    """What became of the text, what the instances are like, and examples."""
+    """Return what became of the text, what the instances are like, and examples."""
     sections = [
         "# Report of the build",
         "## Text",
@@ -160,7 +160,7 @@ def _audit(structures: Sequence[Structure], audited: Sequence[Audited]) -> str:
 
 
 def _findings(audited: Sequence[Audited]) -> Iterator[str]:
-    """The most frequent findings, each with an example."""
+    """Yield the most frequent findings, each with an example."""
     found: dict[str, list[str]] = {}
     for one in audited:
         lines = [*one.problems, *(f"no change violates: {part}" for part in one.unbroken)]

@@ -97,11 +97,11 @@ class Source(BaseModel):
         return passages
 
     def plain(self) -> dict[str, Any]:
-        """The source as plain data, in the form of its file."""
+        """Return the source as plain data, in the form of its file."""
         return self.model_dump(mode="json", by_alias=True)
 
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """The loader's name and options; a relative path of the user's becomes absolute."""
+        """Return the loader's name and options; a relative path of the user's becomes absolute."""
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -111,7 +111,7 @@ class Source(BaseModel):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """The source that an argument of the command line names.
+    """Return the source that an argument of the command line names.
 
     Args:
         given: A file of YAML; a folder or file of text; ``NAME=PATH``, where NAME is a preset or

@@ -95,7 +95,7 @@ class Segmenter:
         return Segments(strings, len(chunks), looked_at, filtered, single)
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
-        """A paragraph, cleaned, and why it is left out (empty if it is kept)."""
+        """Return a paragraph, cleaned, and why it is left out (empty if it is kept)."""
         reason = self._unnatural(chunk)
         if not reason:
             for name, process in self._post_processors.items():
@@ -111,11 +111,11 @@ class Segmenter:
         return chunk, reason
 
     def _unnatural(self, text: str) -> str:
-        """Why a text is not natural; empty if it is."""
+        """Return why a text is not natural; empty if it is."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """A line of a word list is a word; of running text, what the splitter makes of it."""
+        """Yield the words: the lines of a word list, or what the splitter finds in running text."""
         for paragraph in paragraphs:
             if any(character.isspace() for character in paragraph):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))
@@ -156,7 +156,7 @@ class Segmenter:
         return [run for run in runs if run], left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """The runs; ones too long for a passage are cut into pieces of random size."""
+        """Yield the runs; ones too long for a passage are cut into pieces of random size."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -182,7 +182,7 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[Part], units: Splitter) -> dict[str, Any]:
-    """The plug-ins by name; a second one of the same name is called ``NAME 2``."""
+    """Return the plug-ins by name; a second one of the same name is called ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -193,7 +193,7 @@ def _built(group: str, named: Sequence[Part], units: Splitter) -> dict[str, Any]
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """The first filter that leaves a text out; empty if none does."""
+    """Return the first filter that leaves a text out; empty if none does."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):

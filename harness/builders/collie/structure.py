@@ -79,7 +79,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: Specification) -> str:
-        """The prompt of an instance.
+        """Return the prompt of an instance.
 
         Raises:
             DataInvalid: The structure's own template fails.
@@ -209,7 +209,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: object, where: str) -> list[Any]:
-    """The trees that a tree with ``{sweep: …}`` in it stands for."""
+    """Return the trees that a tree with ``{sweep: …}`` in it stands for."""
     if isinstance(raw, Mapping):
         if set(raw) == {"sweep"}:
             return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]

@@ -45,7 +45,7 @@ class Bounds:
     high: int | None = None
 
     def holds(self, number: int) -> bool:
-        """Whether a number is in the range."""
+        """Return whether a number is in the range."""
         return (self.low is None or number >= self.low) and (
             self.high is None or number <= self.high
         )
@@ -109,7 +109,7 @@ def read_rule(raw: object, where: str) -> Rule:
 
 
 def swept(raw: object, where: str) -> tuple[Target, ...]:
-    """The values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1.
+    """Return the values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1.
 
     Raises:
         DataInvalid: It is neither; the message begins with ``where``.
@@ -165,7 +165,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """All values that sweeps name; None if one is to be taken from the text."""
+    """Return all values that sweeps name, or None if one is to be taken from the text."""
     if isinstance(rules, Sweep):
         return list(rules.values)
     if not isinstance(rules, tuple):
@@ -213,7 +213,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Whether nothing is missing (the ninth of five words)."""
+    """Return whether nothing is missing (the ninth of five words)."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -224,7 +224,7 @@ def _within(target: Target, bounds: Bounds) -> bool:
 
 
 def suspicious(target: Target) -> bool:
-    """Whether a text among the targets does not begin and end with a letter or digit.
+    """Return whether a text among the targets does not begin and end with a letter or digit.
 
     >>> suspicious((3, "end")), suspicious(("``", "end"))
     (False, True)
@@ -235,7 +235,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """A target of the form that a rule gives, to check that it fits the constraint.
+    """Return a target of the form that a rule gives, to check that it fits the constraint.
 
     Raises:
         DataInvalid: The rule cannot take anything from what the constraint observes.

@@ -149,7 +149,7 @@ class _Source:
 
 
 def _one_of_each_keyword(found: list[Target], draws: Draws) -> list[Target]:
-    """A target of each keyword, shuffled; ``type``, which all schemas have, comes last."""
+    """Return a target of each keyword, shuffled; ``type``, which all schemas have, comes last."""
     by_keyword: dict[str, list[Target]] = {}
     for target in found:
         by_keyword.setdefault(target.keyword, []).append(target)
@@ -175,7 +175,7 @@ class Target:
 
 
 def targets(schema: Schema, at: str = "", route: tuple[Step, ...] = ()) -> Iterator[Target]:
-    """All targets of a schema, outer ones first."""
+    """Yield all targets of a schema, outer ones first."""
     for keyword, value in schema.items():
         allows_all = keyword == "additionalProperties" and value is not False
         if keyword not in NEVER_VIOLATED and not allows_all:
@@ -273,7 +273,7 @@ def _reached(
 
 
 def _put(value: Any, path: str, new: Any) -> Any:
-    """The value with another one at a JSON Pointer."""
+    """Return the value with another one at a JSON Pointer."""
     if not path:
         return new
     token, *rest = path[1:].split("/", 1)
@@ -329,7 +329,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> list[
 
 
 def _of_other_types(schema: Schema, value: Any, draws: Draws) -> list[Any]:
-    """What a model gets wrong first: the same in quotes, in a list, as another scalar."""
+    """Return what a model gets wrong first: the same in quotes, in a list, as another scalar."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None, [value]]
     match schema["type"]:

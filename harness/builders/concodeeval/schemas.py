@@ -108,7 +108,7 @@ def _new(
 
 
 def _has_instances(schema: dict[str, Any], draws: Draws) -> bool:
-    """Whether an instance is found three times in a row."""
+    """Return whether an instance is found three times in a row."""
     try:
         for _ in range(3):
             valid(schema, draws)
@@ -237,7 +237,7 @@ def _root_string(draws: Draws, high: int) -> dict[str, Any]:
 
 
 def _extended_string(draws: Draws) -> dict[str, Any]:
-    """A string with a keyword of the extended vocabulary."""
+    """Return a string with a keyword of the extended vocabulary."""
     if draws.chance(0.5):
         return {"type": "string", "pattern": draws.choice(tuple(PATTERNS))}
     words = draws.sample(WORDS, draws.integer(1, 5))
@@ -247,7 +247,7 @@ def _extended_string(draws: Draws) -> dict[str, Any]:
 
 
 def _inner_scalar(draws: Draws, high: int, *, extended: bool) -> dict[str, Any]:
-    """A scalar within an array or object; also the empty schema, which allows anything."""
+    """Return a scalar within an array or object; also the empty schema, which allows anything."""
     kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
     if extended:
         kinds |= {"integer": 3, "choice": 3, "pattern": 2}
@@ -268,7 +268,7 @@ def _inner_scalar(draws: Draws, high: int, *, extended: bool) -> dict[str, Any]:
 
 
 def _choice(draws: Draws, high: int) -> dict[str, Any]:
-    """A constant, or one of a few values."""
+    """Return a constant, or one of a few values."""
     kind = draws.choice(("string", "integer"))
     pool: list[Any] = [*draws.sample(WORDS, 5)]
     if kind == "integer":

@@ -31,12 +31,12 @@ class NoInstanceError(Exception):
 
 
 def decimal(value: int | float) -> Decimal:
-    """The number that the shortest form of a JSON number stands for."""
+    """Return the number that the shortest form of a JSON number stands for."""
     return Decimal(repr(value))
 
 
 def number(value: Decimal) -> int | float:
-    """A JSON number; whole ones without a decimal point."""
+    """Return a JSON number; whole ones without a decimal point."""
     return int(value) if value == value.to_integral_value() else float(value)
 
 
@@ -87,7 +87,7 @@ class Range:
         return self.first > self.last
 
     def ends(self) -> list[Decimal]:
-        """The least and the greatest number."""
+        """Return the least and the greatest number."""
         return [self.step * self.first, self.step * self.last]
 
     def draw(self, draws: Draws) -> Decimal:
@@ -149,7 +149,7 @@ def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
 
 
 def anything(draws: Draws) -> Any:
-    """A scalar, for a place where any value is allowed."""
+    """Return a scalar, for a place where any value is allowed."""
     return draws.choice((draws.choice(WORDS), draws.integer(0, 99), 2.5, True, False, None))
 
 
@@ -208,7 +208,7 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
 
 
 def unmatched(schema: Schema, draws: Draws) -> Any:
-    """An item that the array may hold and that does not count for ``contains``.
+    """Return an item that the array may hold and that does not count for ``contains``.
 
     Raises:
         NoInstanceError: Every item seems to count.
@@ -224,7 +224,7 @@ def unmatched(schema: Schema, draws: Draws) -> Any:
 
 
 def _distinct(items: list[Any], schema: Schema, draws: Draws) -> list[Any]:
-    """The items without repetitions; others are drawn in place of repeated ones."""
+    """Return the items without repetitions; others are drawn in place of repeated ones."""
     found: dict[str, Any] = {}
     for item in items:
         found.setdefault(json.dumps(item, sort_keys=True), item)
@@ -254,7 +254,7 @@ def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
 
 
 def other_name(schema: Schema, value: dict[str, Any], draws: Draws) -> str:
-    """A name that is not one of the schema's properties."""
+    """Return a name that is not one of the schema's properties."""
     taken = {*schema.get("properties", ()), *schema.get("required", ()), *value}
     for _ in range(ATTEMPTS):
         if (name := draws.choice(WORDS)) not in taken:

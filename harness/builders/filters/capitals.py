@@ -7,7 +7,7 @@ class CapitalsFilter:
     """Leaves out text without a small letter, such as headings, numbers and rules."""
 
     def __call__(self, text: str) -> bool:
-        """Whether capitalising changes nothing."""
+        """Return whether capitalising changes nothing."""
         return text.upper() == text
 
 

@@ -16,7 +16,7 @@ class CaptionFilter:
         self._words = words
 
     def __call__(self, text: str) -> bool:
-        """Whether the text before the colon is that short."""
+        """Return whether the text before the colon is that short."""
         before = text.partition(":")[0]
         if len(before) < self._characters:
             return True

@@ -9,7 +9,7 @@ class CopyrightFilter:
     """Leaves out text with a ©, or whose first word is "copyright"."""
 
     def __call__(self, text: str) -> bool:
-        """Whether it is a notice."""
+        """Return whether it is a notice."""
         first = text.split(maxsplit=1)[:1]
         return "©" in text or [w.lower().strip(string.punctuation) for w in first] == ["copyright"]
 

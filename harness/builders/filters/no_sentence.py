@@ -12,7 +12,7 @@ class NoSentenceFilter:
         self._units = units
 
     def __call__(self, text: str) -> bool:
-        """Whether no sentence does."""
+        """Return whether no sentence does."""
         return "." not in text or not any(
             "." in sentence and len(sentence.split()) > 2
             for sentence in self._units.sentences(text)

@@ -20,7 +20,7 @@ class PatternFilter:
         self._pattern = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def __call__(self, text: str) -> bool:
-        """Whether the pattern is found.
+        """Return whether the pattern is found.
 
         Raises:
             PatternTooSlow: The content of a data set must not depend on a clock.

@@ -7,7 +7,7 @@ class TableFilter:
     """Leaves out text with a bar (``|``)."""
 
     def __call__(self, text: str) -> bool:
-        """Whether it has one."""
+        """Return whether it has one."""
         return "|" in text
 
 

@@ -16,7 +16,7 @@ class UrlFilter:
     """Leaves out text with a URL, or what looks like one ("the end.Then")."""
 
     def __call__(self, text: str) -> bool:
-        """Whether it has one."""
+        """Return whether it has one."""
         return NAME_AND_ENDING.search(text) is not None
 
 

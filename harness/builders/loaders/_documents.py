@@ -43,7 +43,7 @@ class Files:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """The paths below the folder, sorted, without hidden files.
+        """Yield the paths below the folder, sorted, without hidden files.
 
         Raises:
             DataMissing: There are none.
@@ -66,11 +66,11 @@ class Files:
         yield from names
 
     def read_chosen(self, names: Collection[str]) -> Iterator[Document]:
-        """The documents of the chosen names, in order."""
+        """Return the documents of the chosen names, in order."""
         return (self.read(name) for name in self.names() if name in names)
 
     def read(self, name: str) -> Document:
-        """The document of one name."""
+        """Return the document of one name."""
         path = self.root if self.root.is_file() else self.root / name
         text, problem = self._text_or_problem(path)
         return Document(printable(name), text, problem=problem)
@@ -96,7 +96,7 @@ class Files:
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """A row as a document: the text of a column, and short facts from the others."""
+    """Return a row as a document: the text of a column, and short facts from the others."""
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -115,13 +115,13 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 def _normalised(text: str) -> str:
-    """A text with ``\\n`` as line end, no byte-order mark, and empty blank lines."""
+    """Return a text with ``\\n`` as line end, no byte-order mark, and empty blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Whether a path, links followed, is a folder or below it.
+    """Return whether a path, links followed, is a folder or below it.
 
     Raises:
         OSError, RuntimeError, ValueError: It cannot be resolved.
@@ -130,5 +130,5 @@ def is_below(path: Path, root: Path) -> bool:
 
 
 def printable(name: str) -> str:
-    """A file's name as text; bytes that are not UTF-8 become ``\\udc…``."""
+    """Return a file's name as text; bytes that are not UTF-8 become ``\\udc…``."""
     return name.encode("utf-8", "backslashreplace").decode()

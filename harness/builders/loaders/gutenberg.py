@@ -40,11 +40,11 @@ class GutenbergLoader:
         self._books = _books(metadata, language) if metadata.is_file() else None
 
     def names(self) -> Iterator[str]:
-        """The books' paths. Raises: DataMissing."""
+        """Return the books' paths. Raises: DataMissing."""
         return self._files.names() if self._books is None else iter(self._books)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The books' texts, with title and author."""
+        """Yield the books' texts, with title and author."""
         for name in self.names():
             if name in names:
                 book = self._files.read(name)
@@ -69,7 +69,7 @@ def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
 
 
 def body(text: str) -> str:
-    """A book without the project's licence before and after it."""
+    """Return a book without the project's licence before and after it."""
     begin = BEGIN.search(text)
     text = text[begin.end() :] if begin else text
     end = END.search(text)

@@ -34,11 +34,11 @@ class HuggingFaceLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """The rows' numbers."""
+        """Return the rows' numbers."""
         return map(str, range(len(self._rows)))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The texts."""
+        """Yield the texts."""
         for name in self.names():
             if name in names:
                 yield row_document(name, self._rows[int(name)], self._column)

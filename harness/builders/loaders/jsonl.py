@@ -31,11 +31,11 @@ class JsonlLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """The numbers of the lines that are not blank. Raises: DataInvalid, DataMissing."""
+        """Return the numbers of the lines that are not blank."""
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The texts. Raises: DataInvalid, DataMissing."""
+        """Yield the texts. Raises: DataInvalid, DataMissing."""
         for number, row in json_rows(self._path, names):
             if isinstance(row, str):
                 yield Document(str(number), "", problem=row)

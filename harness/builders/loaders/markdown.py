@@ -40,17 +40,17 @@ class MarkdownLoader:
         self._files = Files(data, path, files, encoding)
 
     def names(self) -> Iterator[str]:
-        """The files' paths. Raises: DataMissing."""
+        """Return the files' paths. Raises: DataMissing."""
         return self._files.names()
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The files' paragraphs."""
+        """Yield the files' paragraphs."""
         for document in self._files.read_chosen(names):
             yield replace(document, text=running_text(document.text))
 
 
 def running_text(markdown: str) -> str:
-    """The paragraphs of Markdown without its marks.
+    """Return the paragraphs of Markdown without its marks.
 
     >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
     'It fell all night.'

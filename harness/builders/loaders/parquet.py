@@ -43,11 +43,11 @@ class ParquetLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """The rows' names. Raises: DataInvalid."""
+        """Return the rows' names. Raises: DataInvalid."""
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The texts. Raises: DataInvalid."""
+        """Yield the texts. Raises: DataInvalid."""
         for file, own in self._names_by_file():
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):
@@ -70,7 +70,7 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The names of the columns, and the rows; ``values[0]`` is the file."""
+    """Return the names of the columns, and the rows; ``values[0]`` is the file."""
     duckdb = import_extra("duckdb", "build")
     config = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
     try:

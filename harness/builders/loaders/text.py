@@ -24,11 +24,11 @@ class TextLoader:
         self._files = Files(data, path, files, encoding)
 
     def names(self) -> Iterator[str]:
-        """The files' paths. Raises: DataMissing."""
+        """Return the files' paths. Raises: DataMissing."""
         return self._files.names()
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The files' texts."""
+        """Return the files' texts."""
         return self._files.read_chosen(names)
 
 

@@ -26,11 +26,11 @@ class WordListLoader:
         self._files = Files(data, str(self._path), "", encoding)
 
     def names(self) -> Iterator[str]:
-        """The documents' names. Raises: DataInvalid."""
+        """Return the documents' names. Raises: DataInvalid."""
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """The words. Raises: DataInvalid."""
+        """Return the words. Raises: DataInvalid."""
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:

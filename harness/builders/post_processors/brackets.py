@@ -10,7 +10,7 @@ class BracketsProcessor:
     """Cuts out square brackets with their content, up to the first closing one."""
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
+        """Return the text without them."""
         kept = []
         at = 0
         while (begin := text.find("[", at)) >= 0 and (end := text.find("]", begin)) >= 0:

@@ -7,7 +7,7 @@ class DropFirstLineProcessor:
     """Cuts the text off up to the first newline; text of one line stays as it is."""
 
     def __call__(self, text: str) -> str:
-        """The text without its first line."""
+        """Return the text without its first line."""
         _, newline, rest = text.partition("\n")
         return rest if newline else text
 

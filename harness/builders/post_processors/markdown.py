@@ -12,7 +12,7 @@ class MarkdownProcessor:
     """Replaces ``**bold**``, ``_italic_``, ``~~struck~~`` and the like by their content."""
 
     def __call__(self, text: str) -> str:
-        """The text without the marks."""
+        """Return the text without the marks."""
         return EMPHASIS.sub(r"\2", text)
 
 

@@ -11,7 +11,7 @@ class SingleNewlinesProcessor:
     """Replaces each single newline by a space."""
 
     def __call__(self, text: str) -> str:
-        """The text in long lines."""
+        """Return the text in long lines."""
         return SINGLE.sub(" ", text)
 
 

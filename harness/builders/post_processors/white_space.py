@@ -11,7 +11,7 @@ class WhiteSpaceProcessor:
     """Replaces two or more white-space characters by one space."""
 
     def __call__(self, text: str) -> str:
-        """The text with single spaces."""
+        """Return the text with single spaces."""
         return RUN.sub(" ", text)
 
 

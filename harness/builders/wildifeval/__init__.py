@@ -48,7 +48,7 @@ class Built:
 
 
 def stages_folder(out: Path) -> Path:
-    """The folder of a build's stages, which outlives the build."""
+    """Return the folder of a build's stages, which outlives the build."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 
@@ -56,7 +56,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """The screened chats, from the saved stage unless the sources or settings have changed.
+    """Return the screened chats, from the saved stage unless the sources or settings have changed.
 
     Raises: As `read_chats` and `screen`.
     """

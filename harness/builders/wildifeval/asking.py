@@ -77,7 +77,7 @@ class Asking(Protocol):
     """Asks the models of a build."""
 
     def gives_logprobs(self, stage: str) -> bool:
-        """Whether the model of a stage gives log-probabilities."""
+        """Return whether the model of a stage gives log-probabilities."""
         ...
 
     async def ask(
@@ -109,5 +109,5 @@ class Asking(Protocol):
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """What the manifest says about the models and their calls, by its keys."""
+        """Return what the manifest says about the models and their calls, by its keys."""
         ...

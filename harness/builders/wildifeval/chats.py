@@ -99,7 +99,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """The text of a content or of its parts; None if it is in another format."""
+    """Return the text of a content or of its parts, or None if it is in another format."""
     if content is None:
         return ""
     if isinstance(content, list):
@@ -118,7 +118,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 def _flagged(row: Mapping[str, Any]) -> bool:
-    """Whether the log labels the first message or the conversation as toxic."""
+    """Return whether the log labels the first message or the conversation as toxic."""
     verdicts = row.get("openai_moderation")
     first = verdicts[0] if isinstance(verdicts, list) and verdicts else None
     flagged = isinstance(first, dict) and first.get("flagged") is True

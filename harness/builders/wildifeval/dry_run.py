@@ -45,7 +45,7 @@ def estimate(
     prompts: Prompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """What the stages would ask about these chats, in their order.
+    """Return what the stages would ask about these chats, in their order.
 
     Args:
         curation: The curation file.

@@ -34,7 +34,7 @@ LISTING_TOKENS = 30
 async def categories(
     tasks: Sequence[Task], asking: Asking, prompts: Prompts
 ) -> dict[str, Category]:
-    """The category of each constraint by its `sameness`; each is asked about once.
+    """Return the category of each constraint by its `sameness`; each is asked about once.
 
     Raises: As `Asking.ask`.
     """
@@ -53,7 +53,7 @@ async def categories(
 async def proposed_domains(
     tasks: Sequence[Task], asking: Asking, prompts: Prompts, by: DomainsSection
 ) -> Counter[str]:
-    """The domains that are proposed, with the number of batches that propose each.
+    """Return the domains that are proposed, with the number of batches that propose each.
 
     Raises:
         DataInvalid: No reply names any. Otherwise as `Asking.ask`.
@@ -110,7 +110,7 @@ async def merged_domains(
 async def domains(
     tasks: Sequence[Task], names: Sequence[str], asking: Asking, prompts: Prompts
 ) -> list[str]:
-    """The domain of each task; empty if the model names none of these.
+    """Return the domain of each task; empty if the model names none of these.
 
     Raises: As `Asking.ask`.
     """
@@ -124,7 +124,7 @@ async def domains(
 
 
 def inline_name(name: str) -> str:
-    """A domain's name in one line, without tags: a model wrote it."""
+    """Return a domain's name in one line, without tags: a model wrote it."""
     return " ".join(name.split()).replace("<", "&lt;")
 
 

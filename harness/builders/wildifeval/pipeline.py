@@ -127,7 +127,7 @@ async def _decomposed(
 
 
 def _apart(answer: StageAnswer) -> Decomposition | str:
-    """What a reply says, or why it cannot be used."""
+    """Return what a reply says, or why it cannot be used."""
     if answer.outcome != "ok":
         return answer.outcome
     try:

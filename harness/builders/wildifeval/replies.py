@@ -89,12 +89,12 @@ def decomposition(reply: str) -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """A constraint without case, extra spaces and final mark: equal ones are the same."""
+    """Return a constraint without case, extra spaces and final mark: equal ones are the same."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
 def _items(listed: str) -> list[str]:
-    """The items of a list, each with the lines that belong to it.
+    """Return the items of a list, each with the lines that belong to it.
 
     Items have the kind of mark of the first one, a number or a bullet. Lines with another mark, or
     indented like an item's text, belong to the item before. A blank line, a fence or a rule ends an
@@ -149,7 +149,7 @@ class Category(Struct, frozen=True):
 
 
 def numbered_names(reply: str) -> list[str]:
-    """The different names in a numbered list.
+    """Return the different names in a numbered list.
 
     >>> numbered_names("1. Sports\\n2) *Travel*\\n")
     ['Sports', 'Travel']
@@ -163,7 +163,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def chosen(reply: str, names: Sequence[str]) -> str:
-    """The name that a reply chooses, by the name or its number; empty if it chooses none.
+    """Return the name that a reply chooses, by the name or its number; empty if it chooses none.
 
     >>> chosen("2. travel", ["Sports", "Travel"])
     'Travel'
@@ -177,7 +177,7 @@ def chosen(reply: str, names: Sequence[str]) -> str:
 
 
 def category(reply: str) -> Category:
-    """The category that a reply names."""
+    """Return the category that a reply names."""
     if found := chosen(reply, list(CATEGORIES)):
         return Category(found)
     line = _PREFIX.sub("", _first_line(reply), count=1)
@@ -189,7 +189,7 @@ def category(reply: str) -> Category:
 
 
 def bare(name: str) -> str:
-    """A name in one line, without the marks around it."""
+    """Return a name in one line, without the marks around it."""
     return " ".join(name.split()).strip("*_`\"' .:;")
 
 

@@ -124,7 +124,7 @@ class Step(Struct):
         return self.before - sum(self.removed.values())
 
     def share(self, reason: str) -> float:
-        """The share of the incoming tasks that was dropped for a reason."""
+        """Return the share of the incoming tasks that was dropped for a reason."""
         return self.removed.get(reason, 0) / self.before if self.before else 0.0
 
 
@@ -183,7 +183,7 @@ def _batches(chats: Iterable[Chat]) -> Iterator[list[Chat]]:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Why a message is left out, before its toxicity is classified, and a detail."""
+    """Return why a message is left out, before its toxicity is classified, and a detail."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -221,7 +221,7 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
 
 
 def language_code(label: str) -> str:
-    """The code of the language that a log names; empty if it is not one of `NAMES`.
+    """Return the code of the language that a log names; empty if it is not one of `NAMES`.
 
     >>> [language_code(label) for label in ("English (US)", "en_US", "eng", "N/A", "Klingon")]
     ['en', 'en', 'en', '', '']
@@ -261,7 +261,7 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxicities(texts: Sequence[str]) -> list[float]:
-    """The probability of each text to be toxic."""
+    """Return the probability of each text to be toxic."""
     if not texts:
         return []
     predict = import_extra("profanity_check", "build").predict_prob

@@ -63,7 +63,7 @@ async def without_toxic(
     screen: ScreenSection,
     by: FilterSection,
 ) -> tuple[list[Chat], Step]:
-    """The messages that the ``toxicity`` stage's model does not find toxic.
+    """Return the messages that the ``toxicity`` stage's model does not find toxic.
 
     Raises:
         ConfigError: The model's first replies cannot be read. Otherwise as `Asking.ask`.
@@ -86,7 +86,7 @@ async def without_toxic(
 async def constrained(
     chats: Sequence[Chat], asking: Asking, prompts: Prompts, by: FilterSection, seed: int
 ) -> tuple[list[Chat], Step, float]:
-    """The messages that most probably are such tasks, and the lowest probability among them.
+    """Return the messages that most probably are such tasks, and the lowest probability among them.
 
     Raises:
         ConfigError: The model's first replies cannot be read. Otherwise as `Asking.ask`.
@@ -109,7 +109,7 @@ async def constrained(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """How often each question is asked, and how the model decodes."""
+    """Return how often each question is asked, and how the model decodes."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -118,7 +118,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[Question], by: FilterSection
 ) -> list[float | None]:
-    """The probability of yes for each question; None if the model says neither yes nor no.
+    """Return the probability of yes for each question; None if the model says neither yes nor no.
 
     Raises:
         ConfigError: None of the first replies can be read; the others are not asked for.

@@ -122,11 +122,11 @@ class Bin:
     drawn: tuple[float, float]
 
     def holds(self, value: float) -> bool:
-        """Whether a miss belongs here."""
+        """Return whether a miss belongs here."""
         return (self.low is None or self.low <= value) and (self.high is None or value < self.high)
 
     def said(self, *, integers: bool) -> str:
-        """The bin in words."""
+        """Return the bin in words."""
         last = None if self.high is None else self.high - 1 if integers else self.high
         if self.low is None:
             return f"{_text(last)} or less" if integers else f"below {_text(last)}"
@@ -176,7 +176,7 @@ def misses_by_bin(off_by: OffBy, every: Sequence[Bin]) -> Iterator[tuple[str, Bi
 
 
 def miss_chart(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
-    """A histogram with the bars of the runs side by side in each bin."""
+    """Return a histogram with the bars of the runs side by side in each bin."""
     places = {run: place for place, run in enumerate(off_by)}
     integers = _integers(off_by)
     every = bins(off_by)
@@ -219,7 +219,7 @@ def miss_chart(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
 
 
 def _edges(low: float, high: float, width: float, *, integers: bool) -> list[float]:
-    """The edges of bins that hold ``low`` and ``high``.
+    """Return the edges of bins that hold ``low`` and ``high``.
 
     With whole numbers no bin holds both too little and too much: 0 has its own bin.
     """
@@ -255,7 +255,7 @@ def _width(low: float, high: float, *, integers: bool) -> float:
 
 
 def _quantile(total: Mapping[float, int], share: float) -> float:
-    """The smallest value at or below which at least this share of all lies."""
+    """Return the smallest value at or below which at least this share of all lies."""
     wanted, seen = share * sum(total.values()), 0
     for value in sorted(total):
         seen += total[value]

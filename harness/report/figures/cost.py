@@ -30,7 +30,7 @@ _HEIGHT = 220
 
 
 def outcome_figures(runs: Runs) -> Iterator[Figure]:
-    """The share of attempts with each of the six outcomes."""
+    """Yield the share of attempts with each of the six outcomes."""
     begun = [run for run in runs.every if run.metrics.n_attempts]
     if not begun:
         return

@@ -122,7 +122,7 @@ def _round_points(runs: Runs, run: ReportedRun) -> Iterator[Point]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Whether later rounds have fewer samples, because what passed was not asked again."""
+    """Return whether later rounds have fewer samples, because what passed was not asked again."""
     said = run.settings.get("rounds.stop_on_pass")
     if isinstance(said, bool):
         return said
@@ -169,7 +169,7 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def chosen_k(largest: int) -> list[int]:
-    """The k that are drawn: the first ones, then ever fewer.
+    """Return the k that are drawn: the first ones, then ever fewer.
 
     >>> chosen_k(3)
     [1, 2, 3]

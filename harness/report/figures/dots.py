@@ -89,7 +89,7 @@ class Plan:
 
 
 def are_fractions(dots: Sequence[Dot]) -> bool:
-    """Whether all values are between 0 and 1."""
+    """Return whether all values are between 0 and 1."""
     return all(0 <= one.of.mean <= 1 for one in dots if one.of.mean is not None)
 
 
@@ -153,7 +153,7 @@ def dot_chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> tuple[dict[str, An
 
 
 def as_numbers(groups: Sequence[str]) -> dict[str, float] | None:
-    """The number of each group; None if one has none, or two have the same.
+    """Return the number of each group, or None if one has none, or two have the same.
 
     >>> as_numbers(["2", "10"])
     {'2': 2.0, '10': 10.0}
@@ -206,7 +206,7 @@ def line_chart(
 def _sheet(
     dots: Sequence[Dot], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
 ) -> Sheet:
-    """The data of dots. ``places`` are the fields that say where each one is."""
+    """Return the data of dots. ``places`` are the fields that say where each one is."""
     beside = list(dots[0].beside) if dots else []
     others = ["run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside]
     # A label may have any name, and a tooltip has one line per name.

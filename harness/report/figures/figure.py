@@ -72,7 +72,7 @@ _CHARACTER = 7
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """The ``config`` of a chart's specification, on a transparent background.
+    """Return the ``config`` of a chart's specification, on a transparent background.
 
     Args:
         dark: For light ink on a dark page.
@@ -141,7 +141,7 @@ class ImageOptions:
 
 
 def as_svg(figure: Figure, options: ImageOptions | None = None) -> bytes:
-    """The figure as an SVG document that refers to nothing outside itself.
+    """Return the figure as an SVG document that refers to nothing outside itself.
 
     Raises:
         ValueError: The chart contains an address.
@@ -152,13 +152,13 @@ def as_svg(figure: Figure, options: ImageOptions | None = None) -> bytes:
 
 
 def as_png(figure: Figure, options: ImageOptions | None = None, scale: float = 2) -> bytes:
-    """The figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
+    """Return the figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
     png: bytes = _library().vegalite_to_png(_whole(figure, options), scale=scale, **_DRAWN)
     return png
 
 
 def as_pdf(figure: Figure, options: ImageOptions | None = None) -> bytes:
-    """The figure as a PDF file of one page of its size; raises as `as_svg`."""
+    """Return the figure as a PDF file of one page of its size; raises as `as_svg`."""
     pdf: bytes = _library().vegalite_to_pdf(_whole(figure, options), **_DRAWN)
     return pdf
 
@@ -200,7 +200,7 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _addresses(value: Any) -> bool:
-    """Whether anything in a specification is to be fetched."""
+    """Return whether anything in a specification is to be fetched."""
     if isinstance(value, Mapping):
         return any(key in ("url", "href") or _addresses(one) for key, one in value.items())
     return isinstance(value, list | tuple) and any(map(_addresses, value))

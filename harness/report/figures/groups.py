@@ -39,12 +39,12 @@ Measured = Mapping[str, Mapping[str, SampleStatistic]]
 
 
 def labels(runs: Runs) -> list[str]:
-    """What the runs' attempts can be grouped by."""
+    """Return what the runs' attempts can be grouped by."""
     return list(dict.fromkeys(label for run in runs.every for label in run.attempts.labels()))
 
 
 def by_group(runs: Runs, label: str) -> Measured:
-    """What is measured in each group of a label, without runs that lack the label."""
+    """Return what is measured in each group of a label, without runs that lack the label."""
     found = {
         runs.shown(run): {group: part for (group,), part in runs.measured(run, label).items()}
         for run in runs.every
@@ -65,23 +65,23 @@ def largest(measured: Measured) -> tuple[list[str], int]:
 
 
 def most(sizes: Mapping[str, int]) -> list[str]:
-    """The names with the largest sizes, at most `MOST_GROUPS`, in natural order."""
+    """Return the names with the largest sizes, at most `MOST_GROUPS`, in natural order."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     return sorted(kept, key=natural)
 
 
 def only(kept: int, of: int, what: str = "largest", names: str = "groups") -> str:
-    """A sentence on what is not shown; empty if everything is."""
+    """Return a sentence on what is not shown; empty if everything is."""
     return f" The {kept} {what} of {of:,} {names}." if kept < of else ""
 
 
 def has_several(measured: Measured) -> bool:
-    """Whether a run has several groups; otherwise they only repeat the runs' settings."""
+    """Return whether a run has several groups; otherwise they only repeat the runs' settings."""
     return any(len(groups) > 1 for groups in measured.values())
 
 
 def counts(dots: Sequence[Dot], of: str = "samples") -> str:
-    """How many samples the dots of each run are made of."""
+    """Return how many samples the dots of each run are made of."""
     total: dict[str, int] = {}
     for one in dots:
         total[one.run] = total.get(one.run, 0) + one.of.n
@@ -105,7 +105,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """The share of samples that passed in any round, for runs that have several."""
+    """Yield the share of samples that passed in any round, for runs that have several."""
     several = [run for run in runs.every if run.last_round > 1]
     if not several:
         return
@@ -132,7 +132,7 @@ def _any_round(run: ReportedRun, label: str) -> dict[str, SampleStatistic]:
 
 
 def _spans(runs: Runs, several: Sequence[ReportedRun]) -> str:
-    """Which rounds runs have, in words."""
+    """Return which rounds runs have, in words."""
     found = {runs.shown(run): run.last_round for run in several}
     if len(set(found.values())) == 1:
         return f"rounds 1 to {next(iter(found.values()))}"
@@ -182,7 +182,7 @@ def _by_label(runs: Runs, measured: Measured, label: str, words: _Words) -> Iter
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
-    """The figures of a benchmark's paper: groups arranged by what they differ in."""
+    """Yield the figures of a benchmark's paper: groups arranged by what they differ in."""
     effects = {effect.name: effect for run in runs.every for effect in run.effects}
     for effect in effects.values():
         yield from _effect(runs, effect)
@@ -274,7 +274,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
 
 def compared_rounds(comparison: RunComparison | None) -> str:
-    """Which of each sample's rounds are compared, in the plural."""
+    """Return which of each sample's rounds are compared, in the plural."""
     last = comparison.asked.round if comparison is not None else None
     return {None: "last rounds", 1: "first answers"}.get(last, f"last rounds up to {last}")
 

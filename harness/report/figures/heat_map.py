@@ -188,7 +188,7 @@ def _chart(runs: Runs, found: _Map, bounds: tuple[float, float]) -> tuple[dict[s
 
 
 def _painted(value: float | None, bounds: tuple[float, float]) -> dict[str, Any]:
-    """A value as fields of a datum, with its short text and whether its cell is pale."""
+    """Return a value as fields of a datum, with its short text and whether its cell is pale."""
     if value is None:
         return {"value": None, "pale": False, "short": ""}
     low, high = bounds

@@ -31,7 +31,7 @@ _BREAKS = (re.compile(" +"), re.compile("[_./:-]+"))
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
-    """Each name on one line, printable, at most `LONGEST` characters, and distinct."""
+    """Return each name on one line, printable, at most `LONGEST` characters, and distinct."""
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
         text = printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)"
@@ -40,7 +40,7 @@ def shown(names: Iterable[str]) -> dict[str, str]:
 
 
 def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Each shown name as one or two short lines, separated by a line feed, and distinct.
+    """Return each shown name as one or two short lines, separated by a line feed, and distinct.
 
     Args:
         names: As `shown` returns them.
@@ -53,7 +53,7 @@ def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> d
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Each shown name on one short line, and distinct."""
+    """Return each shown name on one short line, and distinct."""
     return _apart(list(names), _cut)
 
 
@@ -109,7 +109,7 @@ def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
 
 
 def _folded(name: str, place: int) -> str:
-    """A name on one line or two; of a longer one its beginning and its end."""
+    """Return a name on one line or two; of a longer one its beginning and its end."""
     if len(name) <= _LINE:
         return name
     for line in (_LINE, _WIDE_LINE):
@@ -122,7 +122,7 @@ def _folded(name: str, place: int) -> str:
 
 
 def _cut(name: str, place: int) -> str:
-    """A name on one line."""
+    """Return a name on one line."""
     if len(name) <= _KEY:
         return name
     at = _KEY // 3
@@ -130,7 +130,7 @@ def _cut(name: str, place: int) -> str:
 
 
 def _part(name: str, after: int, place: int, most: int) -> str:
-    """What is shown after a name's beginning: its end, or where it differs from another."""
+    """Return what is shown after a name's beginning: its end, or where it differs from another."""
     start = len(name) - (most - 1)
     if not after <= place < start:
         return f"…{name[start:]}"
@@ -139,7 +139,7 @@ def _part(name: str, after: int, place: int, most: int) -> str:
 
 
 def _breaks(name: str, line: int) -> list[int]:
-    """Where a name may be broken, lines of similar length first."""
+    """Return where a name may be broken, lines of similar length first."""
     for where in _BREAKS:
         found = [at for at in (one.end() for one in where.finditer(name[:line])) if at >= line // 4]
         if found:
@@ -156,13 +156,13 @@ def _unlike(text: str, others: set[str]) -> str:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """A sort key that orders numbers within names by value."""
+    """Return a sort key that orders numbers within names by value."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def slug(name: str) -> str:
-    """A name for a file and an anchor: lower-case letters, digits and ``_``."""
+    """Return a name for a file and an anchor: lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
@@ -175,12 +175,12 @@ def number(value: float | None, sign: bool = False) -> str:
 
 
 def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
-    """A 95% interval; ``n/a`` for None."""
+    """Return a 95% interval; ``n/a`` for None."""
     return UNKNOWN if ci95 is None else f"{number(ci95[0], sign)} to {number(ci95[1], sign)}"
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """A sentence on how many of something each run contributes to a figure.
+    """Return a sentence on how many of something each run contributes to a figure.
 
     >>> counted({"a": 20, "b": 20}, "samples")
     'n = 20 samples a run.'
@@ -194,7 +194,7 @@ def counted(n: Mapping[str, int], of: str) -> str:
 
 
 def said_of(marks: Mapping[str, Iterable[str]]) -> tuple[str, str]:
-    """The marks of runs, as the end of a title and as the start of a caption.
+    """Return the marks of runs, as the end of a title and as the start of a caption.
 
     Args:
         marks: By the shown name of the run.

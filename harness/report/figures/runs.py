@@ -58,7 +58,7 @@ class Sheet:
         self.data.append({**fields, **{f"t{at}": text for at, text in enumerate(texts)}})
 
     def base(self) -> alt.Chart:
-        """A chart of the data with its tooltips."""
+        """Return a chart of the data with its tooltips."""
         tooltip = [
             alt.Tooltip(f"t{at}:N", title=heading) for at, heading in enumerate(self.headings)
         ]
@@ -66,18 +66,18 @@ class Sheet:
 
 
 def bounds(ci95: tuple[float, float] | None) -> dict[str, float | None]:
-    """An interval as fields of a datum."""
+    """Return an interval as fields of a datum."""
     low, high = ci95 or (None, None)
     return {"low": low, "high": high}
 
 
 def known(chart: alt.Chart, field: str = "value") -> alt.Chart:
-    """The data that have a field."""
+    """Return the data that have a field."""
     return chart.transform_filter(f"isValid(datum.{field})")
 
 
 def unknown(chart: alt.Chart, field: str = "value") -> alt.Chart:
-    """The data that lack a field."""
+    """Return the data that lack a field."""
     return chart.transform_filter(f"!isValid(datum.{field})")
 
 
@@ -89,7 +89,7 @@ def specification(*layers: Any, height: Any) -> dict[str, Any]:
 
 
 def name_axis(**options: Any) -> alt.Axis:
-    """An axis of names; those of two lines are split here, for data has only one line."""
+    """Return an axis of names; those of two lines are split here, for data has only one line."""
     middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
     return alt.Axis(
         title=None,
@@ -102,29 +102,29 @@ def name_axis(**options: Any) -> alt.Axis:
 
 
 def share_axis(title: str) -> alt.Axis:
-    """An axis of percentages."""
+    """Return an axis of percentages."""
     return alt.Axis(title=title, format=".0%", tickCount=5)
 
 
 def wide(values: Sequence[float]) -> bool:
-    """Whether a logarithmic axis is needed, and possible."""
+    """Return whether a logarithmic axis is needed, and possible."""
     return min(values) > 0 and max(values) / min(values) > WIDE
 
 
 def number_scale(values: Sequence[float], zero: bool = True) -> alt.Scale:
-    """A logarithmic scale where it is needed, otherwise a linear one, from 0 if ``zero``."""
+    """Return a logarithmic scale where it is needed, otherwise a linear one, from 0 if ``zero``."""
     if wide(values):
         return alt.Scale(type="log", nice=False, padding=PADDING)
     return alt.Scale(zero=zero, nice=False, padding=PADDING)
 
 
 def number_title(values: Sequence[float], title: str) -> str:
-    """The title of an axis, which says if it is logarithmic."""
+    """Return the title of an axis, which says if it is logarithmic."""
     return f"{title} (logarithmic)" if wide(values) else title
 
 
 def number_x(field: str, values: Sequence[float], title: str) -> alt.X:
-    """A horizontal channel of numbers."""
+    """Return a horizontal channel of numbers."""
     axis = alt.Axis(title=number_title(values, title), tickCount=4, format="~g", grid=True)
     return alt.X(f"{field}:Q", scale=number_scale(values), axis=axis)
 
@@ -153,7 +153,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """The runs, and those that only the comparison knows."""
+        """Return the runs, and those that only the comparison knows."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -166,7 +166,7 @@ class Runs:
         return cls(tuple(runs), names, short, keys, {names[name]: marks[name] for name in names})
 
     def shown(self, run: ReportedRun) -> str:
-        """A run's name."""
+        """Return a run's name."""
         return self.names[run.name]
 
     @property
@@ -196,7 +196,7 @@ class Runs:
         return "first answers" if self.several_rounds else "answers"
 
     def titled(self, title: str, of: str = "first answers") -> str:
-        """A title, with the answers it covers if runs have several rounds."""
+        """Return a title, with the answers it covers if runs have several rounds."""
         told = f"{of}: {title}" if self.several_rounds and of else title
         return told[:1].upper() + told[1:]
 
@@ -207,7 +207,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """The mean of the primary metric, or the pass rate, by the groups of labels.
+        """Return the mean of the primary metric, or the pass rate, by the groups of labels.
 
         Args:
             run: Whose answers.
@@ -222,7 +222,7 @@ class Runs:
         )
 
     def colour(self, present: Iterable[str], channel: type[Any] = alt.Color) -> Any:
-        """The channel that distinguishes runs by colour, with a legend if there are several.
+        """Return the channel that distinguishes runs by colour, with a legend if there are several.
 
         Its field ``key`` is one of `keys`.
         """
@@ -230,7 +230,7 @@ class Runs:
         return channel("key:N", scale=scale, legend=self._legend(present))
 
     def shape(self, present: Iterable[str]) -> alt.Shape:
-        """The same by shape."""
+        """Return the same by shape."""
         every = list(self.keys.values())
         scale = alt.Scale(domain=every, range=[SHAPES[i % len(SHAPES)] for i in range(len(every))])
         return alt.Shape("key:N", scale=scale, legend=self._legend(present))
@@ -245,7 +245,7 @@ class Runs:
         return alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
 
     def figure(self, drawn: Drawn, present: Iterable[str]) -> Figure:
-        """A figure, with the marks of the runs in it."""
+        """Return a figure, with the marks of the runs in it."""
         here = set(present)
         ending, told = said_of({run: said for run, said in self.marks.items() if run in here})
         only = f"Run: {next(iter(here))}." if len(self.names) == len(here) == 1 else ""

@@ -204,7 +204,7 @@ class Archive:
             write(_chunk(number, chunk))
 
     def index(self, comparison: RunComparison | None) -> bytes:
-        """Every attempt without its texts, as JSON."""
+        """Return every attempt without its texts, as JSON."""
         labels = dict.fromkeys(label for groups in self._groups for label in groups)
         return to_json(
             {
@@ -276,7 +276,7 @@ class Archive:
             column.append(value)
 
     def _label(self, label: str) -> dict[str, Any]:
-        """A label's groups, and the group of each instance; -1 for none."""
+        """Return a label's groups, and the group of each instance; -1 for none."""
         names = sorted({groups[label] for groups in self._groups if label in groups})
         number = {name: at for at, name in enumerate(names)}
         of = [number[groups[label]] if label in groups else -1 for groups in self._groups]
@@ -350,7 +350,7 @@ def _checked(constraint: Mapping[str, Any]) -> tuple[bool | None, Text, Text]:
 
 
 def _value(found: Any) -> Text:
-    """What was observed or wanted: a text as it is, a line for each item of a list."""
+    """Return what was observed or wanted: a text as it is, a line for each item of a list."""
     if isinstance(found, list):
         return _text("\n".join(each if isinstance(each, str) else _plain(each) for each in found))
     return _text(found if isinstance(found, str) else _plain(found))

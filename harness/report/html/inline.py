@@ -88,18 +88,18 @@ def _hidden() -> re.Pattern[str]:
 
 
 def block(name: str, data: bytes) -> str:
-    """A data element, for `assets/archive.js`."""
+    """Return a data element, for `assets/archive.js`."""
     packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
 
 
 def json_block(name: str, value: Any) -> str:
-    """A data element that holds JSON."""
+    """Return a data element that holds JSON."""
     return block(name, to_json(value))
 
 
 def to_json(value: Any) -> bytes:
-    """A value as JSON; half a surrogate pair becomes the replacement character."""
+    """Return a value as JSON; half a surrogate pair becomes the replacement character."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -117,7 +117,7 @@ def _encodable(value: Any) -> Any:
 
 
 def source_hash(text: str) -> str:
-    """The hash of an inline script or style, as a content security policy names it."""
+    """Return the hash of an inline script or style, as a content security policy names it."""
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("The text would end or hide its own element.")
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"

@@ -112,7 +112,7 @@ def _write(file: IO[str], report: Report, prefix: str) -> None:
 
 
 def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> str:
-    """The page up to its last element, which the chunks follow."""
+    """Return the page up to its last element, which the chunks follow."""
     style = "\n".join(_asset(name) for name in _STYLES)
     library, script = _chart_library(), _script()
     data = (
@@ -137,7 +137,7 @@ def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> st
 
 
 def _told(report: Report, prefix: str) -> dict[str, Any]:
-    """What the template shows, except for the attempts."""
+    """Return what the template shows, except for the attempts."""
     runs, comparison = report.runs, report.comparison
     return {
         "report": report,
@@ -190,7 +190,7 @@ def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """What the page may do: run its own scripts, and nothing else."""
+    """Return what the page may do: run its own scripts, and nothing else."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -250,5 +250,5 @@ def _shown(table: Table) -> Iterator[list[tuple[str, str, str, Sequence[str]]]]:
 
 
 def _inert(value: Any) -> Any:
-    """A value for the template, without characters that a page would obey or hide."""
+    """Return a value for the template, without characters that a page would obey or hide."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

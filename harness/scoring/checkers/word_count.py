@@ -16,7 +16,7 @@ from harness.records import Instance, Score
 
 
 def words(text: str) -> int:
-    """The number of words in a text."""
+    """Return the number of words in a text."""
     return sum(any(map(str.isalnum, part)) for part in text.split())
 
 

@@ -87,7 +87,7 @@ def judged(specification: Specification, observed: Iterable[Observed]) -> CheckR
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """What a base constraint observes in a text, whatever its target."""
+    """Return what a base constraint observes in a text, whatever its target."""
     if base.input_level is None:
         return _transformed(base.transformation, units.units(text, base.target_level))
     parts = units.units(text, base.input_level)
@@ -134,7 +134,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
-    """The verdict of a tree, from its base constraints' verdicts from left to right."""
+    """Return the verdict of a tree, from its base constraints' verdicts from left to right."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -173,7 +173,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: Relation, observed: Observed, target: Target) -> bool:
-    """Whether a relation holds.
+    """Return whether a relation holds.
 
     ``in``: the observed text or list contains the target, or all of several. ``not in``: it
     contains none of them.
@@ -192,7 +192,7 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
 
 
 def bare(value: Observed) -> Observed:
-    """A text, or each of a list, in lower case and without the punctuation around it."""
+    """Return a text, or each of a list, in lower case and without the punctuation around it."""
     if isinstance(value, str):
         stripped = value.lower().strip(_MARKS)
         return stripped or value
@@ -212,7 +212,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """The measures that a specification uses, each with a hash of its own code."""
+    """Yield the measures that a specification uses, each with a hash of its own code."""
     for base, _ in specification.bases():
         name = measure_name(base)
         if name is not None:

@@ -56,7 +56,7 @@ _NUMBER = 9_876_543_210
 
 
 def feedback(specification: Specification, result: CheckResult) -> str:
-    """The user's next turn about a text with this result."""
+    """Return the user's next turn about a text with this result."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -69,7 +69,7 @@ def feedback(specification: Specification, result: CheckResult) -> str:
 
 
 def _clause(finding: Finding, specification: Specification) -> str:
-    """What was observed for a base constraint: "with 86 character"."""
+    """Return what was observed for a base constraint: "with 86 character"."""
     base, observed = finding.base, finding.observed
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.input_level is None and transformation in (ForEach(Identity()), Identity()):
@@ -92,7 +92,7 @@ def _observed_phrase(
     observed: Observed,
     specification: Specification,
 ) -> str | None:
-    """A count or a position as observed; None if there is no short wording for it."""
+    """Return a count or a position as observed, or None if there is no short wording for it."""
     if isinstance(measured, Count):
         worst = _worst(base, sole(observed))
         # Quirk: plural and singular are swapped.
@@ -132,7 +132,7 @@ def score(result: CheckResult) -> Score:
 
 
 def reason(finding: Finding) -> str:
-    """Why a base constraint failed, in a few words: "98 of 100 words"."""
+    """Return why a base constraint failed, in a few words: "98 of 100 words"."""
     base, observed, target = finding.base, finding.observed, finding.target
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
@@ -160,7 +160,7 @@ def reason(finding: Finding) -> str:
 
 
 def kind(base: Base, target: Target) -> str:
-    """A base constraint without its values, to count those of one kind.
+    """Return a base constraint without its values, to count those of one kind.
 
     >>> kind(Base("word", Count(), "=="), 6)
     'with exactly N words'
@@ -200,7 +200,7 @@ def _details(finding: Finding, why: str | None) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """A value for a line of JSON; what is cut of long texts and lists is marked."""
+    """Return a value for a line of JSON; what is cut of long texts and lists is marked."""
     if isinstance(value, str):
         return _cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

@@ -128,7 +128,7 @@ class Specification(Struct, frozen=True):
     targets: Target
 
     def bases(self) -> Iterator[tuple[Base, Target]]:
-        """The base constraints from left to right, each with its target."""
+        """Return the base constraints from left to right, each with its target."""
         return _paired(self.constraint, self.targets)
 
 
@@ -143,7 +143,7 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """A plug-in's measure, made once.
+    """Return a plug-in's measure, made once.
 
     Raises:
         ConfigError: There is none of this name, or it cannot be made.
@@ -154,7 +154,7 @@ def measure(name: str) -> ports.Measure:
 
 
 def measure_name(base: Base) -> str | None:
-    """The measure that a base constraint uses; None if it uses none."""
+    """Return the measure that a base constraint uses, or None if it uses none."""
     inner: Transformation = base.transformation
     while isinstance(inner, ForEach | Max | Min):
         inner = inner.do
@@ -196,7 +196,7 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
 
 def write(part: Specification | Constraint | Target) -> Any:
-    """The plain form of a specification, a tree or targets, which `read` reads."""
+    """Return the plain form of a specification, a tree or targets, which `read` reads."""
     return msgspec.to_builtins(part)
 
 
@@ -254,7 +254,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def _misread(raw: object, where: str, message: str) -> DataInvalid:
-    """What is wrong with a base constraint; a mistyped word gets the nearest valid one."""
+    """Return what is wrong with a base constraint; a mistyped word gets the nearest valid one."""
     # msgspec's message ends in the place: … - at `$.transformation.op`
     path = message.partition("`$.")[2].rstrip("`").split(".")
     value = raw
@@ -291,7 +291,7 @@ MANY_TEXTS = Several("text")
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """The shape of a transformation's result, known from the grammar alone.
+    """Return the shape of a transformation's result, known from the grammar alone.
 
     A text is a sequence of characters.
 

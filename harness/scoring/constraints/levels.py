@@ -36,11 +36,11 @@ class SentenceSplitter(Protocol):
         ...
 
     def tokenize(self, text: str) -> list[str]:
-        """The sentences of a text."""
+        """Return the sentences of a text."""
         ...
 
     def span_tokenize(self, text: str) -> Iterator[tuple[int, int]]:
-        """The offsets of the sentences, one by one."""
+        """Return the offsets of the sentences, one by one."""
         ...
 
 
@@ -60,13 +60,13 @@ class Splitter:
         self._cached = lru_cache(MEMORY)(self._split)
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """The units of a text."""
+        """Return the units of a text."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)
 
     def sentences(self, text: str) -> Iterator[str]:
-        """The sentences unchanged, with their end marks, one by one."""
+        """Return the sentences unchanged, with their end marks, one by one."""
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """The words of plain text without their outer periods; None if it is not plain.
+    """Return the words of plain text without their outer periods, or None if it is not plain.
 
     >>> plain_words("It's two miles (or so) to St. Ives.")
     ['It', "'s", 'two', 'miles', 'or', 'so', 'to', 'St', 'Ives']

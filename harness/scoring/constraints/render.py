@@ -54,7 +54,7 @@ Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: Specification) -> str:
-    """The request to generate a text under the constraint."""
+    """Return the request to generate a text under the constraint."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
@@ -73,7 +73,7 @@ def numbered(clauses: list[str]) -> str:
 
 
 def clause(base: Base, target: Target) -> str:
-    """What a base constraint asks for: "with exactly 6 sentences"."""
+    """Return what a base constraint asks for: "with exactly 6 sentences"."""
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
@@ -97,7 +97,7 @@ def clause(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """A count or a position with its target; None if there is no short wording for it."""
+    """Return a count or a position with its target, or None if there is no short wording for it."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -121,7 +121,7 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """The fallback wording: any transformation, any relation."""
+    """Return the fallback wording: any transformation, any relation."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
@@ -139,7 +139,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Whether characters of more than one word are counted."""
+    """Return whether characters of more than one word are counted."""
     counted = base.transformation
     if isinstance(counted, Max | Min):
         counted = counted.do
@@ -173,17 +173,17 @@ def _joined(tree: Combination, targets: Target, level: Level) -> str:
 
 
 def unit_nouns(base: Base) -> Nouns:
-    """The names of the units, from the outermost in."""
+    """Return the names of the units, from the outermost in."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """The names of a unit's units; in the end everything is made of characters."""
+    """Return the names of a unit's units; in the end everything is made of characters."""
     return nouns[1:] or ("character",)
 
 
 def described(transformation: Transformation, nouns: Nouns) -> str:
-    """A transformation as a noun phrase: "the last word of each sentence"."""
+    """Return a transformation as a noun phrase: "the last word of each sentence"."""
     noun, inner = nouns[0], inside(nouns)
     match transformation:
         case Count(of=of):
@@ -208,7 +208,7 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """A count with its unit, as in "exactly 6 sentences"."""
+    """Return a count with its unit, as in "exactly 6 sentences"."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
@@ -226,12 +226,12 @@ def position_phrase(position: Position, noun: str, value: Observed, verb: str) -
 
 
 def several(value: Observed) -> bool:
-    """Whether a value reads as a list; a list of one does not."""
+    """Return whether a value reads as a list; a list of one does not."""
     return isinstance(value, tuple) and len(value) > 1
 
 
 def sole(value: Observed) -> Observed:
-    """The value of a list of one."""
+    """Return the value of a list of one."""
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
@@ -245,7 +245,7 @@ def quoted(value: Observed) -> str:
 
 
 def ordinal(index: int) -> str:
-    """An index from 0 in words: "1st" for 0, "last" for -1."""
+    """Return an index from 0 in words: "1st" for 0, "last" for -1."""
     if index == -1:
         return "last"
     if index < 0:

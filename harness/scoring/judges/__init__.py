@@ -39,7 +39,7 @@ def fenced(text: str) -> str:
 
 
 def unfenced(text: str) -> str:
-    """The original text between the tags of `fenced`; the whole text if there are none."""
+    """Return the original text between the tags of `fenced`; the whole text if there are none."""
     found = _INSIDE.search(text)
     if found is None:
         return text
@@ -126,7 +126,7 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """The messages to the judging model.
+        """Return the messages to the judging model.
 
         Args:
             instance: The instance that was answered.
@@ -169,7 +169,7 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the judgements depend on, for the manifest."""
+        """Return what the judgements depend on, for the manifest."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
@@ -184,13 +184,13 @@ class PromptJudge:
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
     def by_question(self, replies: Sequence[Any]) -> list[Sequence[Any]]:
-        """The replies grouped by question: each question has `samples` of them."""
+        """Return the replies grouped by question: each question has `samples` of them."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None if there are none.
+    """Return the mean of the values that are not None, or None if there are none.
 
     >>> mean([8.0, None, 7.0])
     7.5
@@ -252,7 +252,7 @@ def _mass(tokens: tuple[TokenLogprob, ...], word: re.Pattern[str]) -> float:
 
 
 def vote(text: str) -> bool | None:
-    """The vote of a reply; None unless it is a yes or a no apart from case and punctuation.
+    """Return the vote of a reply; None unless it is a yes or a no apart from case and punctuation.
 
     >>> [vote(text) for text in ("Yes.", "**no**", "Yes, mostly", "It is.")]
     [True, False, None, None]
@@ -261,7 +261,7 @@ def vote(text: str) -> bool | None:
 
 
 def share_of_yes(votes: Sequence[bool | None]) -> float | None:
-    """The share of yes among the valid votes; None if there are none.
+    """Return the share of yes among the valid votes, or None if there are none.
 
     >>> share_of_yes([True, None, False, True])
     0.6666666666666666

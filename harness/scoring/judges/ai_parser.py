@@ -84,7 +84,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """The last word of the text, which is where a simulated answer has its own."""
+        """Return the last word of the text, which is where a simulated answer has its own."""
         words = re.findall(r"[^\W_]+", unfenced(request.messages[-1].content))
         return words[-1] if words else NO_ANSWER
 

@@ -50,7 +50,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """The mean of the chosen numbers; a value of None if no reply names a choice."""
+        """Return the mean of the chosen numbers; a value of None if no reply names a choice."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -129,7 +129,7 @@ class Choice(PromptJudge):
         return scores
 
     def simulated(self, request: Request) -> str:
-        """The choice that is worth most."""
+        """Return the choice that is worth most."""
         shown = request.messages[-1].content
         around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
         best = [
@@ -141,7 +141,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """The choice that a reply's last line names, and nothing else; None if there is none."""
+    """Return the choice that a reply's last line names, and nothing else; None if there is none."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
@@ -151,7 +151,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
 
 
 def _folded(text: str) -> str:
-    """The words of a text alone."""
+    """Return the words of a text alone."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 

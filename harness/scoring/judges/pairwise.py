@@ -76,7 +76,7 @@ class Pairwise(PromptJudge):
         return self._passes_from is not None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The prompt, and the answers that are compared with."""
+        """Return the prompt, and the answers that are compared with."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -147,7 +147,7 @@ class Pairwise(PromptJudge):
         )
 
     def simulated(self, request: Request) -> str:
-        """The longer answer."""
+        """Return the longer answer."""
         judged = re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", request.messages[-1].content, re.DOTALL)
         lengths = [len(one) for one in judged[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]

@@ -84,7 +84,7 @@ class NumberJudge(PromptJudge):
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """The number of a reply; None if it has none, one out of bounds, or was cut off."""
+        """Return the number of a reply; None if it has none, one out of bounds, or was cut off."""
         if reply.finish_reason == "length":
             return None
         try:

@@ -95,7 +95,7 @@ class YesNo(PromptJudge):
         self._skips = rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The prompt, and the version of the rules that replace the judge."""
+        """Return the prompt, and the version of the rules that replace the judge."""
         return {**super().fingerprint(), **({"rules": rules_version()} if self._skips else {})}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -158,7 +158,7 @@ def _logprobs(reply: Reply) -> Logprobs | None:
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """What a reply's log-probabilities say of a criterion, with the tokens that say it."""
+    """Return what a reply's log-probabilities say of a criterion, with the tokens that say it."""
     first = _logprobs(reply) or ()
     found = yes_probability(first)
     tokens = found.tokens if found else first[0] if first else ()
@@ -176,7 +176,7 @@ def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
-    """A criterion in the form that `harness.store.constraints` reads.
+    """Return a criterion in the form that `harness.store.constraints` reads.
 
     A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
     ``decided_by`` then says so, so that nobody takes it for the judge's.

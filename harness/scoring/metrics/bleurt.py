@@ -20,9 +20,11 @@ from harness.errors import ConfigError
 class BleurtMetric:
     """BLEURT by the authors' own package.
 
-    checkpoint: the folder of the trained model.
+    Args:
+        checkpoint: The folder of the trained model.
 
-    Raises: ConfigError where package or checkpoint are missing.
+    Raises:
+        ConfigError: Package or checkpoint are missing.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -46,11 +48,11 @@ class BleurtMetric:
         return BleurtScorer(str(self._checkpoint))
 
     def fingerprint(self) -> str:
-        """What the scores depend on: the checkpoint's name."""
+        """Return what the scores depend on: the checkpoint's name."""
         return f"bleurt {self._checkpoint.name}"
 
     def score(self, answer: str, references: Sequence[str]) -> float:
-        """The best score over the references: about 0 to 1, not bounded."""
+        """Return the best score over the references: about 0 to 1, not bounded."""
         found = self._scorer.score(
             references=list(references), candidates=[answer] * len(references)
         )

@@ -53,7 +53,7 @@ class Keywords:
 
 
 def occurrences(wanted: str, text: str) -> int:
-    """How often a text is in another, by itself and without overlaps.
+    """Return how often a text is in another, by itself and without overlaps.
 
     >>> occurrences("run", "run, running, run-up")
     2
@@ -69,7 +69,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def stands(wanted: str, text: str, at: int) -> bool:
-    """Whether what is found at an offset is not part of a longer word."""
+    """Return whether what is found at an offset is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])

@@ -90,7 +90,7 @@ def bullets(text: str) -> int:
 
 
 def is_bullet(line: str) -> bool:
-    """Whether a line is a bullet point; a rule of dashes or stars is not.
+    """Return whether a line is a bullet point; a rule of dashes or stars is not.
 
     >>> is_bullet("- bread"), is_bullet("* * *"), is_bullet("**Bold**")
     (True, False, False)

@@ -20,7 +20,7 @@ VERSION = "1"
 
 
 def rules_version() -> str:
-    """What verdicts depend on besides the text, for manifests: our version and NLTK's.
+    """Return what verdicts depend on besides the text, for manifests: our version and NLTK's.
 
     >>> rules_version().partition(",")[0]
     '1'
@@ -45,7 +45,7 @@ class Rule(Protocol):
         ...
 
     def check(self, text: str) -> Verdict:
-        """The verdict on a whole answer: a pure function, in time linear in its length."""
+        """Return the verdict on a whole answer: a pure function, in time linear in its length."""
         ...
 
 
@@ -91,7 +91,7 @@ class Wording:
 
 
 def read(constraint: str) -> Wording | None:
-    """A constraint's wording; None if it is too long or its quotes do not pair."""
+    """Return a constraint's wording, or None if it is too long or its quotes do not pair."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -108,7 +108,7 @@ def read(constraint: str) -> Wording | None:
 
 
 def verbatim(quoted: str) -> str | None:
-    """A quoted text as the answer must contain it.
+    """Return a quoted text as the answer must contain it.
 
     None if it ends with a period or comma: American typesetting puts these inside the quotation
     marks whether or not they belong to the text.
@@ -156,7 +156,7 @@ class Bounds:
     bare: bool = False
 
     def has(self, n: int) -> bool:
-        """Whether a number is within."""
+        """Return whether a number is within."""
         return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
 
     def __str__(self) -> str:
@@ -173,7 +173,7 @@ class Bounds:
 
 
 def amount(unit: str) -> str:
-    """A pattern for an amount of a unit, which is itself a pattern without groups."""
+    """Return a pattern for an amount of a unit, which is itself a pattern without groups."""
     n = f"(?P<n>{NUMBER})"
     return (
         rf"(?:between (?P<b1>{NUMBER}) (?:and|to) (?P<b2>{NUMBER}) (?P<ub>{unit})"
@@ -189,7 +189,7 @@ def amount(unit: str) -> str:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[Bounds, str] | None:
-    """The bounds and the unit of a match of `amount`; None if the bounds make no sense."""
+    """Return the bounds and the unit of a match of `amount`; None if the bounds make no sense."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -212,7 +212,7 @@ def bounds_of(found: re.Match[str]) -> tuple[Bounds, str] | None:
 
 
 def number(text: str) -> int:
-    """The number of a match of `NUMBER`."""
+    """Return the number of a match of `NUMBER`."""
     if text.endswith("single"):
         return 1
     return NUMBER_WORDS.get(text) or int(text.replace(",", ""))

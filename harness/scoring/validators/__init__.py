@@ -74,7 +74,7 @@ MOST_COMPILED = 2_048
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
-    """The value of a text.
+    """Return the value of a text.
 
     Args:
         text: The document.
@@ -102,7 +102,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
-    """A text that `read` turns back into this value, to the digit and the type.
+    """Return a text that `read` turns back into this value, to the digit and the type.
 
     Args:
         value: The value.
@@ -123,7 +123,7 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
 
 
 def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Span | None:
-    """Where in a text the value at a pointer is, by the rules that `read` follows.
+    """Return where in a text the value at a pointer is, by the rules that `read` follows.
 
     JSON: from the value's first character to its last. YAML: the same, with tag and anchor; an
     alias stands where it is written, what is inside of it at its anchor. XML: the element, from
@@ -164,7 +164,7 @@ class Validator(Protocol):
     """A compiled schema."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """All violations of a value; none if it is valid.
+        """Return all violations of a value; none if it is valid.
 
         Raises:
             Undecided: That cannot be decided in bounded time.
@@ -177,7 +177,7 @@ _lock = Lock()
 
 
 def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
-    """The validator of a schema, compiled once.
+    """Return the validator of a schema, compiled once.
 
     Args:
         schema: The schema.

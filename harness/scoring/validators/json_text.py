@@ -34,7 +34,7 @@ _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.D
 
 
 def read(text: str) -> Any:
-    """The value of a text.
+    """Return the value of a text.
 
     Raises:
         UnparseableDocument: It is not JSON; the message has line and column.
@@ -50,7 +50,7 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """The value as ``json.loads`` reads it.
+    """Return the value as ``json.loads`` reads it.
 
     Raises:
         UnparseableDocument: It does not.
@@ -96,7 +96,7 @@ _DECODER = json.JSONDecoder(
 
 
 def write(value: Any, indent: int | None = 4) -> str:
-    """The text of a value that `check_json` accepts, on one line if ``indent`` is None."""
+    """Return the text of a value that `check_json` accepts, on one line if ``indent`` is None."""
     mark = uuid4().hex  # json writes no Decimal: each is written as a marked string first
     text = json.dumps(
         value, ensure_ascii=False, indent=indent, default=lambda number: f"{mark}{number}"
@@ -105,7 +105,7 @@ def write(value: Any, indent: int | None = 4) -> str:
 
 
 def locate(text: str, path: Sequence[str]) -> Span | None:
-    """The offsets of the value at a path; of two members of one name, of the last.
+    """Return the offsets of the value at a path; of two members of one name, of the last.
 
     Raises:
         ValueError: The text is not JSON.

@@ -130,7 +130,7 @@ def _check_number(number: Number) -> None:
 
 
 def is_encodable(value: object) -> bool:
-    """Whether every string in a value can be written as UTF-8."""
+    """Return whether every string in a value can be written as UTF-8."""
     stack = [value]
     while stack:
         one = stack.pop()
@@ -149,12 +149,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def too_deep() -> UnparseableDocument:
-    """The error for a document that is nested too deep."""
+    """Return the error for a document that is nested too deep."""
     return UnparseableDocument(f"nested deeper than {DEEPEST} levels", "limit")
 
 
 def too_many_nodes() -> UnparseableDocument:
-    """The error for a document that has too many values."""
+    """Return the error for a document that has too many values."""
     return UnparseableDocument(f"more than {MOST_NODES:,} values", "limit")
 
 
@@ -162,7 +162,7 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """An integer of bounded length; base 0 reads the prefixes ``0o`` and ``0x``.
+    """Return an integer of bounded length; base 0 reads the prefixes ``0o`` and ``0x``.
 
     Raises:
         UnparseableDocument: It has too many digits.
@@ -173,7 +173,7 @@ def whole(text: str, base: int = 10) -> int:
 
 
 def exact(text: str) -> float | Decimal:
-    """A number with a point or an exponent.
+    """Return a number with a point or an exponent.
 
     Raises:
         UnparseableDocument: Its digits or its exponent exceed the limit.
@@ -195,7 +195,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """A number in JSON's grammar; None if the text is not one.
+    """Return a number in JSON's grammar, or None if the text is not one.
 
     Raises:
         UnparseableDocument: It exceeds the limits.
@@ -213,7 +213,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """A number's shortest exact form; a float keeps its point or exponent.
+    """Return a number's shortest exact form; a float keeps its point or exponent.
 
     >>> written(1e16), written(Decimal("1E+2"))
     ('1e+16', '1E+2')

@@ -242,7 +242,7 @@ class PaperValidator:
             ) from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """All violations of a value, in the engine's order.
+        """Return all violations of a value, in the engine's order.
 
         Raises:
             DataInvalid: A reference leads nowhere, or a pattern is broken.

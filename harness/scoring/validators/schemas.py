@@ -52,7 +52,7 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """The draft that ``$schema`` names, else the default.
+    """Return the draft that ``$schema`` names, else the default.
 
     Raises:
         DataInvalid: It names a draft that is not supported.
@@ -95,7 +95,7 @@ def check_schema(schema: Any) -> int:
 
 
 def measured(value: Any) -> tuple[int, int, int]:
-    """A document's number of values, its characters and its depth."""
+    """Return a document's number of values, its characters and its depth."""
     nodes, characters, depth = 0, 0, 0
     level: list[Any] = [value]
     while level:
@@ -116,7 +116,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """The keyword that a path ends in; None if it ends in a member's name or an index.
+    """Return the keyword that a path ends in, or None if it ends in a member's name or an index.
 
     >>> keyword_at(["properties", "items", "items", 0, "type"])
     'type'
@@ -128,7 +128,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
 
 
 def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Each object within a schema and the path to it, itself first."""
+    """Yield each object within a schema and the path to it, itself first."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, one = stack.pop()
@@ -140,7 +140,7 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def last_name(uri: str) -> str:
-    """The last part of a URI, without the fragment's mark."""
+    """Return the last part of a URI, without the fragment's mark."""
     return uri.removesuffix("#").rstrip("/").rsplit("/", 1)[-1]
 
 
@@ -177,7 +177,7 @@ def path_within(
 
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
-    """The path to the target of a reference; None if it is not within the schema."""
+    """Return the path to the target of a reference, or None if it is not within the schema."""
     if reference.startswith("#"):
         path = resolve(reference[1:], schema)
         if path is not None and follow(schema, path) is target:
@@ -217,7 +217,7 @@ class Expected:
 
     @classmethod
     def of(cls, *schemas: Any, root: Any = None) -> Expected:
-        """What some schemas say about one place; the root is the first by default."""
+        """Return what some schemas say about one place; the root is the first by default."""
         root = schemas[0] if root is None and schemas else root
         return cls(tuple(_flat([*schemas], root)), root)
 
@@ -230,7 +230,7 @@ class Expected:
         return frozenset.intersection(*named) or frozenset().union(*named)  # of alternatives: all
 
     def values(self) -> list[Any]:
-        """The values of ``const`` and ``enum``, of all that apply."""
+        """Return the values of ``const`` and ``enum``, of all that apply."""
         found: list[Any] = []
         for schema in self.schemas:
             if "const" in schema:
@@ -240,11 +240,11 @@ class Expected:
         return found
 
     def has_member(self, key: str) -> bool:
-        """Whether the schema has a property of this name."""
+        """Return whether the schema has a property of this name."""
         return any(key in _properties(schema) for schema in self.schemas)
 
     def member(self, key: str) -> Expected:
-        """What is said about an object's member."""
+        """Return what is said about an object's member."""
         found = []
         for schema in self.schemas:
             properties = _properties(schema)
@@ -255,7 +255,7 @@ class Expected:
         return Expected.of(*found, root=self.root)
 
     def item(self, index: int) -> Expected:
-        """What is said about a list's item."""
+        """Return what is said about a list's item."""
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
@@ -271,7 +271,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """The value of an XML element's text, stripped.
+    """Return the value of an XML element's text, stripped.
 
     >>> scalar("5", Expected.of({"type": "string"})), scalar("5", Expected.of({"type": "number"}))
     ('5', 5)
@@ -295,7 +295,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """The subschemas with all that they refer to and combine, each once."""
+    """Yield the subschemas with all that they refer to and combine, each once."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -328,7 +328,7 @@ def _types(schema: dict[str, Any]) -> frozenset[str]:
 
 
 def type_of(value: Any) -> str:
-    """A value's type as JSON Schema names it, with integers as numbers."""
+    """Return a value's type as JSON Schema names it, with integers as numbers."""
     if value is None:
         return "null"
     if isinstance(value, bool):

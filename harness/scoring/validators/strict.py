@@ -68,7 +68,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """All violations of a value; none if it is valid.
+        """Return all violations of a value; none if it is valid.
 
         Raises:
             Undecided: That cannot be decided in bounded time.
@@ -165,7 +165,7 @@ class StrictValidator:
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
-    """The engine, and whether all patterns are small and regular."""
+    """Return the engine, and whether all patterns are small and regular."""
     import jsonschema_rs as engine
 
     kind = {
@@ -216,7 +216,7 @@ def _refused(error: Any, draft: Draft) -> DataInvalid:
 
 
 def _guarded(call: Callable[[], T]) -> T:
-    """The engine's answer; its failures and panics become `Undecided`."""
+    """Return the engine's answer; its failures and panics become `Undecided`."""
     import jsonschema_rs
 
     try:
@@ -258,7 +258,7 @@ class Routes:
         self._names: dict[str, Any] | None = None
 
     def at(self, depth: int) -> int:
-        """An upper bound for one place of a document of this depth."""
+        """Return an upper bound for one place of a document of this depth."""
         for level in range(depth):  # from the leaves, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
                 for _, schema in parts(self.schema):
@@ -293,7 +293,7 @@ class Routes:
         return most + sum(self._count(part, depth - 1, 0) for part in always)
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
-        """The schemas that apply to the same value."""
+        """Yield the schemas that apply to the same value."""
         yield from (schema[word] for word in ("not", "if", "then", "else") if word in schema)
         yield from _subschemas(schema, ("allOf", "anyOf", "oneOf"), list)
         yield from _subschemas(schema, ("dependentSchemas", "dependencies"), dict)
@@ -302,7 +302,7 @@ class Routes:
                 yield self._referred(schema[word])
 
     def _referred(self, reference: str) -> Any:
-        """The target of a reference within the schema; True for any other."""
+        """Return the target of a reference within the schema; True for any other."""
         base, _, fragment = reference.partition("#")
         if self._names is None:
             self._names = {}
@@ -320,7 +320,7 @@ class Routes:
 def _subschemas(
     schema: dict[str, Any], words: Sequence[str], kind: type, *, inside: bool = True
 ) -> list[Any]:
-    """The keywords' values of a kind, or what is inside of them."""
+    """Return the keywords' values of a kind, or what is inside of them."""
     found = [schema[word] for word in words if isinstance(schema.get(word), kind)]
     if not inside:
         return found

@@ -88,7 +88,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """The score of a document with these violations."""
+    """Return the score of a document with these violations."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -110,7 +110,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Whether a document's root is not of the schema's ``type``: the RTV% of ConCodeEval.
+    """Return whether a document's root is not of the schema's ``type``: the RTV% of ConCodeEval.
 
     Integer and float are one type. A schema without a type is never violated.
 
@@ -125,7 +125,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
-    """A value as JSON on one line; no more of it is written than is shown.
+    """Return a value as JSON on one line; no more of it is written than is shown.
 
     >>> shown(["a", 1.5, None], 8)
     '["a", 1…'

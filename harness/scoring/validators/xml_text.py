@@ -137,7 +137,7 @@ class _Reader:
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """The value that the text stands for.
+    """Return the value that the text stands for.
 
     Args:
         text: The document.
@@ -150,7 +150,7 @@ def read(text: str, schema: Any = True) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """The value as ``xmltodict.parse`` reads it, within the limits and without declarations.
+    """Return the value as ``xmltodict.parse`` reads it, within the limits and without declarations.
 
     Raises:
         UnparseableDocument: It does not.
@@ -199,7 +199,7 @@ def _declared(element: _Element) -> str | None:
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Whether an element without a type is an object, an array, or has a text."""
+    """Return whether an element without a type is an object, an array, or has a text."""
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -248,7 +248,7 @@ _PIECE = re.compile(rb"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>|([^<]+)", re.D
 
 
 def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
-    """The offsets of the value at a path: of its element, from ``<`` to ``>``.
+    """Return the offsets of the value at a path: of its element, from ``<`` to ``>``.
 
     Args:
         text: The document.
@@ -295,7 +295,7 @@ class _Locator:
         return node
 
     def as_paper(self, element: _Element) -> Node:
-        """A node with the members that ``xmltodict`` makes."""
+        """Return a node with the members that ``xmltodict`` makes."""
         node = self.span(element)
         node.members = {}
         for found in _ATTRIBUTE.finditer(self.source, element.start, self.opened(element)):
@@ -321,7 +321,7 @@ class _Locator:
         return Node(element.start, self.source.index(b">", element.close) + 1)
 
     def opened(self, element: _Element) -> int:
-        """Where the start tag ends."""
+        """Return where the start tag ends."""
         tag = _START_TAG.match(self.source, element.start)
         assert tag is not None, "the parser has read it"
         return tag.end()
@@ -365,7 +365,7 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """The text of a value that `check_json` accepts; it is read back without a schema.
+    """Return the text of a value that `check_json` accepts; it is read back without a schema.
 
     Raises:
         UnparseableDocument: The value has a character that XML cannot hold.

@@ -43,7 +43,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """The value of the text's one document.
+    """Return the value of the text's one document.
 
     Raises:
         UnparseableDocument: It is not such a document; the message has line and column.
@@ -57,7 +57,7 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """The value as ``yaml.safe_load`` reads it, within the limits.
+    """Return the value as ``yaml.safe_load`` reads it, within the limits.
 
     Raises:
         UnparseableDocument: It does not.
@@ -103,7 +103,7 @@ class _Builder:
         self.anchors: dict[str, Any] = {}
 
     def value(self, event: Any) -> Any:
-        """The value that begins with this event; the events' depth bounds the recursion."""
+        """Return the value that begins with this event; the events' depth bounds the recursion."""
         import yaml
 
         if isinstance(event, yaml.AliasEvent):
@@ -170,7 +170,7 @@ def _expect(event: Any, kind: str) -> None:
 
 
 def plain(text: str) -> Any:
-    """What a plain (unquoted) scalar means in the core schema.
+    """Return what a plain (unquoted) scalar means in the core schema.
 
     Raises:
         UnparseableDocument: It is a number that JSON cannot hold.
@@ -210,7 +210,7 @@ def _scalar(event: Any) -> Any:
 
 
 def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
-    """The offsets of the value at a path, with its tag and anchor.
+    """Return the offsets of the value at a path, with its tag and anchor.
 
     An alias stands where it is written, and what is inside of it at its anchor.
 
@@ -290,7 +290,7 @@ class _Locator:
         return event, last
 
     def name(self, event: Any) -> str | None:
-        """The key's name in a pointer; None for a list or a mapping."""
+        """Return the key's name in a pointer, or None for a list or a mapping."""
         import yaml
 
         if isinstance(event, yaml.AliasEvent):
@@ -309,7 +309,7 @@ class _Locator:
 
 
 def write(value: Any) -> str:
-    """The block-style text of a value that `check_json` accepts; YAML 1.1 reads the same."""
+    """Return the block-style text of a value that `check_json` accepts; YAML 1.1 reads the same."""
     import yaml
 
     text = yaml.dump(
@@ -330,7 +330,7 @@ _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
 
 @cache
 def _dumper() -> type[Any]:
-    """The dumper, made when it is first needed: PyYAML is not loaded before."""
+    """Return the dumper, made when it is first needed: PyYAML is not loaded before."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

@@ -73,7 +73,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The instances in file order.
+        """Yield the instances in file order.
 
         Raises:
             DataInvalid: An item is malformed; the message names file and item.
@@ -99,7 +99,7 @@ class CollieTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The instruction, as published or as rendered.
+        """Return the instruction, as published or as rendered.
 
         Shots precede it as in the published one-shot prompts: the instruction and the example, each
         on its own lines, then a blank line.
@@ -125,22 +125,22 @@ class CollieTask:
         return scores
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """What was asked for, and what was generated instead."""
+        """Return what was asked for, and what was generated instead."""
         said = feedback(instance.data.specification, self._verdict(instance, text))
         if "word" in scores and not scores["word"].passed:
             said += f"\n{text.strip()!r} is not in the word list."
         return said
 
     def must_keep(self, instance: Instance[Item]) -> tuple[str, ...]:
-        """All target values: numbers, words and sentences."""
+        """Return all target values: numbers, words and sentences."""
         return tuple(_values(instance.data.specification.targets))
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """The example; 20 of the published 2,080 do not pass with today's NLTK."""
+        """Return the example; 20 of the published 2,080 do not pass with today's NLTK."""
         return instance.data.example
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot's example satisfies this instance's constraint."""
+        """Return whether the shot's example satisfies this instance's constraint."""
         example = shot.data.example
         return example is not None and self._verdict(instance, example).passed
 
@@ -149,7 +149,7 @@ class CollieTask:
 
 
 def read_words(path: Path) -> frozenset[str]:
-    """The words of a file with one per line, in lower case, and `LONG_WORDS`.
+    """Return the words of a file with one per line, in lower case, and `LONG_WORDS`.
 
     Raises:
         DataInvalid: The file is not text, or has no words.

@@ -24,7 +24,8 @@ IGNORED = {"group", "metadata", "oneshot_prompt", "near_misses"}
 class Item(Struct, frozen=True):
     """A constraint with its prompt.
 
-    example: an answer that satisfies the constraint, or None.
+    Attributes:
+        example: An answer that satisfies the constraint, or None.
     """
 
     id: str

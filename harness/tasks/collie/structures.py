@@ -66,5 +66,5 @@ A structure that is about neither belongs to no level.
 
 
 def level_of(structure: str) -> Level | None:
-    """The level of text a structure asks for; None for a name not of COLLIE's."""
+    """Return the level of text a structure asks for, or None for a name not of COLLIE's."""
     return LEVEL_OF_PREFIX.get(structure[:4])

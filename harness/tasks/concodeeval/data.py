@@ -37,8 +37,9 @@ Label = Literal["yes", "no"]
 class SchemaRow(msgspec.Struct, frozen=True):
     """A schema.
 
-    root: its type; "any" if it names none or several.
-    range: of the values in it, from the authors' file names, such as "0-10".
+    Attributes:
+        root: Its type; "any" if it names none or several.
+        range: Of the values in it, from the authors' file names, such as "0-10".
     """
 
     id: str
@@ -56,8 +57,9 @@ class SchemaRow(msgspec.Struct, frozen=True):
 class Sample(msgspec.Struct, frozen=True):
     """A value to be judged against a schema.
 
-    label: whether it is valid (Draft 2020-12, formats asserted, exact numbers).
-    paper_label: whether it is under the authors' validation (Draft 7, no formats, floats).
+    Attributes:
+        label: Whether it is valid (Draft 2020-12, formats asserted, exact numbers).
+        paper_label: Whether it is under the authors' validation (Draft 7, no formats, floats).
     """
 
     id: str
@@ -74,8 +76,9 @@ R = TypeVar("R", SchemaRow, Sample)
 class Benchmark:
     """A data set.
 
-    samples: by the id of their schema; the recorded data set has none.
-    digest: a hash of the files.
+    Attributes:
+        samples: By the id of their schema; the recorded data set has none.
+        digest: A hash of the files.
     """
 
     schemas: tuple[SchemaRow, ...]

@@ -38,9 +38,10 @@ LONGEST = 120
 class Constraints:
     """The constraints of a schema in one representation.
 
-    kinds: pointer -> keyword.
-    texts: pointer -> the constraint in words.
-    thirds: pointer -> first, middle or last third of the schema's text, by the keyword's start.
+    Attributes:
+        kinds: Pointer -> keyword.
+        texts: Pointer -> the constraint in words.
+        thirds: Pointer -> first, middle or last third of the schema's text, by the keyword's start.
     """
 
     kinds: Mapping[str, str]
@@ -49,7 +50,7 @@ class Constraints:
 
     @staticmethod
     def of(schema: Schema, representation: Representation, wording: Wording) -> Constraints:
-        """The constraints of a schema."""
+        """Return the constraints of a schema."""
         found = [
             (at, keyword, value)
             for at, keyword, value in keywords(schema)
@@ -79,7 +80,7 @@ def constraints_met(
     violations: Sequence[Violation],
     answer: Answer,
 ) -> list[dict[str, Any]]:
-    """The constraints that apply to the answer, each with whether it is met.
+    """Return the constraints that apply to the answer, each with whether it is met.
 
     One that does not apply (a maximum without a number, the schema of a missing member) is omitted,
     as it would count as met. The result has the shape of `harness.store.constraints`.
@@ -109,7 +110,7 @@ def constraints_met(
 
 
 def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
-    """The pointers of the keywords that apply to a value or to what is in it.
+    """Yield the pointers of the keywords that apply to a value or to what is in it.
 
     Keywords inside ``contains`` do not apply by themselves: another item may satisfy them.
 
@@ -147,7 +148,7 @@ _APPLIES_TO: Mapping[str, tuple[type, ...]] = {
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """The third of a sample that has the middle of a value; ``whole`` for the root value."""
+    """Return the third of a sample that has the middle of a value; ``whole`` for the root value."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -84,7 +84,7 @@ class ConCodeEval:
         refuse_broken(self.benchmark.schemas, mode)
 
     def schemas(self) -> Iterator[ShownSchema]:
-        """The schemas of the data set, in order."""
+        """Yield the schemas of the data set, in order."""
         for row in self.benchmark.schemas:
             yield ShownSchema(
                 row,
@@ -93,7 +93,7 @@ class ConCodeEval:
             )
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """The groups of an instance of a schema in a format."""
+        """Return the groups of an instance of a schema in a format."""
         return {
             "output": output,
             "representation": self.representation,
@@ -113,8 +113,9 @@ class ConCodeEval:
 class Prompts(NamedTuple):
     """The templates of one of the two tasks for schemas in one representation.
 
-    few_shot: used instead when there are shots; None if the prompt has no place for them.
-    input: the representation as prompts call it.
+    Attributes:
+        few_shot: Used instead when there are shots; None if the prompt has no place for them.
+        input: The representation as prompts call it.
     """
 
     system: Prompt | None
@@ -158,7 +159,7 @@ class Prompts(NamedTuple):
     def messages(
         self, fields: Mapping[str, str], shots: Sequence[Mapping[str, str]]
     ) -> tuple[Message, ...]:
-        """The conversation of an instance.
+        """Return the conversation of an instance.
 
         Args:
             fields: ``schema`` and ``output``; for validation also ``sample``.

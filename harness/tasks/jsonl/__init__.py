@@ -112,7 +112,7 @@ class JsonlTask:
         self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The rows in file order, each with its prompt and checks.
+        """Return the rows in file order, each with its prompt and checks.
 
         Raises:
             DataInvalid: A row is malformed; the message names file, item and field.
@@ -135,7 +135,7 @@ class JsonlTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The row's conversation."""
+        """Return the row's conversation."""
         if shots:
             raise ConfigError(
                 "The task 'jsonl' has no few-shot form of its own.",
@@ -144,7 +144,7 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """A score for each check by a rule.
+        """Return a score for each check by a rule.
 
         If extracting the answer takes too long, no score is made: none passes or fails. A row that
         only judges check has no score here, and nothing is extracted.
@@ -184,7 +184,7 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """The template's text; else the target, plain or in the form that is extracted.
+        """Return the template's text; else the target, plain or in the form that is extracted.
 
         None if none of these passes.
         """
@@ -215,14 +215,14 @@ class JsonlTask:
                 yield " ".join(map(str, value))
 
     def instruction(self, instance: Instance[Item]) -> str:
-        """The row's conversation, for a judge."""
+        """Return the row's conversation, for a judge."""
         turns = instance.data.messages
         if len(turns) == 1:
             return turns[0].content
         return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
     def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
-        """What a row asks of judges, or of the judge that this view is for (`for_judge`).
+        """Return what a row asks of judges, or of the judge that this view is for (`for_judge`).
 
         Raises:
             DataInvalid: The row's field ``criteria`` has none.
@@ -235,7 +235,7 @@ class JsonlTask:
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
-        """A view of the task with the criteria of one judge."""
+        """Return a view of the task with the criteria of one judge."""
         view = copy.copy(self)
         view._judge = judge
         return view
@@ -275,13 +275,13 @@ class JsonlTask:
 
 
 def _texts(row: Mapping[str, Any]) -> list[str]:
-    """The right answers of a row that are text."""
+    """Return the right answers of a row that are text."""
     found = next((row[field] for field in TARGETS if field in row), None)
     return [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str)]
 
 
 def _first(value: Any) -> Any:
-    """The first of several right answers."""
+    """Return the first of several right answers."""
     return value[0] if isinstance(value, list) and value else value
 
 

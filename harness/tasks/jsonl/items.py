@@ -30,9 +30,10 @@ MOST_PACKED = 1 << 27
 class Item(Struct, frozen=True):
     """A row with its conversation and checks.
 
-    messages: of round 1, without shots.
-    rules: the checks by rules, their options taken from the row.
-    judges: the checks by judges.
+    Attributes:
+        messages: Of round 1, without shots.
+        rules: The checks by rules, their options taken from the row.
+        judges: The checks by judges.
     """
 
     row: Mapping[str, Any]
@@ -45,9 +46,10 @@ class Item(Struct, frozen=True):
 class RowForm:
     """How a row becomes a conversation.
 
-    prompt, system: templates over the row's fields; None if the rows have prompts.
-    labels: fields of the rows that are groups.
-    adapt: a preset's change of each row.
+    Attributes:
+        prompt, system: Templates over the row's fields; None if the rows have prompts.
+        labels: Fields of the rows that are groups.
+        adapt: A preset's change of each row.
     """
 
     prompt: Template | None = None
@@ -82,7 +84,7 @@ class Reader:
         self._packed: list[bytes] | None = None
 
     def read(self) -> Iterator[Instance[Item]]:
-        """The instances in file order.
+        """Yield the instances in file order.
 
         Raises:
             DataInvalid: A row is malformed; the message names file, item and field.
@@ -104,7 +106,7 @@ class Reader:
         self._packed = packed
 
     def _pack(self, instance: Instance[Item]) -> bytes | None:
-        """An instance as bytes; None for values of YAML that would come back changed."""
+        """Return an instance as bytes, or None for values of YAML that would come back changed."""
         try:
             packed = msgspec.msgpack.encode(instance)
             return packed if self._decoder.decode(packed) == instance else None
@@ -119,7 +121,7 @@ class Reader:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
 
     def instance(self, row: Row, number: int) -> Instance[Item]:
-        """The instance of a row.
+        """Return the instance of a row.
 
         Raises:
             DataInvalid: The row is malformed.

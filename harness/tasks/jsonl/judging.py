@@ -66,7 +66,7 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[JudgeCheck, ...]:
-        """The checks of a row by judges.
+        """Return the checks of a row by judges.
 
         Raises:
             DataInvalid: The run has no such judge; a judge that does not decide on criteria is
@@ -92,13 +92,13 @@ class JudgeChecks:
         return tuple(found)
 
     def judged_by(self, found: Sequence[JudgeCheck], judge: str) -> bool:
-        """Whether a judge of the run judges a row with these checks."""
+        """Return whether a judge of the run judges a row with these checks."""
         return any(one.judge == judge for one in found) or judge not in self._named
 
     def criteria(
         self, row: Mapping[str, Any], found: Sequence[JudgeCheck], judge: str | None
     ) -> tuple[str, ...]:
-        """What a judge decides on for a row with these checks; all criteria for None.
+        """Return what a judge decides on for a row with these checks; all criteria for None.
 
         Raises:
             DataInvalid: The row's field has no criteria.
@@ -112,7 +112,7 @@ class JudgeChecks:
         return _distinct([*others, *of_row])
 
     def _members(self, name: str) -> Sequence[str]:
-        """The judges that a name stands for: a panel's members, or the judge itself."""
+        """Return the judges that a name stands for: a panel's members, or the judge itself."""
         return self._panels.get(name, (name,))
 
     @cached_property
@@ -153,7 +153,7 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The check's own criteria, with those of the row's fields filled in."""
+    """Return the check's own criteria, with those of the row's fields filled in."""
     if CRITERIA not in check.options:
         return ()
     written = check.options[CRITERIA]
@@ -178,5 +178,5 @@ def _texts(value: object, what: str) -> list[str]:
 
 
 def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
-    """Each text once: to ask the same again is to pay again."""
+    """Return each text once: to ask the same again is to pay again."""
     return tuple(dict.fromkeys(texts))

@@ -28,8 +28,9 @@ Row = dict[str, Any]
 class Preset:
     """Defaults for a run file.
 
-    gold: a template of a right answer.
-    adapt: adds the ``target`` to a row; raises DataInvalid if it cannot.
+    Attributes:
+        gold: A template of a right answer.
+        adapt: Adds the ``target`` to a row; raises DataInvalid if it cannot.
     """
 
     prompt: str

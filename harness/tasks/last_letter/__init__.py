@@ -117,7 +117,7 @@ class LastLetterTask:
             self._path = data.file(dataset)
 
     def instances(self) -> Iterator[Instance[Question]]:
-        """The questions, drawn or read.
+        """Yield the questions, drawn or read.
 
         Raises:
             DataInvalid: The file is malformed.
@@ -190,7 +190,7 @@ class LastLetterTask:
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: Instance[Question], text: str, scores: Mapping[str, Score]) -> str:
-        """Whether the letters are correct; never what they should be."""
+        """Return whether the letters are correct; never what they should be."""
         score = scores["correct"]
         if score.passed:
             return "That is right."
@@ -200,14 +200,14 @@ class LastLetterTask:
         )
 
     def reference(self, instance: Instance[Question]) -> str | None:
-        """A correct answer in the form; None if the form cannot hold it (five letters)."""
+        """Return a correct answer in the form; None if the form cannot hold it (five letters)."""
         text = written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
         return text
 
     def leaks(self, instance: Instance[Question], shot: Instance[Question]) -> bool:
-        """Whether the shot's letters are also the answer here."""
+        """Return whether the shot's letters are also the answer here."""
         return instance.data.label == shot.data.label
 
     @property
@@ -224,7 +224,7 @@ class LastLetterTask:
         return DecodingConstraint(**self.form.constraint())
 
     def prompt_errors(self) -> list[str]:
-        """Where the prompt, the structure and the questions do not match."""
+        """Return where the prompt, the structure and the questions do not match."""
         questions = [instance.data for instance in self.instances()]
         counts = Counter(len(question.words) for question in questions)
         usual = counts.most_common(1)[0][0]

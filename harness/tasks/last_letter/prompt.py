@@ -58,9 +58,10 @@ SHOTS = (
 class Example(NamedTuple):
     """A worked example as the prompt shows it.
 
-    question, answer: as they are written.
-    words: the names in the question.
-    letters: the bare answer.
+    Attributes:
+        question, answer: As they are written.
+        words: The names in the question.
+        letters: The bare answer.
     """
 
     question: str
@@ -73,18 +74,18 @@ PAPER_EXAMPLE = Example(PAPER_SHOT_QUESTION, PAPER_SHOT_ANSWER, ("Elon", "Musk")
 
 
 def written(question: Question, form: Form) -> Example:
-    """A question with its answer written in a form."""
+    """Return a question with its answer written in a form."""
     answer = form.write(reasoning(question.words), question.label)
     return Example(question.text, answer, question.words, question.label)
 
 
 def own_shots(n: int, question: Question) -> tuple[Question, ...]:
-    """The first n of the task's shots whose answer is not also that of the question."""
+    """Return the first n of the task's shots whose answer is not also that of the question."""
     return tuple(shot for shot in SHOTS if shot.label != question.label)[:n]
 
 
 def render(described: str, examples: Sequence[Example], question: str) -> str:
-    """The prompt.
+    """Return the prompt.
 
     Args:
         described: The answer's form, in words.
@@ -97,7 +98,7 @@ def render(described: str, examples: Sequence[Example], question: str) -> str:
 
 
 def content(examples: Sequence[Question]) -> str:
-    """A hash of what the prompts say apart from the answer's form."""
+    """Return a hash of what the prompts say apart from the answer's form."""
     parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -107,7 +108,7 @@ MOST_NAMED = 8
 
 
 def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
-    """What is wrong with the form that a prompt describes.
+    """Return what is wrong with the form that a prompt describes.
 
     Only a text form is checked: the description of a JSON object is not itself JSON.
     """
@@ -131,7 +132,7 @@ def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
 def example_errors(
     examples: Sequence[Example], words: int, form: Form, parser: Parser
 ) -> list[str]:
-    """What is wrong with the examples of a prompt; ``words`` is how many a question has."""
+    """Return what is wrong with the examples of a prompt; ``words`` is how many a question has."""
     found = []
     for example in examples:
         name = f"The prompt's example ({' '.join(example.words)})"
@@ -145,7 +146,7 @@ def example_errors(
 
 
 def length_errors(questions: Sequence[Question]) -> list[str]:
-    """Which questions have more or fewer words than the letters that are read."""
+    """Return which questions have more or fewer words than the letters that are read."""
     others = [question for question in questions if len(question.words) != LETTERS]
     if not others:
         return []

@@ -36,9 +36,10 @@ IGNORED = {"response", "correct", "predict", "parsed_result", "strict_regex", "f
 class Question(Struct, frozen=True):
     """A question.
 
-    text: as it is asked.
-    words: the names in it.
-    label: the correct answer according to the data, in lower case.
+    Attributes:
+        text: As it is asked.
+        words: The names in it.
+        label: The correct answer according to the data, in lower case.
     """
 
     id: str
@@ -53,7 +54,7 @@ class Question(Struct, frozen=True):
 
 
 def last_letters(words: tuple[str, ...]) -> str:
-    """The answer to a question about these words.
+    """Return the answer to a question about these words.
 
     >>> last_letters(("Ian", "Peter"))
     'nr'
@@ -62,18 +63,18 @@ def last_letters(words: tuple[str, ...]) -> str:
 
 
 def asked(words: tuple[str, ...]) -> str:
-    """The question about these words, worded as in the paper (with its "each words")."""
+    """Return the question about these words, worded as in the paper (with its "each words")."""
     return f'Take the last letters of each words in "{" ".join(words)}" and concatenate them.'
 
 
 def reasoning(words: tuple[str, ...]) -> str:
-    """The steps to the answer, worded as in the paper's shot."""
+    """Return the steps to the answer, worded as in the paper's shot."""
     steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
 
 def of_words(name: str, *words: str) -> Question:
-    """A question with this id about these words, and the correct answer."""
+    """Return a question with this id about these words, and the correct answer."""
     return Question(name, asked(words), words, last_letters(words))
 
 

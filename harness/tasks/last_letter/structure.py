@@ -48,8 +48,9 @@ ParserName = Literal["strict", "flexible", "json"]
 class Reading(NamedTuple):
     """What a parser has read.
 
-    letters: in lower case, without separators.
-    pattern: index of the parser's pattern that matched.
+    Attributes:
+        letters: In lower case, without separators.
+        pattern: Index of the parser's pattern that matched.
     """
 
     letters: str
@@ -59,9 +60,10 @@ class Reading(NamedTuple):
 class Part(NamedTuple):
     """A segment of an answer.
 
-    regex: what it may be.
-    described: how the prompt describes it.
-    written: its text in a correct answer, with the placeholders {reasoning} and {answer}.
+    Attributes:
+        regex: What it may be.
+        described: How the prompt describes it.
+        written: Its text in a correct answer, with the placeholders {reasoning} and {answer}.
     """
 
     regex: str
@@ -88,16 +90,16 @@ class TextForm:
         return "".join(part.described for part in self.parts)
 
     def write(self, reasoning: str, answer: str) -> str:
-        """An answer in this form."""
+        """Return an answer in this form."""
         written = "".join(part.written for part in self.parts)
         return written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
     def constraint(self) -> dict[str, Any]:
-        """The fields of the constraint on decoding."""
+        """Return the fields of the constraint on decoding."""
         return {"regex": self.pattern}
 
     def holds(self, text: str) -> bool:
-        """Whether constrained decoding could write this text."""
+        """Return whether constrained decoding could write this text."""
         return re.fullmatch(self.pattern, text) is not None
 
 
@@ -111,7 +113,7 @@ class JsonForm:
     )
 
     def write(self, reasoning: str, answer: str) -> str:
-        """An answer in this form."""
+        """Return an answer in this form."""
         found = {"reasoning": f"{reasoning.removesuffix('.')}.", "answer": answer.upper()}
         return json.dumps(found, ensure_ascii=False)
 
@@ -121,11 +123,11 @@ class JsonForm:
         return found
 
     def constraint(self) -> dict[str, Any]:
-        """The fields of the constraint on decoding."""
+        """Return the fields of the constraint on decoding."""
         return {"json_schema": self._schema}
 
     def holds(self, text: str) -> bool:
-        """Whether constrained decoding could write this text."""
+        """Return whether constrained decoding could write this text."""
         try:
             return bool(JsonParser().read(text)) and text.strip().startswith("{")
         except Unparseable:
@@ -159,7 +161,7 @@ class Parser(Protocol):
         ...
 
     def read(self, text: str) -> Reading:
-        """The letters.
+        """Return the letters.
 
         Raises:
             Unparseable: The text has no answer in the form.
@@ -175,7 +177,7 @@ class RegexParser:
         self.extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """The letters, in lower case, separators removed."""
+        """Return the letters, in lower case, separators removed."""
         found = self.extraction.find(text)
         if found is None:
             raise Unparseable(
@@ -209,7 +211,7 @@ class JsonParser:
         return (json.dumps(answer_model().model_json_schema(), sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """The letters, in lower case."""
+        """Return the letters, in lower case."""
         from pydantic import ValidationError
 
         found = json_object(text)
@@ -227,7 +229,7 @@ class JsonParser:
 
 
 def parser(name: ParserName) -> Parser:
-    """The parser with this name in the run file."""
+    """Return the parser with this name in the run file."""
     if name == "json":
         return JsonParser()
     return RegexParser((STRICT,) if name == "strict" else FLEXIBLE)

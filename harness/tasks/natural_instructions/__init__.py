@@ -107,7 +107,7 @@ class NaturalInstructionsTask:
         )
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The evaluated instances, task by task.
+        """Yield the evaluated instances, task by task.
 
         Raises:
             DataInvalid: A file is malformed; the message names file and place.
@@ -175,25 +175,25 @@ class NaturalInstructionsTask:
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
     def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
-        """The scores of an empty text, as in the authors' evaluation: 0."""
+        """Return the scores of an empty text, as in the authors' evaluation: 0."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
         }
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
-        """Whether the shot has the same input, whatever its prompt."""
+        """Return whether the shot has the same input, whatever its prompt."""
         ours, theirs = instance.data, shot.data
         return bare(ours.input) == bare(theirs.input)
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Whether the answer is right; never what it should be."""
+        """Return whether the answer is right; never what it should be."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """The first reference that is still right after truncation."""
+        """Return the first reference that is still right after truncation."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)
 

@@ -74,19 +74,19 @@ class Measures:
             raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
 
     def answer(self, text: str) -> str:
-        """The part of a text that counts as the answer."""
+        """Return the part of a text that counts as the answer."""
         if self.truncation == "first_line":
             return first_line(text)
         return before_stop(text, self.stops) if self.stops else text
 
     def right(self, outputs: Sequence[str], text: str) -> bool:
-        """Whether the answer is one of the references."""
+        """Return whether the answer is one of the references."""
         return exact_match(self.answer(text), outputs)
 
     def scores(
         self, outputs: Sequence[str], text: str, labels: Collection[str] = (), source: str = ""
     ) -> dict[str, Score]:
-        """The scores of a text by name.
+        """Return the scores of a text by name.
 
         Args:
             outputs: The references.

@@ -74,14 +74,14 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """An encoding's name in tables: that of the authors' files."""
+    """Return an encoding's name in tables: that of the authors' files."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """The prompt in the authors' words.
+    """Return the prompt in the authors' words.
 
     No recorded prompt begins with explained examples or with the input. For these the authors' code
     writes an empty first line, which is omitted here.
@@ -129,7 +129,7 @@ def _paper_examples(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """The prompt as one user turn; arguments as for `paper`.
+    """Return the prompt as one user turn; arguments as for `paper`.
 
     Examples are part of that turn: recordings and completion providers have no others, and an
     explained example in an assistant turn would invite explanations.
@@ -203,6 +203,6 @@ examples."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
-    """The fields of an encoding: short name to the authors' full one."""
+    """Return the fields of an encoding: short name to the authors' full one."""
     fields = () if encoding == "instance_only" else fields_of(encoding)
     return {SHORT.get(field, field): field for field in fields}

@@ -43,10 +43,11 @@ FORMS = {"paper": paper, "chat": chat}
 class Item(Struct, frozen=True):
     """An instance with its prompt.
 
-    input: the instance's input, without the instruction.
-    outputs: the references.
-    n_examples: how many right examples are shown.
-    labels: all bare answers of the task, if it is a classification.
+    Attributes:
+        input: The instance's input, without the instruction.
+        outputs: The references.
+        n_examples: How many right examples are shown.
+        labels: All bare answers of the task, if it is a classification.
     """
 
     id: str
@@ -59,7 +60,7 @@ class Item(Struct, frozen=True):
 
 
 def evaluated(n_entries: int, wanted: int | None) -> list[int]:
-    """The positions of the evaluated instances, in order.
+    """Return the positions of the evaluated instances, in order.
 
     The authors keep a task's first 60 instances for examples and spread 100 evenly over the rest
     (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. A task
@@ -84,7 +85,7 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
 def shown(
     task: NaturalTask, chosen: Collection[int]
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """All examples that may be shown: the task's own, and instances with their first output.
+    """Return all examples that may be shown: the task's own, and instances with their first output.
 
     The evaluated instances (``chosen``) are not among them, nor is an example that has the input of
     one of them and a right output for it.
@@ -110,7 +111,7 @@ def shown(
 
 
 def most_that_fit(available: int, tokens: Callable[[int], int], budget: int) -> int:
-    """The largest number of examples whose prompt is within a budget of tokens.
+    """Return the largest number of examples whose prompt is within a budget of tokens.
 
     Args:
         available: How many examples there are.
@@ -148,7 +149,7 @@ class Showing:
     count: Counter = field(default=estimate)
 
     def items(self, task: NaturalTask, category: str) -> Iterator[Item]:
-        """The evaluated instances of a task, in order."""
+        """Yield the evaluated instances of a task, in order."""
         chosen = evaluated(len(task.entries), self.instances)
         entries = [task.entries[index] for index in chosen]
         positives = self._positives(task, chosen, entries)

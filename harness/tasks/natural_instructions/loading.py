@@ -67,8 +67,9 @@ CLASSIFICATION = "classification"
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
     """An input with a right or a wrong answer.
 
-    reason: why the answer is right or wrong.
-    suggestion: how to correct a wrong one.
+    Attributes:
+        reason: Why the answer is right or wrong.
+        suggestion: How to correct a wrong one.
     """
 
     input: str
@@ -80,7 +81,8 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(Struct, frozen=True):
     """An instance of a task: an input and all outputs that are right.
 
-    id: unique within the task; its position in the file if the file gives none.
+    Attributes:
+        id: Unique within the task; its position in the file if the file gives none.
     """
 
     id: str
@@ -104,7 +106,7 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """The field with the authors' name; None if the task does not have it."""
+        """Return the field with the authors' name, or None if the task does not have it."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 
@@ -112,8 +114,9 @@ class Instruction(Struct, frozen=True):
 class NaturalTask(Struct, frozen=True):
     """A task of the benchmark.
 
-    name: its file's name, without the suffix.
-    category: None if the file does not say.
+    Attributes:
+        name: Its file's name, without the suffix.
+        category: None if the file does not say.
     """
 
     name: str
@@ -177,7 +180,7 @@ class _YamlTask(Struct, forbid_unknown_fields=True):
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """The tasks of a folder, or the one of a file: name to file, sorted by name.
+    """Return the tasks of a folder, or the one of a file: name to file, sorted by name.
 
     Raises:
         DataInvalid: There are none, or two have the same name.
@@ -237,7 +240,7 @@ def _from_json(path: Path) -> NaturalTask:
 
 
 def _examples(raw: Sequence[_JsonExample | str], where: str) -> tuple[Example, ...]:
-    """The examples; a file without any has the text "-" in their place."""
+    """Return the examples; a file without any has the text "-" in their place."""
     found = []
     for number, example in enumerate(raw, start=1):
         if isinstance(example, str):
@@ -298,7 +301,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """The category of a task by its name, None if no pattern matches."""
+    """Return the category of a task by its name, None if no pattern matches."""
     patterns: Iterable[tuple[str, str]] = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 

@@ -61,7 +61,7 @@ def estimate(text: str) -> int:
 
 
 def counter(table: Path | None) -> Counter:
-    """A function that counts the tokens of a text.
+    """Return a function that counts the tokens of a text.
 
     Args:
         table: The model's table; None for the estimate.

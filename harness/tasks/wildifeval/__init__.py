@@ -125,7 +125,7 @@ class WildIFEvalTask:
                 )
 
     def instances(self) -> Iterator[Instance[Item]]:
-        """The tasks in file order.
+        """Yield the tasks in file order.
 
         Raises:
             DataInvalid: A file is malformed, or conversations are missing.
@@ -138,7 +138,7 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """The data's hash and the version of the rules.
+        """Return the data's hash and the version of the rules.
 
         For joined data, the hash is of the joined tasks, and missing conversations are counted.
         """
@@ -158,7 +158,7 @@ class WildIFEvalTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """The user's message as written: the paper's models are prompted zero-shot."""
+        """Return the user's message as written: the paper's models are prompted zero-shot."""
         if shots:
             raise ConfigError(
                 "The task 'wildifeval' has no reference answers to show.", "Remove task.shots."
@@ -199,11 +199,11 @@ class WildIFEvalTask:
         return None
 
     def instruction(self, instance: Instance[Item]) -> str:
-        """The user's instruction, for a judge."""
+        """Return the user's instruction, for a judge."""
         return instance.data.task
 
     def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
-        """The constraints, with their categories as groups."""
+        """Return the constraints, with their categories as groups."""
         return [
             Criterion(one.text, {LABEL: one.category} if one.category else {})
             for one in instance.data.constraints
@@ -243,13 +243,13 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """The number of ids, and the first of them."""
+    """Return the number of ids, and the first of them."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
 
 def _optional(name: str | None, usual: str, data: DataFolder) -> Path | None:
-    """The named file; else the usual one in the data folder, if it exists."""
+    """Return the named file; else the usual one in the data folder, if it exists."""
     if name is not None:
         return data.file(name)
     path = data.root / usual

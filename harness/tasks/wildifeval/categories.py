@@ -34,7 +34,7 @@ CATEGORIES: Mapping[str, str] = {
 
 
 def named(category: str) -> str:
-    """A category as the paper writes it; one of another taxonomy unchanged.
+    """Return a category as the paper writes it; one of another taxonomy unchanged.
 
     The authors' file adds a separate title after ``Other:`` for each such constraint.
     """

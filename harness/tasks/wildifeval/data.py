@@ -61,7 +61,8 @@ class Item(Struct, frozen=True):
 class Joined:
     """The tasks that both files have, in the order of the decompositions.
 
-    missing: ids of conversations that are not among the chats.
+    Attributes:
+        missing: Ids of conversations that are not among the chats.
     """
 
     items: tuple[Item, ...]
@@ -121,7 +122,7 @@ def _constraints(value: Any, where: str) -> tuple[Constraint, ...]:
 
 
 def is_public(path: Path) -> bool:
-    """Whether a data set has the public form, as opposed to rows with the task's text.
+    """Return whether a data set has the public form, as opposed to rows with the task's text.
 
     Raises:
         DataInvalid: The file is malformed.
@@ -185,7 +186,7 @@ def _first_message(conversation: Any, where: str) -> str:
 def _columns(
     place: Path, column: str, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, str, Any]]:
-    """The place, the conversation id and one column of each row; ``only`` limits the ids."""
+    """Yield the place, the conversation id and one column of each row; ``only`` limits the ids."""
     for path in _files(place):
         if path.suffix == ".parquet":
             found = _parquet(path, column, only)

@@ -46,7 +46,7 @@ RENDERERS = {
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """The schema's text.
+    """Return the schema's text.
 
     Args:
         schema: To render.
@@ -63,7 +63,7 @@ def render(
 def spans(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> Spans:
-    """Where each keyword stands in the text of `render`: its pointer to its start and end.
+    """Return where each keyword stands in the text of `render`: its pointer to its start and end.
 
     In code that is the keyword's own word (in Python, pydantic's word for it; for ``required``,
     which has none, the first required field; for ``items``, the type in the brackets), in English

@@ -38,12 +38,12 @@ INDENT = " " * 4
 
 
 def render_json(schema: Schema) -> Marked:
-    """The text that ``json.dumps(schema, indent=4, ensure_ascii=False)`` gives."""
+    """Return the text that ``json.dumps(schema, indent=4, ensure_ascii=False)`` gives."""
     return _json_value(schema, "", "")
 
 
 def _json_value(value: Any, indent: str, at: str) -> Marked:
-    """A value; the names of all its members are marked, keywords or not."""
+    """Return a value; the names of all its members are marked, keywords or not."""
     inner = indent + INDENT
     if isinstance(value, dict) and value:
         lines = []
@@ -76,7 +76,7 @@ _Dumper.add_representer(str, _yaml_text)
 
 
 def render_yaml(schema: Schema) -> Marked:
-    """The text that ``yaml.safe_dump(schema)`` gives, without folded lines and aliases."""
+    """Return the text that ``yaml.safe_dump(schema)`` gives, without folded lines and aliases."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )
@@ -101,7 +101,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 
 
 def render_xml(schema: Schema) -> Marked:
-    """The schema under ``<all>``, without a line break at the end.
+    """Return the schema under ``<all>``, without a line break at the end.
 
     Raises:
         DataInvalid: A text has a character that XML 1.0 cannot hold.

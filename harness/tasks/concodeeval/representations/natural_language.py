@@ -79,7 +79,7 @@ class _Description:
         self.phrases = phrases
 
     def clauses(self, schema: Schema, at: str, depth: int) -> Iterator[Marked]:
-        """A line for each keyword except the type, in the schema's order."""
+        """Yield a line for each keyword except the type, in the schema's order."""
         for keyword, value in schema.items():
             if keyword == "type" and isinstance(value, str):
                 continue
@@ -122,7 +122,7 @@ class _Description:
                 yield _line(self._phrase(keyword, value), place, depth)
 
     def _inner(self, lead: str, schema: Any, place: str, depth: int) -> Iterator[Marked]:
-        """The line that introduces an inner schema, and its lines, indented."""
+        """Yield the line that introduces an inner schema, and its lines, indented."""
         noun, lines = self._described(schema, place, depth)
         line = marked(joined([lead, noun, ":" if lines else ""]), at=place)
         yield joined([INDENT * depth, line])
@@ -134,7 +134,7 @@ class _Description:
         yield from lines
 
     def _described(self, schema: Any, place: str, depth: int) -> tuple[Marked, list[Marked]]:
-        """The noun for an inner schema, and the lines about it."""
+        """Return the noun for an inner schema, and the lines about it."""
         if not isinstance(schema, dict):
             return Marked("any value" if schema else "no value"), []
         kind = schema.get("type")

@@ -83,7 +83,7 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 
 
 def render(schema: Schema) -> Marked:
-    """The module that declares the schema."""
+    """Return the module that declares the schema."""
     return _Writer().module(dict(schema))
 
 
@@ -168,14 +168,14 @@ class _Writer:
         return [joined(["    model_config = ConfigDict(", joined(arguments, ", "), ")\n"])]
 
     def _annotation(self, schema: Any, at: str, name: str) -> Marked:
-        """A type outside a field, with its constraints."""
+        """Return a type outside a field, with its constraints."""
         kind, arguments = self._kind(schema, at, name)
         if not arguments:
             return kind
         return joined(["Annotated[", kind, ", Field(", joined(arguments, ", "), ")]"])
 
     def _kind(self, schema: Any, at: str, name: str) -> tuple[Marked, list[Marked]]:
-        """A type, and the arguments of its ``Field``."""
+        """Return a type, and the arguments of its ``Field``."""
         if isinstance(schema, bool):
             return Marked("object" if schema else "Never"), []
         if _is_model(schema):
@@ -210,7 +210,7 @@ class _Writer:
         return word, arguments
 
     def _extra(self, extra: dict[str, Any], at: str) -> Marked:
-        """The keywords that pydantic has no word for."""
+        """Return the keywords that pydantic has no word for."""
         members = []
         for key, value in extra.items():
             place = pointer(at, key)
@@ -246,7 +246,7 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _is_literal(schema: dict[str, object]) -> bool:
-    """Whether a ``Literal`` expresses all of the schema."""
+    """Return whether a ``Literal`` expresses all of the schema."""
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in LITERAL_TYPES:
         return False
@@ -273,7 +273,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """The field's name: the property's own if Python and pydantic allow it."""
+    """Return the field's name: the property's own if Python and pydantic allow it."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:
@@ -286,7 +286,7 @@ def _identifier(name: str, used: set[str]) -> str:
 
 
 def _field(arguments: list[Marked]) -> Marked:
-    """The text after a field's type."""
+    """Return the text after a field's type."""
     if not arguments:
         return Marked()
     if [argument.text for argument in arguments] == ["default=None"]:
@@ -295,7 +295,7 @@ def _field(arguments: list[Marked]) -> Marked:
 
 
 def _literal(value: Any) -> str:
-    """A JSON value in Python syntax."""
+    """Return a JSON value in Python syntax."""
     match value:
         case str():
             if any("\ud800" <= character <= "\udfff" for character in value):

@@ -27,7 +27,7 @@ Spans: TypeAlias = Mapping[str, tuple[int, int]]
 
 
 def pointer(base: str, *tokens: object) -> str:
-    """The pointer ``base`` extended by some tokens."""
+    """Return the pointer ``base`` extended by some tokens."""
     escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
     return "/".join([base, *escaped])
 
@@ -40,7 +40,7 @@ SCHEMAS = frozenset({"items", "contains", "additionalProperties"})
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Each keyword of a schema and of those inside it: its pointer, its name, its value."""
+    """Yield each keyword of a schema and of those inside it: its pointer, its name, its value."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -89,13 +89,13 @@ class Marked:
 
 
 def marked(part: Marked | str, *, at: str) -> Marked:
-    """A text that stands, as a whole, for the keyword with this pointer."""
+    """Return a text that stands, as a whole, for the keyword with this pointer."""
     text, inside = (part, {}) if isinstance(part, str) else (part.text, part.spans)
     return Marked(text, {at: (0, len(text)), **inside})
 
 
 def joined(parts: Iterable[Marked | str], between: str = "") -> Marked:
-    """The parts in sequence. If a keyword occurs twice, its first place counts."""
+    """Return the parts in sequence. If a keyword occurs twice, its first place counts."""
     texts: list[str] = []
     spans: dict[str, tuple[int, int]] = {}
     offset = 0
