@@ -1,8 +1,20 @@
+"""Rate limits, and the names that models are tracked under."""
+
+from __future__ import annotations
+
 import random
 
 import pytest
 
-from harness.mock.limits import MAX_MODELS, WINDOW_S, Limits, RateLimits
+from harness.mock.limits import (
+    MAX_MODELS,
+    MAX_NAME,
+    OTHER_MODELS,
+    WINDOW_S,
+    Limits,
+    RateLimits,
+    tracked_name,
+)
 from harness.mock.wire import MockError
 
 
@@ -100,3 +112,17 @@ def test_made_up_models_are_no_way_round_a_limit(clock: Clock) -> None:
 def test_limit_that_lets_nothing_in_is_refused(limit: int) -> None:
     with pytest.raises(MockError, match="input_tokens_per_minute must be at least 1, not"):
         Limits(input_tokens_per_minute=limit)
+
+
+def test_made_up_names_come_to_an_end() -> None:
+    known: dict[str, int] = {}
+    for number in range(3 * MAX_MODELS):
+        known[tracked_name(f"model-{number}", known)] = number
+    assert len(known) == MAX_MODELS + 1
+    assert known[OTHER_MODELS] == 3 * MAX_MODELS - 1
+    assert tracked_name("model-0", known) == "model-0"
+
+
+def test_long_names_are_not_kept() -> None:
+    assert tracked_name("m" * MAX_NAME, {}) == "m" * MAX_NAME
+    assert tracked_name("m" * (MAX_NAME + 1), {}) == OTHER_MODELS
