@@ -21,15 +21,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 
 MOST = 1.15
 ROOT = Path(__file__).parents[1]
 console = Console()
 
 
-def answer(ask: Ask, _: int) -> str:
+def answer(ask: MockRequest, _: int) -> str:
     """Of the judge, letters; of the model, a text that no other question gets."""
     return "abcd" if ask.model == "judge" else f"It is {ask.digest}. The answer is abcd."
 

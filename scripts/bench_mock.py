@@ -1,8 +1,8 @@
 """How many requests a second the mock provider sustains on one core.
 
-The server has one core, the load generator another: raw connections, each
-sending its next request as soon as it has the answer to the last. The generator
-must be the faster of the two: the server's share of its core (CPU) shows it.
+The server runs on one core, the load generator on another: raw connections that
+send the next request as soon as the last one is answered. The figure is valid if
+the server is the bottleneck, that is if it uses its whole core (column CPU).
 
     python scripts/bench_mock.py --requests 50000
 """
@@ -64,7 +64,7 @@ def pin(core: int) -> None:
 
 
 def serve(case: Case, core: int, pipe: Connection) -> None:
-    """The server's process: serves until it hears from the pipe, then tells its CPU seconds."""
+    """The server's process: serves until the pipe has a message, then sends its CPU seconds."""
     pin(core)
     with MockServer(
         latency=case.latency,
@@ -107,7 +107,7 @@ def requests(count: int, host: str, path: str) -> Iterator[bytes]:
 
 
 class Client(asyncio.Protocol):
-    """One connection that sends request after request, and notes how long each took."""
+    """One connection that sends request after request, and records how long each took."""
 
     def __init__(self, work: Iterator[bytes], times: list[float]) -> None:
         self._work = work
@@ -133,7 +133,7 @@ class Client(asyncio.Protocol):
             self.send()
 
     def send(self) -> None:
-        """Send the next request, or close where there is none."""
+        """Send the next request, or close when there is none."""
         request = next(self._work, None)
         if request is None:
             self._transport.close()

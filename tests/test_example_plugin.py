@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.builders.collie.corpus import write_corpus
 from tests.cli.command import harness, mistake
 
@@ -87,7 +86,7 @@ def test_its_checker_and_judge_come_in_by_the_same_door(
 def test_its_judge_decides_what_passes_and_what_is_sent_back(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    def answer(ask: Ask, _: int) -> str:
+    def answer(ask: MockRequest, _: int) -> str:
         return "No." if "\nrhythm\n" in ask.prompt else "Yes."
 
     with MockServer(answers=answer) as server:

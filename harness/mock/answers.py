@@ -1,43 +1,43 @@
-"""What the model says: a pure function of the request, so that runs repeat.
+"""What the model answers: a pure function of the request, so that runs repeat.
 
-By default a few plain sentences that name the body's digest; or texts of the
-user's own, by conversation. A conversation that a recording does not hold is
-an error: a made-up answer among recorded ones would be scored in silence.
+By default a few made-up sentences that contain the body's digest, or the user's own texts, by
+conversation. A conversation without a recorded answer is an error: a made-up answer among recorded
+ones would be scored unnoticed.
 
->>> recorded({"Name a colour.": "Blue."})(Ask("0a", "m", (Turn("user", "Name a colour."),)), 0)
+>>> request = MockRequest("0a", "m", (Turn("user", "Name a colour."),))
+>>> recorded({"Name a colour.": "Blue."})(request, 0)
 'Blue.'
-
-An `Answer` brings with its text how sure the model was of it, for those who ask.
-
->>> Answer("Yes", [{"Yes": -0.1, "No": -2.4}]).text
-'Yes'
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from harness.mock.errors import MockError, NoAnswer
-from harness.mock.wire import Ask, Turn
+from harness.mock.wire import (
+    CHARACTERS_PER_TOKEN,
+    Choice,
+    MockError,
+    MockRequest,
+    NoAnswer,
+    Position,
+    Turn,
+    count_tokens,
+)
 
+SURE = 0.98
+"""The probability of each token of an answer that brings no log-probabilities."""
 
-class Answer(msgspec.Struct, frozen=True):
-    """A text, and what else could have been written.
-
-    logprobs: of each position the log-probabilities of its tokens; empty for nearly sure ones.
-    """
-
-    text: str
-    logprobs: Sequence[Mapping[str, float]] = ()
-
-
-Answerer = Callable[[Ask, int], str | Answer]
-"""A request's n-th choice, from 0. Raises NoAnswer where there is none."""
-
+_TOKEN = re.compile(r"\s*\w+|\s*[^\w\s]+|\s+")
+_ALTERNATIVES = [
+    *(" the", " a", ",", ".", " and", "\n", " of", " to", " in", " is", " it", " that"),
+    *(":", " for", " was", " on", " as", " with", " be", " at", " by", "-", " this"),
+]
 _SENTENCES = (
     "The river rises in the hills and reaches the sea two days later.",
     "Nobody had opened the green door since the baker moved away.",
@@ -50,13 +50,37 @@ _SENTENCES = (
 )
 
 
-def invented(ask: Ask, index: int) -> str:
-    """A text that differs for every body and choice, two to five sentences long."""
-    noise = int(ask.digest[-8:], 16) + index
+class Answer(msgspec.Struct, frozen=True):
+    """A text with log-probabilities.
+
+    logprobs: for each position, log-probabilities by token; if empty, each token gets `SURE`.
+    """
+
+    text: str
+    logprobs: Sequence[Mapping[str, float]] = ()
+
+
+Answerer = Callable[[MockRequest, int], str | Answer]
+"""Returns a request's n-th choice, from 0. Raises NoAnswer if there is none."""
+Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
+
+
+def answerer(answers: Answers | None) -> Answerer:
+    """Make a function of `MockServer`'s `answers` option. Raises MockError."""
+    if answers is None:
+        return invented
+    if isinstance(answers, Path):
+        return read_recording(answers)
+    return recorded(answers) if isinstance(answers, Mapping) else answers
+
+
+def invented(request: MockRequest, index: int) -> str:
+    """Return two to five sentences that differ for every body and choice."""
+    noise = int(request.digest[-8:], 16) + index
     count = 2 + noise % 4
     first = noise // 4
     said = (_SENTENCES[(first + i) % len(_SENTENCES)] for i in range(count))
-    return f"This is mock answer {ask.digest}-{index}. {' '.join(said)}"
+    return f"This is mock answer {request.digest}-{index}. {' '.join(said)}"
 
 
 class _Message(msgspec.Struct):
@@ -67,34 +91,43 @@ class _Message(msgspec.Struct):
 _Distribution = Annotated[dict[str, float], msgspec.Meta(min_length=1)]
 
 
-class Recording(msgspec.Struct, forbid_unknown_fields=True):
+class _Recording(msgspec.Struct, forbid_unknown_fields=True):
     """A line of an answers file.
 
-    prompt: the last user message, or the whole conversation as a list of
-        messages; a whole conversation is the better match.
-    logprobs: as of `Answer`.
+    prompt: the last user message, or the whole conversation, which takes precedence.
+    logprobs: as in `Answer`.
     """
 
     prompt: str | list[_Message]
     text: str
     logprobs: list[_Distribution] = []
 
+    @property
+    def key(self) -> _Key:
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return tuple(Turn(message.role, message.content) for message in self.prompt)
+
+
+_Key = str | tuple[Turn, ...]
+
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
-    """Answers by the last user message.
+    """Answer by the last user message.
 
-    Where a prompt has several answers, body and choice decide which one is given.
+    If a prompt has several answers, body and choice decide which one is returned.
     """
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
 
 def read_recording(path: Path) -> Answerer:
-    """The answers of a JSONL file, one `Recording` a line.
+    """Read the answers of a JSONL file of ``{"prompt": …, "text": …}``.
 
-    Raises: MockError with file and line.
+    Raises:
+        MockError: the file cannot be read, or a line is invalid; names file and line.
     """
     answers: dict[_Key, list[str | Answer]] = {}
-    decoder = msgspec.json.Decoder(Recording)
+    decoder = msgspec.json.Decoder(_Recording)
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -107,28 +140,108 @@ def read_recording(path: Path) -> Answerer:
         except msgspec.MsgspecError as error:
             raise MockError(
                 f"{path}, line {number}: {error}. "
-                'A line is {"prompt": …, "text": …}; prompt is a text or a list of messages. '
-                '"logprobs" may be a list of mappings from tokens to numbers.'
+                'Write {"prompt": …, "text": …}; prompt is a text or a list of messages. '
+                'Optional "logprobs" is a list of mappings from tokens to numbers.'
             ) from None
-        text, told = recording.text, recording.logprobs
-        answers.setdefault(_key(recording.prompt), []).append(Answer(text, told) if told else text)
+        answer = Answer(recording.text, recording.logprobs)
+        answers.setdefault(recording.key, []).append(answer if answer.logprobs else answer.text)
     return _lookup(answers)
 
 
-_Key = str | tuple[Turn, ...]
-
-
-def _key(prompt: str | list[_Message]) -> _Key:
-    if isinstance(prompt, str):
-        return prompt
-    return tuple(Turn(message.role, message.content) for message in prompt)
-
-
 def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
-    def answer(ask: Ask, index: int) -> str | Answer:
-        found = answers.get(ask.turns) or answers.get(ask.prompt)
+    def answer(request: MockRequest, index: int) -> str | Answer:
+        found = answers.get(request.turns) or answers.get(request.prompt)
         if not found:
-            raise NoAnswer(f"No recorded answer for the prompt that begins {ask.prompt[:80]!r}.")
-        return found[(int(ask.digest, 16) + index) % len(found)]
+            beginning = request.prompt[:80]
+            raise NoAnswer(f"No recorded answer for the prompt that begins {beginning!r}.")
+        return found[(int(request.digest, 16) + index) % len(found)]
 
     return answer
+
+
+def truncate(
+    text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
+) -> Choice:
+    """Make a choice of a text, cut before the first stop string and at `max_tokens`.
+
+    Reasoning counts first, and may leave no tokens for the text.
+    """
+    matched = None
+    # A model writes from left to right: the first stop string to be complete ends the text.
+    found = [(at + len(s), at, s) for s in stop if s and (at := text.find(s)) >= 0]
+    if found:
+        _, at, matched = min(found)
+        text = text[:at]
+    spent = count_tokens(reasoning)
+    if max_tokens is None or spent + count_tokens(text) <= max_tokens:
+        return Choice(text, "stop", matched, reasoning, spent)
+    room = max(0, max_tokens - spent) * CHARACTERS_PER_TOKEN
+    reasoning = reasoning[: max_tokens * CHARACTERS_PER_TOKEN]
+    return Choice(text[:room], "length", None, reasoning, min(spent, max_tokens))
+
+
+def thought(request: MockRequest, index: int) -> str:
+    """Return the reasoning before the n-th choice: unique, and without an answer."""
+    return (
+        f"Let me think about request {request.digest}, choice {index}. "
+        "A first draft would be: nothing at all. That does not answer it, so try again."
+    )
+
+
+def endless(request: MockRequest) -> Choice:
+    """Return a choice whose reasoning used all tokens, so that it has no text."""
+    text = thought(request, 0)
+    spent = count_tokens(text) if request.max_tokens is None else request.max_tokens
+    return Choice("", "length", reasoning=text, reasoning_tokens=spent)
+
+
+def inline(choice: Choice) -> str:
+    """Write reasoning and answer as one text; the tag stays open if no answer was reached.
+
+    >>> inline(Choice("Blue.", reasoning="Sky or sea?"))
+    '<think>\\nSky or sea?\\n</think>\\n\\nBlue.'
+    """
+    if not choice.reasoning:
+        return choice.text
+    if choice.finish == "length" and not choice.text:
+        return f"<think>\n{choice.reasoning}"
+    return f"<think>\n{choice.reasoning}\n</think>\n\n{choice.text}"
+
+
+def positions(
+    text: str, distributions: Sequence[Mapping[str, float]], n: int
+) -> tuple[Position, ...]:
+    """Return the positions of an answer, each with its `n` likeliest tokens.
+
+    Args:
+        text: the answer.
+        distributions: log-probabilities by token for each position; if empty, the tokens are the
+            text's words, each with probability `SURE`.
+        n: the number of alternatives.
+
+    >>> [position.token for position in positions("Yes, it is.", (), 2)]
+    ['Yes', ',', ' it', ' is', '.']
+    >>> positions("No.", [{"Yes": -0.1, "No": -2.4}], 2)[0]
+    Position(token='No', logprob=-2.4, likeliest=(('Yes', -0.1), ('No', -2.4)))
+    """
+    if not distributions:
+        return tuple(_position(token, _sure(token), n) for token in _TOKEN.findall(text))
+    found, at = [], 0
+    for distribution in distributions:
+        ranked = sorted(distribution, key=lambda token: -distribution[token])
+        # The sampled token need not be the likeliest.
+        token = next((one for one in ranked if one and text.startswith(one, at)), ranked[0])
+        at += len(token) if text.startswith(token, at) else 0
+        found.append(_position(token, distribution, n))
+    return tuple(found)
+
+
+def _sure(token: str) -> dict[str, float]:
+    others = [other for other in _ALTERNATIVES if other != token]
+    shares = {other: (1 - SURE) / 2 ** (rank + 1) for rank, other in enumerate(others)}
+    return {word: math.log(share) for word, share in {token: SURE, **shares}.items()}
+
+
+def _position(token: str, distribution: Mapping[str, float], n: int) -> Position:
+    ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
+    return Position(token, distribution[token], tuple(ranked[:n]))

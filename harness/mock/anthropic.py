@@ -1,57 +1,215 @@
-"""Anthropic's way with keys, versions, errors and limits.
+"""Anthropic messages, in Anthropic's words, as the API is since version 2026-10-21.
 
-As the API is from version 2026-10-21 on. The SDK sends its key as a bearer
-token since then; where a request has ``x-api-key`` too, that one counts.
+The API is strict: unknown parameters are rejected, and sampling parameters exist in older versions
+only. Streaming is rejected. Sampling parameters and ``output_config`` are not obeyed, and tools are
+not called.
 """
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Annotated, Literal
 
-import msgspec
+from msgspec import Meta, Raw, Struct, ValidationError
 
-from harness.mock.limits import Level
-from harness.mock.wire import Headers, Problem, bearer, header
+from harness.mock.wire import (
+    ApiError,
+    Choice,
+    Headers,
+    Level,
+    MockRequest,
+    Reasoning,
+    Turn,
+    WireFormat,
+    bearer,
+    header,
+)
 
 VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 WITHOUT_SAMPLING = "2026-10-21"
-"""Since this version, no request may have a sampling parameter."""
-SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+"""Since this version, requests may not have sampling parameters."""
+SAMPLING = ("temperature", "top_k", "top_p")
 
-_KINDS = {
+_ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     404: "not_found_error",
     429: "rate_limit_error",
-    500: "api_error",
-    503: "api_error",
     529: "overloaded_error",
 }
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+}
+# Opaque: clients only send it back.
+_SIGNATURE = "bW9jayBwcm92aWRlcjogbm90aGluZyB0byB2ZXJpZnk="
+
+_MISSING = re.compile(r"Object missing required field `(.+?)`(?: - at `\$(.*)`)?$")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$(.*)`)?$")
+_MISTYPED = re.compile(r"(.+?) - at `\$(.*)`$")
 
 
-class Anthropic:
-    """The `Vendor`."""
+class _Block(Struct):
+    type: str
+    text: str = ""
 
-    def __init__(self) -> None:
-        self._encoder = msgspec.json.Encoder()
 
-    def credential(self, headers: Headers) -> str | None:
-        """The key, from ``x-api-key`` or else the bearer token."""
-        return header(headers, b"x-api-key") or bearer(headers)
+class _Message(Struct):
+    role: str
+    content: str | list[_Block]
 
-    def version(self, headers: Headers) -> str:
-        """The version of the API that a request is written for. Raises: Problem (400)."""
+
+class _Thinking(Struct):
+    type: Literal["adaptive", "enabled", "disabled", "between_tools"]
+    budget_tokens: int | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class _Format(Struct, forbid_unknown_fields=True):
+    type: Literal["json_schema"]
+    schema: dict[str, Raw]
+
+
+class _OutputConfig(Struct, forbid_unknown_fields=True):
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: _Format | None = None
+
+
+_NOTHING = Raw(b"null")
+_Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Request(Struct, forbid_unknown_fields=True):
+    """The ``Raw`` fields are accepted and have no effect."""
+
+    model: str
+    max_tokens: Annotated[int, Meta(ge=0)]
+    messages: list[_Message]
+    system: str | list[_Block] | None = None
+    stop_sequences: list[str] | None = None
+    thinking: _Thinking | None = None
+    output_config: _OutputConfig | None = None
+    stream: bool | None = None
+    temperature: _Share | None = None
+    top_p: _Share | None = None
+    top_k: int | None = None
+    cache_control: Raw = _NOTHING
+    container: Raw = _NOTHING
+    diagnostics: Raw = _NOTHING
+    inference_geo: Raw = _NOTHING
+    metadata: Raw = _NOTHING
+    service_tier: Raw = _NOTHING
+    speed: Raw = _NOTHING
+    tool_choice: Raw = _NOTHING
+    tools: Raw = _NOTHING
+    user_profile_id: Raw = _NOTHING
+
+
+class AnthropicMessages(WireFormat):
+    """The wire format of ``POST /v1/messages``."""
+
+    path = "/v1/messages"
+    request_id_header = b"request-id"
+    limit_header = "anthropic-ratelimit-{unit}-{part}"
+    failures = MappingProxyType(
+        {500: "Internal server error", 503: "Internal server error", 529: "Overloaded"}
+    )
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        """Decode a request body. Raises ApiError (400)."""
         version = header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
         if version not in VERSIONS:
             raise self.invalid(f'anthropic-version: "{version}" is not a valid version')
-        return version
+        request = self.decode(body, _Request)
+        self._check(request, version)
+        turns = [Turn(m.role, _joined(m.content)) for m in request.messages]
+        if request.system:
+            turns.insert(0, Turn("system", _joined(request.system)))
+        thinking = request.thinking
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=tuple(turns),
+            max_tokens=request.max_tokens,
+            stop=tuple(request.stop_sequences or ()),
+            reasons=thinking is None or thinking.type != "disabled",
+            shows_reasoning=thinking is None or thinking.display != "omitted",
+        )
 
-    def models(self, names: Collection[str]) -> bytes:
-        """The list of the models there are: one page."""
+    def _check(self, request: _Request, version: str) -> None:
+        if version >= WITHOUT_SAMPLING:
+            for name in SAMPLING:
+                if getattr(request, name) is not None:
+                    raise self._unknown_parameter(name)
+        if not request.messages:
+            raise self.invalid("messages: at least one message is required")
+        last = len(request.messages) - 1
+        for number, message in enumerate(request.messages):
+            if message.role == "system":
+                raise self.invalid(
+                    'messages: Unexpected role "system". The Messages API accepts a top-level '
+                    '`system` parameter, not "system" as an input message role.'
+                )
+            if message.role not in ("user", "assistant"):
+                raise self.invalid(f"messages.{number}.role: Input should be 'user' or 'assistant'")
+            if not message.content and not (message.role == "assistant" and number == last):
+                raise self.invalid(
+                    f"messages.{number}: all messages must have non-empty content except for the "
+                    "optional final assistant message"
+                )
+            blocks = message.content if isinstance(message.content, list) else ()
+            if any(block.type == "text" and not block.text for block in blocks):
+                raise self.invalid("messages: text content blocks must be non-empty")
+        if not all(sequence.strip() for sequence in request.stop_sequences or ()):
+            raise self.invalid("stop_sequences: each stop sequence must contain non-whitespace")
+        if request.stream:
+            raise self.invalid("The mock provider does not stream.")
+
+    def answer(
+        self, request: MockRequest, choices: Sequence[Choice], created: int
+    ) -> Mapping[str, object]:
+        """Return the JSON of a complete answer."""
+        (choice,) = choices
+        content: list[Mapping[str, object]] = []
+        if choice.reasoning and self.reasoning is not None:
+            # The block is present even if its text is hidden.
+            shown = self.reasoning is Reasoning.BLOCKS and request.shows_reasoning
+            thinking = choice.reasoning if shown else ""
+            content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
+        if choice.text:
+            content.append({"type": "text", "text": choice.text, "citations": None})
+        reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
+        refusal = {"type": "refusal", "category": None, "explanation": None}
+        usage: dict[str, object] = {
+            "input_tokens": request.prompt_tokens,
+            "output_tokens": choice.tokens,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "service_tier": "standard",
+        }
+        if choice.reasoning_tokens:
+            usage["output_tokens_details"] = {"thinking_tokens": choice.reasoning_tokens}
+        return {
+            "type": "message",
+            "id": f"msg_{request.digest}",
+            "model": request.model,
+            "role": "assistant",
+            "content": content,
+            "stop_reason": reason,
+            "stop_sequence": choice.stop,
+            "stop_details": refusal if reason == "refusal" else None,
+            "usage": usage,
+        }
+
+    def models(self, names: Collection[str]) -> Mapping[str, object]:
+        """Return the JSON of the model list: one page."""
         models = [
             {
                 "type": "model",
@@ -63,65 +221,84 @@ class Anthropic:
             for name in names
         ]
         first, *_, last = [*names, *names]
-        page = {"data": models, "has_more": False, "first_id": first, "last_id": last}
-        return self._encoder.encode(page)
+        return {"data": models, "has_more": False, "first_id": first, "last_id": last}
 
-    def headers(
-        self, request_id: str, levels: Sequence[Level], retry_after: float | None = None
-    ) -> Headers:
-        """``request-id``, ``anthropic-ratelimit-{unit}-{limit,remaining,reset}``, waiting.
+    def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
+        """Add a limit of all tokens, if only input and output are limited, as the API does."""
+        units = {level.unit: level for level in levels}
+        read, written = units.get("input tokens"), units.get("output tokens")
+        if "tokens" in units or read is None or written is None:
+            return levels
+        limit, used = read.limit + written.limit, read.used + written.used
+        reset_s = max(read.reset_s, written.reset_s)
+        return [*levels, Level("tokens", limit, used, wanted=0, wait_s=0.0, reset_s=reset_s)]
 
-        Waiting is told in whole seconds, rounded up: there is no finer header.
+    def reset(self, seconds: float) -> str:
+        """Write the time so many seconds from now, rounded up to a second."""
+        moment = datetime.now(UTC) + timedelta(seconds=seconds)
+        if moment.microsecond:
+            moment += timedelta(seconds=1)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def error(self, error: ApiError, request_id: str) -> Mapping[str, object]:
+        """Return the JSON of an error reply."""
+        return {"type": "error", "error": error.error, "request_id": request_id}
+
+    def fail(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> ApiError:
+        """Make an error; its type follows from the status."""
+        error: dict[str, object] = {
+            "type": _ERROR_TYPES.get(status, "api_error"),
+            "message": message,
+        }
+        if code is not None:
+            error["details"] = {"error_code": code}
+        return ApiError(status, error, retry_after)
+
+    def check_key(self, headers: Headers, key: str) -> None:
+        """Compare the key of ``x-api-key``, or else the bearer token, which the SDK sends.
+
+        Raises:
+            ApiError: The key is missing or wrong (401).
         """
-        headers = [(b"request-id", request_id.encode())]
-        for level in _told(levels) if levels else ():
-            figures = {
-                "limit": str(level.limit),
-                "remaining": str(level.remaining),
-                "reset": _moment(level.reset_s),
-            }
-            unit = level.unit.replace(" ", "-")
-            for name, value in figures.items():
-                headers.append((f"anthropic-ratelimit-{unit}-{name}".encode(), value.encode()))
-        if retry_after:
-            headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
-        return headers
+        own, token = header(headers, b"x-api-key"), bearer(headers)
+        if (own or token) != key:
+            wrong = "invalid x-api-key" if own else "Invalid bearer token"
+            raise self.fail(401, wrong if own or token else "x-api-key header is required")
 
-    def error(self, problem: Problem, request_id: str) -> bytes:
-        """The body of an error."""
-        body = {"type": "error", "error": problem.error, "request_id": request_id}
-        return self._encoder.encode(body)
+    def unknown_model(self, model: str) -> ApiError:
+        """Error for a model that does not exist."""
+        return self.fail(404, f"model: {model}")
 
-    def unauthorised(self, headers: Headers) -> Problem:
-        """The key is missing or wrong."""
-        if header(headers, b"x-api-key"):
-            message = "invalid x-api-key"
-        elif bearer(headers):
-            message = "Invalid bearer token"
-        else:
-            message = "x-api-key header is required"
-        return Problem(401, _error(401, message))
+    def invalid_body(self, error: Exception) -> ApiError:
+        """Error for a body that is not JSON, or for a field: its path, then what is wrong."""
+        message = str(error)
+        if not isinstance(error, ValidationError):
+            message = f"The request body is not valid JSON: {message}"
+        elif found := _MISSING.match(message):
+            message = f"{_path(found[2], found[1])}: Field required"
+        elif found := _UNKNOWN.match(message):
+            message = f"{_path(found[2], found[1])}: Extra inputs are not permitted"
+        elif found := _MISTYPED.match(message):
+            message = f"{_path(found[2])}: {found[1]}"
+        return self.invalid(message)
 
-    def unknown_model(self, model: str) -> Problem:
-        """There is no such model."""
-        return Problem(404, _error(404, f"model: {model}"))
-
-    def invalid(self, message: str, code: str | None = None) -> Problem:
-        """The request makes no sense."""
-        return Problem(400, _error(400, message, code))
-
-    def refused(self, parameter: str, value: object) -> Problem | None:
-        """A newer model's answer to a request that is written for the older version."""
+    def refused(self, parameter: str, value: object) -> ApiError | None:
+        """A newer model's error for a parameter of an older API version."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
-        return self.unknown_parameter(parameter)
+        return self._unknown_parameter(parameter)
 
-    def unknown_parameter(self, parameter: str) -> Problem:
-        """There is no such parameter."""
+    def _unknown_parameter(self, parameter: str) -> ApiError:
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> Problem:
-        """A rate limit is reached."""
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+        """Error for a rate limit."""
         figures = (
             f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
             if level
@@ -134,35 +311,15 @@ class Anthropic:
             "requested, or try again later. You may also contact sales at "
             "https://claude.com/contact-sales to discuss your options for a rate limit increase."
         )
-        return Problem(429, _error(429, message), retry_after)
-
-    def failed(self, status: int) -> Problem:
-        """The provider itself failed."""
-        message = "Overloaded" if status == 529 else "Internal server error"
-        return Problem(status, _error(status, message))
+        return self.fail(429, message, retry_after=retry_after)
 
 
-def _error(status: int, message: str, code: str | None = None) -> Mapping[str, object]:
-    error: dict[str, object] = {"type": _KINDS.get(status, "api_error"), "message": message}
-    if code is not None:
-        error["details"] = {"error_code": code}
-    return error
+def _joined(content: str | list[_Block]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block.text for block in content if block.type == "text")
 
 
-def _told(levels: Sequence[Level]) -> Sequence[Level]:
-    """The limits, and where none is on all tokens, input's and output's added up: so the API."""
-    units = {level.unit: level for level in levels}
-    read, written = units.get("input tokens"), units.get("output tokens")
-    if "tokens" in units or read is None or written is None:
-        return levels
-    limit, used = read.limit + written.limit, read.used + written.used
-    reset_s = max(read.reset_s, written.reset_s)
-    return [*levels, Level("tokens", limit, used, wanted=0, wait_s=0.0, reset_s=reset_s)]
-
-
-def _moment(seconds: float) -> str:
-    """A time from now, to the second and not before it."""
-    moment = datetime.now(UTC) + timedelta(seconds=seconds)
-    if moment.microsecond:
-        moment += timedelta(seconds=1)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _path(path: str | None, field: str = "") -> str:
+    steps = (path or "").replace("[", ".").replace("]", "").split(".")
+    return ".".join(step for step in (*steps, field) if step)

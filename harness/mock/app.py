@@ -1,203 +1,253 @@
-"""The provider as an ASGI application: what happens to a request, in order.
+"""The provider as an ASGI application: how a request is handled, step by step.
 
-Luck is drawn, key, body and model are checked, rate limits are asked, the
-latency passes, and then the answer is sent or the drawn fault happens. What is
-refused at the door (a wrong key, a body that makes no sense, an unknown model,
-a parameter that the model does not take, a rate limit) is refused at once.
+Fault and latency are drawn; key, body, model, parameters and rate limits are checked. A request
+that fails a check is rejected at once. Otherwise the latency passes, and then the answer is sent or
+the drawn fault happens.
+
+Paths that no real provider has, and that are not counted: ``GET /stats``, ``GET /stats/bodies``,
+``POST /stats/reset``, ``GET /faults`` and ``POST /faults`` (see `Conditions`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
+import struct
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.mock.answers import Answer, Answerer, invented
-from harness.mock.anthropic import Anthropic
-from harness.mock.anthropic_messages import AnthropicMessages
-from harness.mock.connection import Connection, Receive, Scope, Send
-from harness.mock.control import Control
-from harness.mock.draws import draw
-from harness.mock.errors import NoAnswer
-from harness.mock.faults import Fault, FaultMix
-from harness.mock.latency import Latency
-from harness.mock.limits import RateLimits
-from harness.mock.logprobs import positions
-from harness.mock.openai import OpenAI
-from harness.mock.openai_chat import OpenAIChat
-from harness.mock.openai_completions import OpenAICompletions
-from harness.mock.reasoning import Reasoning, endless, thought
+from harness.mock.answers import (
+    Answer,
+    Answerer,
+    endless,
+    invented,
+    positions,
+    thought,
+    truncate,
+)
+from harness.mock.anthropic import AnthropicMessages
+from harness.mock.faults import Fault, FaultMix, Latency, draw
+from harness.mock.limits import Limits, RateLimits
+from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.stats import BodyCount, Stats
-from harness.mock.wire import Ask, Choice, Headers, Problem, Wire, cut, header
+from harness.mock.wire import (
+    ApiError,
+    Choice,
+    Headers,
+    MockError,
+    MockRequest,
+    NoAnswer,
+    Reasoning,
+    WireFormat,
+    header,
+)
 
+# Each kind of ASGI message has its own keys.
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+WIRE_FORMATS = (OpenAIChat, OpenAICompletions, AnthropicMessages)
 DEFAULT_MODEL = "mock-model"
-"""What is listed where the server takes any model."""
+"""The model list of a server that accepts any model."""
+TRICKLE_S = 1.0
+"""Seconds between the bytes of a trickling answer: less than any client's read timeout."""
 
-_REFUSAL = "I'm sorry, but I can't help with that."
-# Answers that are well formed and yet not what was asked for.
-_INSTEAD = {
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+# Answers that are well formed, but not what was asked for.
+_FAULTY_CHOICES = {
     Fault.EMPTY: Choice(""),
-    Fault.REFUSAL: Choice(_REFUSAL, "refusal"),
+    Fault.REFUSAL: Choice("I'm sorry, but I can't help with that.", "refusal"),
     Fault.CONTENT_FILTER: Choice("", "content_filter"),
 }
 
 
-def wires(reasoning: Reasoning | None) -> tuple[Wire, ...]:
-    """The wire formats that are spoken."""
-    openai = OpenAI()
-    return (
-        OpenAIChat(openai, reasoning),
-        OpenAICompletions(openai, reasoning),
-        AnthropicMessages(Anthropic(), reasoning),
-    )
+class Conditions(msgspec.Struct, forbid_unknown_fields=True):
+    """What can change while the server runs; the JSON of ``/faults``.
+
+    None leaves a value unchanged; ``{}`` ends all faults or limits. New limits start empty.
+    """
+
+    faults: dict[str, float] | None = None
+    latency: float | str | None = None
+    limits: Limits | None = None
 
 
+@dataclass(eq=False)
 class Provider:
-    """The application. `faults`, `latency` and `limits` may be exchanged while it serves."""
+    """The application; see `MockServer` for its options."""
 
-    def __init__(
-        self,
-        *,
-        faults: FaultMix,
-        latency: Latency,
-        seed: int = 0,
-        answerer: Answerer = invented,
-        limits: RateLimits | None = None,
-        api_key: str | None = None,
-        models: Collection[str] = (),
-        retry_after: float | None = 1.0,
-        reasoning: Reasoning | None = None,
-        refuse: Collection[str] = (),
-    ) -> None:
+    faults: FaultMix
+    latency: Latency
+    limits: RateLimits = field(default_factory=RateLimits)
+    seed: int = 0
+    answerer: Answerer = invented
+    api_key: str | None = None
+    models: Collection[str] = ()
+    retry_after: float | None = 1.0
+    reasoning: Reasoning | None = None
+    refuse: Collection[str] = ()
+    stats: Stats = field(default_factory=Stats, init=False)
+
+    def __post_init__(self) -> None:
+        """Set up the wire formats."""
+        self._wires: dict[str, WireFormat] = {
+            kind.path: kind(self.reasoning) for kind in WIRE_FORMATS
+        }
+        self._encode = msgspec.json.Encoder().encode
+
+    def conditions(self) -> Conditions:
+        """Return the current conditions."""
+        shares = {fault.value: share for fault, share in self.faults.shares.items()}
+        return Conditions(shares, str(self.latency), self.limits.limits)
+
+    def change(self, conditions: Conditions) -> None:
+        """Apply conditions to the requests from now on.
+
+        Raises:
+            MockError: a value is invalid; nothing has changed then.
+        """
+        faults = self.faults if conditions.faults is None else FaultMix.of(conditions.faults)
+        if conditions.latency is not None:
+            self.latency = Latency.of(conditions.latency)
         self.faults = faults
-        self.latency = latency
-        self.limits = limits or RateLimits()
-        self.stats = Stats()
-        self._models = models
-        self._seed = seed
-        self._answerer = answerer
-        self._api_key = api_key
-        self._retry_after = retry_after
-        self._reasoning = reasoning
-        self._refuse = refuse
-        self._wires = {wire.path: wire for wire in wires(reasoning)}
-        self._control = Control(self)
+        if conditions.limits is not None:
+            self.limits = RateLimits(conditions.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
-        connection = Connection(scope, receive, send)
+        connection = _Connection(scope, receive, send)
         body = await connection.body()
         if body is None:
             return
-        method, path = scope["method"], scope["path"]
+        method, path, headers = scope["method"], scope["path"], scope["headers"]
         if method == "POST" and (wire := self._wires.get(path)):
-            await self._serve(wire, scope["headers"], body, connection)
+            await self._serve(wire, headers, body, connection)
         elif method == "GET" and path == "/v1/models":
-            await self._list_models(scope["headers"], connection)
+            await self._list_models(headers, connection)
         else:
-            await self._control.serve(method, path, body, connection)
+            status, answer = self._control(f"{method} {path}", body)
+            await connection.answer(status, self._encode(answer), [])
 
     async def _serve(
-        self, wire: Wire, headers: Headers, body: bytes, connection: Connection
+        self, wire: WireFormat, headers: Headers, body: bytes, connection: _Connection
     ) -> None:
         digest = blake2b(body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, wire.path)
         request_id = f"req_{digest}{count.requests:04d}"
-        luck = draw(self._seed, digest, count.requests)
-        fault = self.faults.pick(luck.fault)
-        model = None
+        for_fault, for_latency = draw(self.seed, digest, count.requests)
+        fault = self.faults.pick(for_fault)
+        request = None
         try:
-            ask = self._admit(wire, headers, body, digest)
-            model = ask.model
-            self.stats.recognise(model)
-            choices = self._choices(wire, ask, fault)
-            self._limit(wire, ask, choices, fault)
-        except Problem as problem:
-            await self._refuse_with(wire, problem, request_id, model, connection)
+            request = self._admit(wire, headers, body, digest)
+            self.stats.count_model(request.model)
+            choices = self._choices(wire, request, fault)
+            self._limit(wire, request, choices, fault)
+            seconds = self.latency.seconds(for_latency)
+            if seconds > 0 and await connection.left_within(seconds):
+                self.stats.abandon()
+                return
+            if fault is not None:
+                self.stats.counts.by_fault[fault.value] += 1
+                self._raise_status(fault, wire, request)
+        except ApiError as error:
+            levels = [] if request is None else self.limits.levels(request.model)
+            sent = wire.headers(request_id, levels, error.retry_after)
+            self.stats.leave(error.status)
+            reply = self._encode(wire.error(error, request_id))
+            await connection.answer(error.status, reply, sent)
             return
-        seconds = self.latency.seconds(luck.latency)
-        if seconds > 0 and await connection.left_within(seconds):
-            self.stats.abandon()
-            return
-        if fault is not None:
-            self.stats.by_fault[fault.value] += 1
-        if fault is not None and fault.status is not None:
-            failure = self._problem(fault, wire, ask)
-            await self._refuse_with(wire, failure, request_id, model, connection)
-            return
-        reply = wire.answer(ask, choices, int(time.time()))
-        told = wire.vendor.headers(request_id, self.limits.levels(model))
+        reply = self._encode(wire.answer(request, choices, int(time.time())))
+        sent = wire.headers(request_id, self.limits.levels(request.model))
         if fault is None or fault.is_answer:
-            self._count_answer(ask, choices, count)
-            await connection.answer(200, reply, told)
+            self._count_answer(request, choices, count)
+            await connection.answer(200, reply, sent)
         else:
-            await self._break(fault, reply, told, connection)
+            await self._break(fault, reply, sent, connection)
 
-    def _admit(self, wire: Wire, headers: Headers, body: bytes, digest: str) -> Ask:
+    def _admit(self, wire: WireFormat, headers: Headers, body: bytes, digest: str) -> MockRequest:
         self._authorise(wire, headers)
-        ask = wire.read(body, digest, headers)
-        if self._models and ask.model not in self._models:
-            raise wire.vendor.unknown_model(ask.model)
-        if self._refuse:
-            self._check_parameters(wire, body)
-        return ask
+        request = wire.read(body, digest, headers)
+        if self.models and request.model not in self.models:
+            raise wire.unknown_model(request.model)
+        if self.refuse:
+            sent = msgspec.json.decode(body, type=dict[str, object])
+            for name in self.refuse:
+                value = sent.get(name)
+                error = None if value is None else wire.refused(name, value)
+                if error is not None:
+                    raise error
+        return request
 
-    def _authorise(self, wire: Wire, headers: Headers) -> None:
-        if self._api_key is not None and wire.vendor.credential(headers) != self._api_key:
-            raise wire.vendor.unauthorised(headers)
+    def _authorise(self, wire: WireFormat, headers: Headers) -> None:
+        if self.api_key is not None:
+            wire.check_key(headers, self.api_key)
 
-    def _check_parameters(self, wire: Wire, body: bytes) -> None:
-        sent = msgspec.json.decode(body, type=dict[str, object])
-        for name in self._refuse:
-            value = sent.get(name)
-            problem = None if value is None else wire.vendor.refused(name, value)
-            if problem is not None:
-                raise problem
-
-    def _choices(self, wire: Wire, ask: Ask, fault: Fault | None) -> list[Choice]:
+    def _choices(self, wire: WireFormat, request: MockRequest, fault: Fault | None) -> list[Choice]:
         try:
-            answers = [self._answerer(ask, index) for index in range(ask.n)]
+            answers = [self.answerer(request, index) for index in range(request.n)]
         except NoAnswer as missing:
-            # Not a 404: clients read that as a missing model and give up altogether.
-            raise wire.vendor.invalid(str(missing), "no_recorded_answer") from None
-        if fault in _INSTEAD:
-            return [_INSTEAD[fault]] * ask.n
+            # Not a 404: clients take that for a missing model and give up altogether.
+            raise wire.invalid(str(missing), "no_recorded_answer") from None
+        if fault in _FAULTY_CHOICES:
+            return [_FAULTY_CHOICES[fault]] * request.n
         if fault is Fault.REASONING_ONLY:
-            return [endless(ask)] * ask.n
-        return [self._choice(ask, index, answer) for index, answer in enumerate(answers)]
+            return [endless(request)] * request.n
+        return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
 
-    def _choice(self, ask: Ask, index: int, answer: str | Answer) -> Choice:
-        said = answer if isinstance(answer, Answer) else Answer(answer)
-        reasoning = "" if self._reasoning is None or not ask.reasons else thought(ask, index)
-        choice = cut(said.text, ask.max_tokens, ask.stop, reasoning)
-        if ask.logprobs is None:
+    def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> Choice:
+        if isinstance(answer, str):
+            answer = Answer(answer)
+        reasoning = "" if self.reasoning is None or not request.reasons else thought(request, index)
+        choice = truncate(answer.text, request.max_tokens, request.stop, reasoning)
+        if request.logprobs is None:
             return choice
-        told = positions(choice.text, said.logprobs, ask.logprobs)
-        return replace(choice, positions=told[: ask.max_tokens])
+        found = positions(choice.text, answer.logprobs, request.logprobs)
+        return replace(choice, positions=found[: request.max_tokens])
 
-    def _limit(self, wire: Wire, ask: Ask, choices: Sequence[Choice], fault: Fault | None) -> None:
+    def _limit(
+        self,
+        wire: WireFormat,
+        request: MockRequest,
+        choices: Sequence[Choice],
+        fault: Fault | None,
+    ) -> None:
         if fault is not None and fault.status is not None:
             read = written = 0  # It fails before the model runs, but it is a request.
         else:
-            read, written = ask.prompt_tokens, sum(choice.tokens for choice in choices)
-        broken = self.limits.admit(ask.model, read, written)
+            read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        broken = self.limits.admit(request.model, read, written)
         if broken is not None:
-            raise wire.vendor.rate_limited(ask.model, broken, broken.wait_s)
+            raise wire.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _count_answer(self, ask: Ask, choices: Sequence[Choice], count: BodyCount) -> None:
+    def _raise_status(self, fault: Fault, wire: WireFormat, request: MockRequest) -> None:
+        if fault is Fault.BAD_REQUEST:
+            raise wire.invalid("The mock provider was told to reject this request.")
+        if fault is Fault.RATE_LIMITED:
+            raise wire.rate_limited(request.model, None, self.retry_after)
+        if fault.status is not None:
+            raise wire.fail(fault.status, wire.failures[fault.status])
+
+    def _count_answer(
+        self, request: MockRequest, choices: Sequence[Choice], count: BodyCount
+    ) -> None:
         self.stats.leave(200)
-        self.stats.prompt_tokens += ask.prompt_tokens
-        self.stats.completion_tokens += sum(choice.tokens for choice in choices)
+        counts = self.stats.counts
+        counts.prompt_tokens += request.prompt_tokens
+        counts.completion_tokens += sum(choice.tokens for choice in choices)
         if any(choice.text or choice.finish == "content_filter" for choice in choices):
             count.answered += 1
-            self.stats.answered += 1
+            counts.answered += 1
 
     async def _break(
-        self, fault: Fault, reply: bytes, headers: Headers, connection: Connection
+        self, fault: Fault, reply: bytes, headers: Headers, connection: _Connection
     ) -> None:
         match fault:
             case Fault.RESET:
@@ -216,44 +266,112 @@ class Provider:
             case Fault.TRUNCATED_BODY:
                 self.stats.leave(200)
                 await connection.answer_half(reply, headers)
-                await connection.cut()
+                await connection.close()
             case Fault.INVALID_JSON:
                 self.stats.leave(200)
                 await connection.answer(200, reply[: len(reply) // 2], headers)
 
-    def _problem(self, fault: Fault, wire: Wire, ask: Ask) -> Problem:
-        match fault:
-            case Fault.BAD_REQUEST:
-                return wire.vendor.invalid("The mock provider was told to reject this request.")
-            case Fault.RATE_LIMITED:
-                return wire.vendor.rate_limited(ask.model, None, self._retry_after)
-        assert fault.status is not None
-        return wire.vendor.failed(fault.status)
-
-    async def _refuse_with(
-        self,
-        wire: Wire,
-        problem: Problem,
-        request_id: str,
-        model: str | None,
-        connection: Connection,
-    ) -> None:
-        vendor = wire.vendor
-        levels = [] if model is None else self.limits.levels(model)
-        headers = vendor.headers(request_id, levels, problem.retry_after)
-        self.stats.leave(problem.status)
-        await connection.answer(problem.status, vendor.error(problem, request_id), headers)
-
-    async def _list_models(self, headers: Headers, connection: Connection) -> None:
-        # Both vendors list at the same path; only one has this header.
+    async def _list_models(self, headers: Headers, connection: _Connection) -> None:
+        # Both vendors list models at the same path; only Anthropic's clients send this header.
         anthropic = header(headers, b"anthropic-version") is not None
         wire = self._wires[AnthropicMessages.path if anthropic else OpenAIChat.path]
-        told = wire.vendor.headers("req_models", [])
         try:
             self._authorise(wire, headers)
-        except Problem as problem:
-            body = wire.vendor.error(problem, "req_models")
-            await connection.answer(problem.status, body, told)
-        else:
-            body = wire.vendor.models(self._models or [DEFAULT_MODEL])
-            await connection.answer(200, body, told)
+            status, body = 200, wire.models(self.models or [DEFAULT_MODEL])
+        except ApiError as error:
+            status, body = error.status, wire.error(error, "req_models")
+        await connection.answer(status, self._encode(body), wire.headers("req_models"))
+
+    def _control(self, route: str, body: bytes) -> tuple[int, object]:
+        try:
+            match route:
+                case "GET /stats":
+                    return 200, self.stats.snapshot()
+                case "GET /stats/bodies":
+                    return 200, self.stats.by_body()
+                case "POST /stats/reset":
+                    self.stats.reset()
+                    return 200, self.stats.snapshot()
+                case "GET /faults":
+                    return 200, self.conditions()
+                case "POST /faults":
+                    self.change(msgspec.json.decode(body, type=Conditions))
+                    return 200, self.conditions()
+        except (MockError, msgspec.MsgspecError) as error:
+            return 400, {"error": error_object(str(error))}
+        return 404, {"error": error_object(f"Invalid URL ({route})")}
+
+
+class _Connection:
+    """The client's connection during one request: the ways to answer, and to fail to.
+
+    ASGI can only answer properly. Resetting or closing the connection needs its transport, which
+    the server's protocol puts into the request's state.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._transport: asyncio.Transport = scope["state"]["transport"]
+        self._receive = receive
+        self._send = send
+
+    async def body(self) -> bytes | None:
+        """Read the request's body; None if the client left while sending it."""
+        event = await self._receive()
+        body: bytes = event.get("body", b"")
+        while event.get("more_body"):
+            event = await self._receive()
+            body += event.get("body", b"")
+        return None if event["type"] == "http.disconnect" else body
+
+    async def answer(self, status: int, body: bytes, headers: Headers) -> None:
+        """Send a whole response."""
+        await self._start(status, len(body), headers)
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def answer_half(self, body: bytes, headers: Headers) -> None:
+        """Send a 200 that announces the whole body, and half of it."""
+        await self._start(200, len(body), headers)
+        half = body[: len(body) // 2]
+        await self._send({"type": "http.response.body", "body": half, "more_body": True})
+
+    async def trickle(self, body: bytes, headers: Headers) -> None:
+        """Send a 200 byte by byte, but never the last one, until the client leaves."""
+        await self._start(200, len(body), headers)
+        for at in range(len(body) - 1):
+            byte = body[at : at + 1]
+            await self._send({"type": "http.response.body", "body": byte, "more_body": True})
+            if await self.left_within(TRICKLE_S):
+                return
+        await self.gone()
+
+    async def close(self) -> None:
+        """Close the connection in good order, whatever was announced."""
+        self._transport.close()
+        await self.gone()
+
+    async def reset(self) -> None:
+        """Break the connection so that the client's kernel reports a reset."""
+        raw = self._transport.get_extra_info("socket")
+        if raw.fileno() >= 0:  # Otherwise the client has already left.
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self._transport.abort()
+        await self.gone()
+
+    async def gone(self) -> None:
+        """Wait until the client, or the server's end, has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def left_within(self, seconds: float) -> bool:
+        """Wait so long, or until the client leaves; returns whether it left."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.gone()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _start(self, status: int, length: int, headers: Headers) -> None:
+        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
+        start = {"type": "http.response.start", "status": status, "headers": own + headers}
+        await self._send(start)

@@ -1,37 +1,65 @@
-"""What goes wrong, and how often.
+"""Faults and latencies, drawn for each request.
 
-Probabilities are of requests: each one that is otherwise welcome meets at most
-one fault. Which one is decided by the request's `draw`, so a fault is never
-tied to a body for good: its next try draws again. An unusable 200 is a fault
-like any other.
+Draws are a hash of the seed, the body's digest and how often that body was requested. A shared
+generator would hand out its numbers in order of arrival, which varies between runs as soon as
+requests are concurrent. A retried request gets a new draw and can succeed.
 
 >>> mix = FaultMix.of({"429": 0.1, "reset": 0.02})
 >>> mix.pick(0.05), mix.pick(0.11), mix.pick(0.5)
 (<Fault.RATE_LIMITED: '429'>, <Fault.RESET: 'reset'>, None)
+>>> Latency.of("uniform:0.1:0.3").seconds(0.5)
+0.2
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from hashlib import blake2b
+from math import exp, inf
+from statistics import NormalDist
 
-from harness.mock.errors import MockError
+from harness.mock.wire import MockError
+
+LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
+
+_NORMAL = NormalDist()
+
+
+def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
+    """Return two independent numbers in [0, 1) for the n-th request with this body.
+
+    >>> draw(0, "c0ffee", 1) == draw(0, "c0ffee", 1) != draw(0, "c0ffee", 2)
+    True
+    """
+    noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
+    return _unit(noise[:8]), _unit(noise[8:])
+
+
+def _unit(noise: bytes) -> float:
+    # 53 bits: all that a float holds, so that the result stays below 1.
+    return (int.from_bytes(noise, "big") >> 11) / (1 << 53)
 
 
 class Fault(StrEnum):
-    """A way to fail; the value is the name that users write.
+    """A way to fail; users write the value.
 
     A number is that HTTP status.
-    reset: the connection is reset before anything is sent.
-    stall: nothing is ever sent. stall_body: half the body, then nothing more.
-    trickle: a byte of the body each second, and never the last: every read
-        succeeds, and only a limit on the whole request ends it.
-    truncated_body: half the body, then the connection is closed.
-    invalid_json: half the body, complete as HTTP.
-    empty: an answer without text. reasoning_only: the same, because reasoning
-        took all the tokens.
-    refusal, content_filter: the model, or the provider's filter, declines.
+
+    Attributes:
+        RESET: The connection is reset before anything is sent.
+        STALL: Nothing is ever sent.
+        STALL_BODY: Half the body, then nothing more.
+        TRICKLE: One byte of the body per second, but never the last. Every read succeeds; only a
+            timeout on the whole request ends it.
+        TRUNCATED_BODY: Half the body, then the connection is closed.
+        INVALID_JSON: Half the body, as a complete HTTP response.
+        EMPTY: An answer without text.
+        REASONING_ONLY: The same, because reasoning used all tokens.
+        REFUSAL: The model declines.
+        CONTENT_FILTER: The provider's filter declines.
     """
 
     BAD_REQUEST = "400"
@@ -52,12 +80,12 @@ class Fault(StrEnum):
 
     @property
     def status(self) -> int | None:
-        """The HTTP status, where the fault is one."""
+        """The HTTP status, if the fault is one."""
         return int(self.value) if self.value.isdigit() else None
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is a well-formed answer, which is paid for like any other."""
+        """Whether the reply is well formed, and paid for like any other."""
         return self in _ANSWERS
 
 
@@ -65,7 +93,7 @@ _ANSWERS = frozenset({Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CO
 
 
 class FaultMix:
-    """Which share of requests meets which fault."""
+    """The share of requests that gets each fault; a request gets at most one."""
 
     def __init__(self, shares: Mapping[Fault, float]) -> None:
         self.shares = dict(shares)
@@ -82,32 +110,26 @@ class FaultMix:
 
     @classmethod
     def of(cls, named: Mapping[str, float]) -> FaultMix:
-        """Read shares by the faults' names.
-
-        Raises: MockError, with the nearest valid name.
-        """
+        """Build a mix from fault names. Raises MockError with the nearest valid name."""
         return cls({_fault(name): share for name, share in named.items()})
 
-    def pick(self, luck: float) -> Fault | None:
-        """The fault that a number in [0, 1) stands for; None for no fault."""
+    def pick(self, number: float) -> Fault | None:
+        """Map a number in [0, 1) to a fault, or to None."""
         for bound, fault in self._bounds:
-            if luck < bound:
+            if number < bound:
                 return fault
         return None
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Read ``NAME=PROBABILITY`` options as the command line gives them.
-
-    Raises: MockError.
-    """
+    """Parse ``NAME=PROBABILITY`` options. Raises MockError."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")
         try:
             shares[name.strip()] = float(share)
         except ValueError:
-            raise MockError(f"Not a fault: {option!r}. Write NAME=PROBABILITY.") from None
+            raise MockError(f"Invalid fault {option!r}. Write NAME=PROBABILITY.") from None
     return shares
 
 
@@ -119,3 +141,45 @@ def _fault(name: str) -> Fault:
         close = get_close_matches(name, names, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Faults: {', '.join(names)}."
         raise MockError(f"Unknown fault {name!r}. {hint}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A distribution of seconds, evaluated by its quantile function.
+
+    A quantile function needs no generator: one uniform number per request makes the latencies as
+    reproducible as the draws.
+    """
+
+    shape: str
+    first: float
+    second: float = 0.0
+
+    @classmethod
+    def of(cls, spec: float | str) -> Latency:
+        """Parse a latency written as in `LATENCY_FORMS`. Raises MockError."""
+        shape, *numbers = f"constant:{spec}".split(":")
+        if len(numbers) > 1:
+            shape, *numbers = numbers
+        try:
+            values = [float(number) for number in numbers]
+        except ValueError:
+            values = []
+        needed = {"constant": 1, "uniform": 2, "lognormal": 2}.get(shape)
+        low_to_high = shape != "uniform" or values == sorted(values)
+        if len(values) != needed or not all(0 <= v < inf for v in values) or not low_to_high:
+            raise MockError(f"Invalid latency {str(spec)!r}. Write {LATENCY_FORMS}.")
+        return cls(shape, *values)
+
+    def seconds(self, quantile: float) -> float:
+        """Return the latency that this share of requests stays below."""
+        if self.shape == "uniform":
+            return self.first + (self.second - self.first) * quantile
+        if self.shape == "lognormal":
+            return self.first * exp(self.second * _NORMAL.inv_cdf(quantile)) if quantile else 0.0
+        return self.first
+
+    def __str__(self) -> str:
+        if self.shape == "constant":
+            return f"{self.first:g}"
+        return f"{self.shape}:{self.first:g}:{self.second:g}"

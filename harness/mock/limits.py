@@ -1,33 +1,44 @@
-"""Rate limits as providers keep them: so many units in any sixty seconds, for each model.
+"""Rate limits per model, over any 60 seconds.
 
-The window slides and is exact: the server is the judge of whether a client
-kept to a limit, so it must not let more through at a window's edge. Models
-beyond those that are told apart (see `models`) share their windows, so that
-made-up names are no way round a limit.
+The window slides and is exact: tests rely on the server to say whether a client kept to a limit, so
+it must not let more through at a window's edge.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
-from harness.mock.errors import MockError
-from harness.mock.models import kept_as
+from harness.mock.wire import Level, MockError, Unit
 
 WINDOW_S = 60.0
+MAX_MODELS = 1000
+"""Models that are tracked separately: the first ones requested. Clients can invent any number."""
+MAX_NAME = 200
+"""Longest model name that is tracked, in characters."""
+OTHER_MODELS = "(other models)"
+"""All further models together. They share rate limits, so made-up names do not evade them."""
 
-Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
-"""What is limited; `tokens` are those of input and output together."""
+
+def tracked_name(model: str, known: Collection[str]) -> str:
+    """Return the name under which to track a model, given those already tracked.
+
+    >>> tracked_name("gpt-4", {"gpt-4": 1}), tracked_name("x" * 1000, {})
+    ('gpt-4', '(other models)')
+    """
+    if model in known or (len(known) < MAX_MODELS and len(model) <= MAX_NAME):
+        return model
+    return OTHER_MODELS
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What each model may use in any sixty seconds; None for no limit.
+    """What each model may use in any 60 seconds; None for no limit.
 
-    Raises: MockError for a limit below 1.
+    Raises:
+        MockError: a limit is below 1.
     """
 
     requests_per_minute: int | None = None
@@ -36,70 +47,49 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
     output_tokens_per_minute: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would let nothing in, ever."""
+        """Reject limits that would never admit a request."""
         for name in self.__struct_fields__:
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise MockError(f"{name} must be at least 1, not {limit}.")
 
 
-class Level(Struct, frozen=True):
-    """How full a limit is.
-
-    wait_s: seconds until the refused amount fits; 0 where it was admitted.
-    reset_s: seconds until the limit is untouched again.
-    """
-
-    unit: Unit
-    limit: int
-    used: int
-    wanted: int
-    wait_s: float
-    reset_s: float
-
-    @property
-    def remaining(self) -> int:
-        """Units that may be used at once."""
-        return self.limit - self.used
-
-
-class SlidingWindow:
-    """What was used in the last sixty seconds."""
+class _SlidingWindow:
+    """What was used in the last 60 seconds."""
 
     def __init__(self, unit: Unit, limit: int, clock: Callable[[], float]) -> None:
         self.unit = unit
-        self.limit = limit
-        self.used = 0
+        self._limit = limit
+        self._used = 0
         self._clock = clock
         self._uses: deque[tuple[float, int]] = deque()
 
     def take(self, amount: int) -> None:
-        """Use some units now."""
         self._uses.append((self._clock(), amount))
-        self.used += amount
+        self._used += amount
 
     def level(self, amount: int = 0) -> Level:
-        """How full the window is, and how long this amount would have to wait."""
+        """Report usage, and how long a request for `amount` would have to wait."""
         now = self._clock()
         while self._uses and self._uses[0][0] <= now - WINDOW_S:
-            self.used -= self._uses.popleft()[1]
+            self._used -= self._uses.popleft()[1]
         reset_s = self._uses[-1][0] + WINDOW_S - now if self._uses else 0.0
         wait_s = self._wait(amount, now)
-        return Level(self.unit, self.limit, self.used, amount, wait_s, reset_s)
+        return Level(self.unit, self._limit, self._used, amount, wait_s, reset_s)
 
     def _wait(self, amount: int, now: float) -> float:
-        excess = self.used + amount - self.limit
+        excess = self._used + amount - self._limit
         if excess <= 0:
             return 0.0
         for at, used in self._uses:
             excess -= used
             if excess <= 0:
                 return at + WINDOW_S - now
-        return WINDOW_S  # More than the limit holds at all: it never fits.
+        return WINDOW_S  # More than the limit as a whole: it never fits.
 
 
 class RateLimits:
-    """The limits of one provider, kept for each model by itself; none by default."""
+    """Enforces `Limits` for each model separately."""
 
     def __init__(
         self, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
@@ -113,21 +103,21 @@ class RateLimits:
             ("output tokens", self.limits.output_tokens_per_minute),
         ]
         self._units = [(unit, limit) for unit, limit in units if limit is not None]
-        self._models: dict[str, list[SlidingWindow]] = {}
+        self._models: dict[str, list[_SlidingWindow]] = {}
 
-    def admit(self, model: str, read: int, written: int) -> Level | None:
-        """Count a request with so many tokens of input and output, or say which limit it breaks.
+    def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
+        """Count a request, or return the limit that rejects it.
 
-        A refused request uses nothing up.
+        A rejected request uses up nothing.
         """
         if not self._units:
             return None
         windows = self._windows(model)
         amounts = {
             "requests": 1,
-            "tokens": read + written,
-            "input tokens": read,
-            "output tokens": written,
+            "tokens": input_tokens + output_tokens,
+            "input tokens": input_tokens,
+            "output tokens": output_tokens,
         }
         for window in windows:
             level = window.level(amounts[window.unit])
@@ -138,14 +128,12 @@ class RateLimits:
         return None
 
     def levels(self, model: str) -> list[Level]:
-        """How full each of a model's limits is now; empty where there are none."""
-        if not self._units:
-            return []
-        return [window.level() for window in self._windows(model)]
+        """Return the current usage of each of a model's limits."""
+        return [window.level() for window in self._windows(model)] if self._units else []
 
-    def _windows(self, model: str) -> list[SlidingWindow]:
+    def _windows(self, model: str) -> list[_SlidingWindow]:
         windows = self._models.get(model)
         if windows is None:
-            fresh = [SlidingWindow(unit, limit, self._clock) for unit, limit in self._units]
-            windows = self._models.setdefault(kept_as(model, self._models), fresh)
+            fresh = [_SlidingWindow(unit, limit, self._clock) for unit, limit in self._units]
+            windows = self._models.setdefault(tracked_name(model, self._models), fresh)
         return windows

@@ -1,200 +1,355 @@
-"""OpenAI's way with keys, errors, limits and usage, for all of its wire formats.
+"""OpenAI chat completions and legacy text completions, in OpenAI's words.
 
-Limits of input or output alone are kept but not told: OpenAI has no words for them.
+Obeyed: ``n``, ``stop``, the maximum of tokens, ``reasoning_effort: none`` and ``logprobs``. Other
+parameters that shape the text (temperature, seed, response_format, …) change the body's digest and
+so the answer, but are not obeyed. Streaming is rejected. Separate limits of input and output tokens
+are enforced but not reported: OpenAI has no headers for them.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Annotated, ClassVar
 
-import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError
 
-from harness.mock.limits import Level
-from harness.mock.wire import Ask, Choice, Headers, Problem, bearer
+from harness.mock.answers import inline
+from harness.mock.wire import (
+    ApiError,
+    Choice,
+    Headers,
+    Level,
+    MockRequest,
+    Reasoning,
+    Turn,
+    WireFormat,
+    bearer,
+)
 
-# What these parameters may still be where a model does not take another value.
+DEFAULT_MAX_TOKENS = 16
+"""Of a legacy completion."""
+
+# The only values of these parameters that a model which rejects them still accepts.
 _ONLY_VALUES = {"temperature": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
 
-_T = TypeVar("_T")
+_N = Annotated[int, Meta(ge=1, le=128)]
+_Positive = Annotated[int, Meta(ge=1)]
 
 
-class _PromptDetails(Struct, frozen=True):
-    cached_tokens: int = 0
+class _Part(Struct):
+    type: str = "text"
+    text: str = ""
 
 
-class _CompletionDetails(Struct, frozen=True):
-    reasoning_tokens: int = 0
+class _Message(Struct):
+    role: str
+    content: str | list[_Part] | None = None
 
 
-class Usage(Struct):
-    """What an answer cost."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    completion_tokens_details: _CompletionDetails
-    prompt_tokens_details: _PromptDetails = _PromptDetails()
-
-
-def usage(ask: Ask, choices: Sequence[Choice]) -> Usage:
-    """What these choices cost; reasoning is part of the completion's tokens."""
-    read, written = ask.prompt_tokens, sum(choice.tokens for choice in choices)
-    reasoning = sum(choice.reasoning_tokens for choice in choices)
-    return Usage(read, written, read + written, _CompletionDetails(reasoning))
+class _ChatRequest(Struct):
+    model: str
+    messages: Annotated[list[_Message], Meta(min_length=1)]
+    n: _N | None = None
+    max_tokens: _Positive | None = None
+    max_completion_tokens: _Positive | None = None
+    stop: str | list[str] | None = None
+    reasoning_effort: str | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    stream: bool | None = None
 
 
-def stops(stop: str | list[str] | None) -> tuple[str, ...]:
-    """The ``stop`` parameter, which is one text or several."""
-    return (stop,) if isinstance(stop, str) else tuple(stop or ())
+class _CompletionRequest(Struct):
+    model: str
+    prompt: str
+    n: _N | None = None
+    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+    stop: str | list[str] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    stream: bool | None = None
 
 
-class OpenAI:
-    """The `Vendor`."""
+class OpenAI(WireFormat):
+    """What OpenAI's formats share: keys, headers, errors, models and usage."""
 
-    def __init__(self) -> None:
-        self._encoder = msgspec.json.Encoder()
+    request_id_header = b"x-request-id"
+    limit_header = "x-ratelimit-{part}-{unit}"
+    failures = MappingProxyType(
+        {
+            500: "The server had an error while processing your request. Sorry about that!",
+            503: "The engine is currently overloaded, please try again later.",
+            529: "The engine is currently overloaded, please try again later.",
+        }
+    )
+    id_prefix: ClassVar[str]
+    constants: ClassVar[Mapping[str, str]]
 
-    def credential(self, headers: Headers) -> str | None:
-        """The bearer token."""
-        return bearer(headers)
-
-    def models(self, names: Collection[str]) -> bytes:
-        """The list of the models there are."""
+    def models(self, names: Collection[str]) -> Mapping[str, object]:
+        """Return the JSON of the model list."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
-        return self._encoder.encode({"object": "list", "data": models})
+        return {"object": "list", "data": models}
+
+    def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
+        """Select the limits that have headers."""
+        return [level for level in levels if level.unit in ("requests", "tokens")]
+
+    def reset(self, seconds: float) -> str:
+        """Write a duration as OpenAI, and Go, do: ``20ms``, ``1.5s``, ``6m0s``; rounds up."""
+        milliseconds = math.ceil(seconds * 1000)
+        if 0 < milliseconds < 1000:
+            return f"{milliseconds}ms"
+        minutes, rest = divmod(milliseconds, 60_000)
+        return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
     def headers(
-        self, request_id: str, levels: Sequence[Level], retry_after: float | None = None
+        self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
-        """``x-request-id``, ``x-ratelimit-{limit,remaining,reset}-{requests,tokens}``, waiting.
-
-        Waiting is told in whole seconds, rounded up, and in milliseconds.
-        """
-        headers = [(b"x-request-id", request_id.encode())]
-        for level in levels:
-            if level.unit not in ("requests", "tokens"):
-                continue
-            figures = {
-                "limit": str(level.limit),
-                "remaining": str(level.remaining),
-                "reset": _duration(level.reset_s),
-            }
-            for name, value in figures.items():
-                headers.append((f"x-ratelimit-{name}-{level.unit}".encode(), value.encode()))
+        """Return request id, rate limits, and retry-after in seconds and milliseconds."""
+        headers = super().headers(request_id, levels, retry_after)
         if retry_after:
-            headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
             headers.append((b"retry-after-ms", b"%d" % math.ceil(retry_after * 1000)))
         return headers
 
-    def error(self, problem: Problem, request_id: str) -> bytes:
-        """The body of an error; the id is in the headers alone."""
-        return self._encoder.encode({"error": problem.error})
+    def error(self, error: ApiError, request_id: str) -> Mapping[str, object]:
+        """Return the JSON of an error reply; only the headers carry the request id."""
+        return {"error": error.error}
 
-    def decode(self, decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
-        """Read a body. Raises: Problem (400)."""
-        try:
-            return decoder.decode(body)
-        except msgspec.ValidationError as error:
-            raise self.invalid(f"Invalid request: {error}.") from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise self.invalid(
-                "We could not parse the JSON body of your request. (HINT: This likely means you "
-                "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
-                "but what was sent was not valid JSON.)"
-            ) from None
+    def fail(
+        self, status: int, message: str, code: str | None = None, param: str | None = None
+    ) -> ApiError:
+        """Make an error; its type follows from the status."""
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        return ApiError(status, error_object(message, kind, code, param))
 
-    def unauthorised(self, headers: Headers) -> Problem:
-        """The key is missing or wrong."""
-        credential = bearer(headers)
-        if credential is None:
-            message = (
+    def check_key(self, headers: Headers, key: str) -> None:
+        """Compare the bearer token. Raises ApiError (401)."""
+        sent = bearer(headers)
+        if sent is None:
+            raise self.fail(
+                401,
                 "You didn't provide an API key. You need to provide your API key in an "
                 "Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY), or "
                 "as the password field (with blank username) if you're accessing the API from your "
                 "browser and are prompted for a username and password. You can obtain an API key "
-                "from https://platform.openai.com/account/api-keys."
+                "from https://platform.openai.com/account/api-keys.",
             )
-            return Problem(401, _error(message))
-        message = (
-            f"Incorrect API key provided: {_masked(credential)}. You can find your API key at "
-            "https://platform.openai.com/account/api-keys."
-        )
-        return Problem(401, _error(message, code="invalid_api_key"))
+        if sent != key:
+            # Masked as the original does it: enough to recognise a key, not to use it.
+            hidden = "*" * (len(sent) - 7)
+            masked = f"{sent[:3]}{hidden}{sent[-4:]}" if len(sent) >= 12 else "*" * len(sent)
+            message = (
+                f"Incorrect API key provided: {masked}. You can find your API key at "
+                "https://platform.openai.com/account/api-keys."
+            )
+            raise self.fail(401, message, "invalid_api_key")
 
-    def unknown_model(self, model: str) -> Problem:
-        """There is no such model."""
+    def unknown_model(self, model: str) -> ApiError:
+        """Error for a model that does not exist."""
         message = f"The model `{model}` does not exist or you do not have access to it."
-        return Problem(404, _error(message, code="model_not_found"))
+        return self.fail(404, message, "model_not_found")
 
-    def invalid(self, message: str, code: str | None = None) -> Problem:
-        """The request makes no sense."""
-        return Problem(400, _error(message, code=code))
+    def invalid_body(self, error: Exception) -> ApiError:
+        """Error for a body that is not JSON, or has a missing or mistyped field."""
+        if isinstance(error, ValidationError):
+            return self.invalid(f"Invalid request: {error}.")
+        return self.invalid(
+            "We could not parse the JSON body of your request. (HINT: This likely means you "
+            "aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, "
+            "but what was sent was not valid JSON.)"
+        )
 
-    def refused(self, parameter: str, value: object) -> Problem | None:
-        """A reasoning model's answer to what it does not take.
-
-        Some parameters are refused as such, some only where they have another value than
-        the default.
-        """
+    def refused(self, parameter: str, value: object) -> ApiError | None:
+        """A reasoning model's error for a parameter, or for any value but the default."""
         if parameter in _ONLY_VALUES:
             only = _ONLY_VALUES[parameter]
             if value == only:
                 return None
+            code = "unsupported_value"
             message = (
                 f"Unsupported value: '{parameter}' does not support {value} with this model. "
                 f"Only the default ({only}) value is supported."
             )
-            return Problem(400, _error(message, code="unsupported_value", param=parameter))
-        message = f"Unsupported parameter: '{parameter}' is not supported with this model."
-        if parameter == "max_tokens":
-            message += " Use 'max_completion_tokens' instead."
-        return Problem(400, _error(message, code="unsupported_parameter", param=parameter))
+        else:
+            code = "unsupported_parameter"
+            message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+            if parameter == "max_tokens":
+                message += " Use 'max_completion_tokens' instead."
+        return self.fail(400, message, code, parameter)
 
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> Problem:
-        """A rate limit is reached."""
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+        """Error for a rate limit."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         figures = (
             f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}" if level else ""
         )
-        wait = f" Please try again in {_duration(retry_after)}." if retry_after else ""
+        wait = f" Please try again in {self.reset(retry_after)}." if retry_after else ""
         message = (
             f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM){figures}."
             f"{wait} Visit https://platform.openai.com/account/rate-limits to learn more."
         )
-        return Problem(429, _error(message, unit, "rate_limit_exceeded"), retry_after)
+        return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
-    def failed(self, status: int) -> Problem:
-        """The provider itself failed."""
-        if status == 500:
-            message = "The server had an error while processing your request. Sorry about that!"
-        else:
-            message = "The engine is currently overloaded, please try again later."
-        return Problem(status, _error(message, "server_error"))
+    def answer(
+        self, request: MockRequest, choices: Sequence[Choice], created: int
+    ) -> Mapping[str, object]:
+        """Return the JSON of a complete answer."""
+        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        reasoning = sum(choice.reasoning_tokens for choice in choices)
+        return {
+            "id": f"{self.id_prefix}-{request.digest}",
+            "created": created,
+            "model": request.model,
+            "choices": [
+                {"index": index, **self.choice(request, choice)}
+                for index, choice in enumerate(choices)
+            ],
+            "usage": {
+                "prompt_tokens": read,
+                "completion_tokens": written,
+                "total_tokens": read + written,
+                "completion_tokens_details": {"reasoning_tokens": reasoning},
+                "prompt_tokens_details": {"cached_tokens": 0},
+            },
+            **self.constants,
+        }
+
+    @abstractmethod
+    def choice(self, request: MockRequest, choice: Choice) -> Mapping[str, object]:
+        """Return the JSON of a choice, without its index."""
 
 
-def _error(
+class OpenAIChat(OpenAI):
+    """The wire format of ``POST /v1/chat/completions``."""
+
+    path = "/v1/chat/completions"
+    id_prefix = "chatcmpl"
+    constants = MappingProxyType({"object": "chat.completion", "system_fingerprint": "mock"})
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        """Decode a request body. Raises ApiError (400)."""
+        request = self.decode(body, _ChatRequest)
+        if request.stream:
+            raise self.invalid("The mock provider does not stream.", "unsupported_value")
+        if request.top_logprobs is not None and not request.logprobs:
+            raise self.invalid(
+                "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
+            )
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=tuple(Turn(m.role, _text(m.content)) for m in request.messages),
+            n=request.n or 1,
+            max_tokens=request.max_completion_tokens or request.max_tokens,
+            stop=_stops(request.stop),
+            reasons=request.reasoning_effort != "none",
+            logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+        )
+
+    def choice(self, request: MockRequest, choice: Choice) -> Mapping[str, object]:
+        """Return the JSON of a choice."""
+        message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
+        finish: str = choice.finish
+        if finish == "refusal":
+            message |= {"content": None, "refusal": choice.text}
+            finish = "stop"
+        elif choice.reasoning and self.reasoning is Reasoning.THINK:
+            message["content"] = inline(choice)
+        elif choice.reasoning and self.reasoning is Reasoning.FIELD:
+            # DeepSeek's name for it, and OpenRouter's; vLLM knows both.
+            message["reasoning_content"] = message["reasoning"] = choice.reasoning
+        return {"message": message, "finish_reason": finish, "logprobs": _chat_logprobs(choice)}
+
+
+class OpenAICompletions(OpenAI):
+    """The wire format of ``POST /v1/completions``: one prompt per request, as text."""
+
+    path = "/v1/completions"
+    id_prefix = "cmpl"
+    constants = MappingProxyType({"object": "text_completion"})
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        """Decode a request body. Raises ApiError (400)."""
+        request = self.decode(body, _CompletionRequest)
+        for name in ("echo", "suffix", "stream"):
+            if getattr(request, name) not in (None, False, ""):
+                raise self.invalid(
+                    f"The mock provider does not support '{name}'.", "unsupported_parameter"
+                )
+        if request.max_tokens == 0:
+            raise self.invalid(
+                "You requested a length 0 completion, but you did not set the 'echo' parameter. "
+                "That means that we will return no data to you. (HINT: set 'echo' to true in "
+                "order for the API to echo back the prompt to you.)"
+            )
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=(Turn("user", request.prompt),),
+            n=request.n or 1,
+            max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
+            stop=_stops(request.stop),
+            logprobs=request.logprobs,
+        )
+
+    def choice(self, request: MockRequest, choice: Choice) -> Mapping[str, object]:
+        """Return the JSON of a choice."""
+        return {
+            "text": inline(choice) if self.reasoning is Reasoning.THINK else choice.text,
+            # A text completion has no other way to refuse than to say so.
+            "finish_reason": "stop" if choice.finish == "refusal" else choice.finish,
+            "logprobs": _completion_logprobs(request, choice),
+        }
+
+
+def error_object(
     message: str,
     kind: str = "invalid_request_error",
     code: str | None = None,
     param: str | None = None,
 ) -> Mapping[str, object]:
+    """Return OpenAI's error object; `kind` is its ``type``."""
     return {"message": message, "type": kind, "param": param, "code": code}
 
 
-def _duration(seconds: float) -> str:
-    """As OpenAI, and Go, write it: ``20ms``, ``1.5s``, ``6m0s``; never too short."""
-    milliseconds = math.ceil(seconds * 1000)
-    if 0 < milliseconds < 1000:
-        return f"{milliseconds}ms"
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
+def _text(content: str | list[_Part] | None) -> str:
+    if isinstance(content, list):
+        return "".join(part.text for part in content)
+    return content or ""
 
 
-def _masked(key: str) -> str:
-    # As the original does it: enough to recognise a key, not to use it.
-    if len(key) < 12:
-        return "*" * len(key)
-    return f"{key[:3]}{'*' * (len(key) - 7)}{key[-4:]}"
+def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
+    return (stop,) if isinstance(stop, str) else tuple(stop or ())
+
+
+def _chat_logprobs(choice: Choice) -> Mapping[str, object] | None:
+    if choice.positions is None:
+        return None
+    content = [
+        _token(position.token, position.logprob)
+        | {"top_logprobs": [_token(*alternative) for alternative in position.likeliest]}
+        for position in choice.positions
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _token(token: str, logprob: float) -> dict[str, object]:
+    return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
+
+
+def _completion_logprobs(request: MockRequest, choice: Choice) -> Mapping[str, object] | None:
+    if choice.positions is None:
+        return None
+    tokens = [position.token for position in choice.positions]
+    start = len(request.prompt)
+    return {
+        "tokens": tokens,
+        "token_logprobs": [position.logprob for position in choice.positions],
+        # The written token is always included, likely or not.
+        "top_logprobs": [{**dict(p.likeliest), p.token: p.logprob} for p in choice.positions],
+        "text_offset": [start + sum(map(len, tokens[:rank])) for rank in range(len(tokens))],
+    }

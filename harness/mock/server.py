@@ -1,12 +1,7 @@
-"""Running the provider: a socket, uvicorn's protocol, and an event loop in a thread.
+"""Runs the provider: a socket, uvicorn's HTTP protocol, and an event loop in a thread.
 
-uvicorn's own server loop is not used: it polls for its end every tenth of a
-second, takes over the process's signals and waits for open connections, which
-a server that stalls on purpose has for ever. Its protocol is all that is needed.
-
->>> with MockServer(latency=0.01, faults={"500": 0.1}) as server:  # doctest: +SKIP
-...     server.base_url
-'http://127.0.0.1:36147/v1'
+uvicorn's own server loop is not used: it polls every tenth of a second for its end, takes over the
+process's signals and waits for open connections, which a stalling server has for ever.
 """
 
 from __future__ import annotations
@@ -14,56 +9,48 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from pathlib import Path
 from types import TracebackType
 
 from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from harness.mock.answers import Answer, Answerer, invented, read_recording, recorded
-from harness.mock.app import Provider
-from harness.mock.connection import MockProtocol
-from harness.mock.control import Weather, change
-from harness.mock.errors import MockError
-from harness.mock.faults import FaultMix
-from harness.mock.latency import Latency
+from harness.mock.answers import Answers, answerer
+from harness.mock.app import Conditions, Provider
+from harness.mock.faults import FaultMix, Latency
 from harness.mock.limits import Limits, RateLimits
-from harness.mock.reasoning import Reasoning
 from harness.mock.stats import BodyCount, Snapshot
+from harness.mock.wire import MockError, Reasoning
 
 _BACKLOG = 4096
-# uvicorn's five seconds would close a slow run's idle connections under its
-# requests: a fault that nobody ordered.
+# uvicorn's default of five seconds would close idle connections during slow runs.
 _KEEP_ALIVE_S = 3600
-
-Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 class MockServer:
-    """A provider on a loopback port, served by a thread of its own.
+    """A provider on a loopback port, served by its own thread.
 
-    Use it as a context manager; it can be started again after its end, on the
-    same port if that was given.
+    Use it as a context manager. It can be started again, on the same port if one was given.
 
-    host, port: where to listen; port 0 is any free one.
-    latency: seconds, or a distribution as `latency.FORMS` has it.
-    faults: probability by name (see `faults.Fault`).
-    seed: of faults and latencies.
-    answers: texts by last user message, an answers file, or a function; by
-        default sentences that depend on the body. An `Answer` is a text with the
-        log-probabilities that are told to those who ask for them.
-    api_key: the one key that is let in; None lets all in.
-    models: the models that there are; none given means any.
-    requests_per_minute, tokens_per_minute, input_tokens_per_minute,
-    output_tokens_per_minute: rate limits over any 60 seconds, for each model by itself.
-    retry_after: seconds told with a drawn 429; None tells nothing.
-    reasoning: the form in which answers carry reasoning: think, field or blocks
-        (see `reasoning.Reasoning`); None for a model that does not reason.
-    refuse: parameters that the model does not take, by the names they are sent under.
-
-    Raises: MockError for an option that makes no sense.
+    Args:
+        host: the address to listen on.
+        port: the port to listen on; 0 for any free one.
+        latency: seconds, or a distribution (see `faults.LATENCY_FORMS`).
+        faults: probability by name (see `faults.Fault`).
+        seed: of faults and latencies.
+        answers: texts by last user message, an answers file, or a function; by default sentences
+            that depend on the body. An `Answer` is a text with log-probabilities.
+        api_key: the only valid key; None accepts any.
+        models: the known models; empty accepts any.
+        requests_per_minute: rate limit per model, in any 60 seconds; so are the next three.
+        tokens_per_minute: input and output together.
+        input_tokens_per_minute: input only.
+        output_tokens_per_minute: output only.
+        retry_after: seconds in the retry-after header of a drawn 429; None sends no header.
+        reasoning: how answers carry reasoning (see `wire.Reasoning`); None for no reasoning.
+        refuse: names of parameters that the model rejects.
     """
 
     def __init__(
@@ -91,7 +78,7 @@ class MockServer:
             faults=FaultMix.of(faults or {}),
             latency=Latency.of(latency),
             seed=seed,
-            answerer=_answerer(answers),
+            answerer=answerer(answers),
             limits=RateLimits(
                 Limits(
                     requests_per_minute,
@@ -109,16 +96,13 @@ class MockServer:
         self._running: _Running | None = None
 
     def start(self) -> None:
-        """Listen, and serve from now on.
-
-        Raises: MockError where the address cannot be had.
-        """
+        """Listen and serve. Raises MockError if the address is not available."""
         if self._running is not None:
-            raise MockError("The mock server is running already.")
+            raise MockError("The mock server is already running.")
         self._running = _Running(self._provider, _listen(self._host, self._port))
 
     def stop(self) -> None:
-        """Cut all connections and end; waits until the thread is gone."""
+        """Close all connections, and wait for the thread to end."""
         if self._running is not None:
             self._running.end()
             self._running = None
@@ -137,22 +121,22 @@ class MockServer:
 
     @property
     def url(self) -> str:
-        """The server's root: what an Anthropic client takes as its ``base_url``."""
+        """The server's root: the ``base_url`` of an Anthropic client."""
         if self._running is None:
             raise MockError("The mock server is not running.")
         return self._running.url
 
     @property
     def base_url(self) -> str:
-        """What an OpenAI client takes as its ``base_url``."""
+        """The ``base_url`` of an OpenAI client."""
         return f"{self.url}/v1"
 
     def stats(self) -> Snapshot:
-        """The counters now; also after the end."""
+        """Return the current counters; also after the end."""
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:
-        """How often each body was asked and answered, by its digest."""
+        """Return how often each body was requested and answered, by digest."""
         return self._provider.stats.by_body()
 
     def change(
@@ -162,11 +146,20 @@ class MockServer:
         latency: float | str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Exchange faults, latency or limits for the requests from now on.
+        """Change faults, latency or limits for the requests from now on.
 
-        ``faults={}`` and ``limits=Limits()`` end them. Raises: MockError.
+        ``faults={}`` and ``limits=Limits()`` end them. Raises MockError.
         """
-        change(self._provider, Weather(None if faults is None else dict(faults), latency, limits))
+        shares = None if faults is None else dict(faults)
+        self._provider.change(Conditions(shares, latency, limits))
+
+
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol; hands its transport to the application."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"]["transport"] = self.transport
 
 
 class _Running:
@@ -175,11 +168,11 @@ class _Running:
     def __init__(self, provider: Provider, listener: socket.socket) -> None:
         host, port = listener.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        # How the thread hands over its loop and the event that ends it, or its failure.
+        # The thread passes its loop and the event that ends it, or its exception.
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._config = Config(
             provider,
-            http=MockProtocol,
+            http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -209,7 +202,7 @@ class _Running:
         state = ServerState()
         self._config.load()
         server = await loop.create_server(
-            lambda: MockProtocol(self._config, state, {}, loop),
+            lambda: _Protocol(self._config, state, {}, loop),
             sock=self._listener,
             backlog=_BACKLOG,
         )
@@ -219,8 +212,8 @@ class _Running:
         server.close()
         for connection in list(state.connections):
             connection.transport.abort()
-        # Every request notices that its connection is gone, and ends. It takes a
-        # few turns of the loop, for whose end uvicorn has no event.
+        # Every request notices that its connection is gone, and ends. This takes a few turns of
+        # the loop; uvicorn has no event for it.
         while state.connections or state.tasks:  # noqa: ASYNC110
             await asyncio.sleep(0)
         await server.wait_closed()
@@ -228,7 +221,7 @@ class _Running:
 
 def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
-        raise MockError(f"Not a port: {port}. Ports are 0 (any free one) to 65535.")
+        raise MockError(f"Invalid port {port}. Use 0 (any free one) to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -237,7 +230,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise _cannot_listen(host, port, error) from None
     try:
-        # So that a server can come back to the port it has just left.
+        # So that a server can restart on its port at once.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(_BACKLOG)
@@ -251,13 +244,3 @@ def _cannot_listen(host: str, port: int, error: OSError) -> MockError:
     return MockError(
         f"Cannot listen on {host}:{port}: {error.strerror}. Port 0 takes any free one."
     )
-
-
-def _answerer(answers: Answers | None) -> Answerer:
-    if answers is None:
-        return invented
-    if isinstance(answers, Path):
-        return read_recording(answers)
-    if isinstance(answers, Mapping):
-        return recorded(answers)
-    return answers

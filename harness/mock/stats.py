@@ -1,140 +1,193 @@
-"""What the server saw: the evidence that a client neither lost nor doubled a call."""
+"""What the server saw: evidence that a client neither lost nor duplicated a call."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from collections import Counter, deque
+from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from harness.mock.models import kept_as
-from harness.mock.peak import Peak, PerMinute
+from harness.mock.limits import WINDOW_S, tracked_name
+
+SLICE_S = 0.001
 
 
 class BodyCount(Struct):
-    """How often one body was asked, and how often answered usably."""
+    """How often one request body arrived, and how often it got a usable answer."""
 
     requests: int = 0
     answered: int = 0
 
 
-class Snapshot(Struct, frozen=True):
+class PerMinute(Struct, frozen=True):
+    """The maximum of each in any 60 seconds; not necessarily the same 60 seconds."""
+
+    requests: int = 0
+    tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Snapshot(Struct):
     """The counters at one moment; also the JSON of ``GET /stats``.
 
-    requests: posts to a wire's path, also those that were refused.
-    answered: usable replies, the ones a client must keep: complete, well formed,
-        with text, a refusal or a filter's verdict. `empty`, `reasoning_only` and
-        broken ones are not.
-    repeated: requests for a body that had been answered usably before. Where
-        samples are told apart by nothing in the body, these are legitimate.
-    abandoned: requests whose client left before it had been sent a whole answer.
-    by_status: HTTP statuses sent. by_fault: faults drawn. by_path: requests by
-        the wire's path.
-    by_model: requests by model, of those with the right key, a sensible body
-        and a known model; also those that a rate limit refused. Models beyond
-        the first thousand are counted together.
-    peak_per_minute: the most that was let in during any 60 seconds, over all
-        models. What is refused at the door, by a rate limit too, is not in it.
-        A drawn fault is: a request without tokens where it is an HTTP status,
-        with the tokens of its answer otherwise.
-    prompt_tokens, completion_tokens: as told in complete, well-formed replies.
+    Attributes:
+        requests: POSTs to the path of a wire format, rejected ones included.
+        answered: Usable replies, which a client must keep: complete, well formed, and with text,
+            a refusal or a content filter's verdict. `empty`, `reasoning_only` and broken replies
+            are not.
+        repeated: Requests for a body that already had a usable answer. Legitimate if the body does
+            not distinguish samples.
+        abandoned: Requests whose client left before the whole answer was sent.
+        prompt_tokens, completion_tokens: As reported in complete, well-formed replies.
+        by_status: HTTP statuses sent.
+        by_fault: Faults drawn.
+        by_path: Requests by path.
+        by_model: Requests with a valid key, body and model, by model, including those that a rate
+            limit rejected. Models beyond the first thousand are counted together.
+        peak_per_minute: The maximum admitted in any 60 seconds, over all models. Rejected requests
+            do not count. A drawn fault counts: without tokens if it is an HTTP status, else with
+            the tokens of its answer.
     """
 
-    requests: int
-    answered: int
-    repeated: int
-    abandoned: int
-    unique_bodies: int
-    in_flight: int
-    max_in_flight: int
-    prompt_tokens: int
-    completion_tokens: int
-    by_status: dict[int, int]
-    by_fault: dict[str, int]
-    by_path: dict[str, int]
-    by_model: dict[str, int]
-    peak_per_minute: PerMinute
+    requests: int = 0
+    answered: int = 0
+    repeated: int = 0
+    abandoned: int = 0
+    unique_bodies: int = 0
+    in_flight: int = 0
+    max_in_flight: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    by_status: dict[int, int] = field(default_factory=Counter)
+    by_fault: dict[str, int] = field(default_factory=Counter)
+    by_path: dict[str, int] = field(default_factory=Counter)
+    by_model: dict[str, int] = field(default_factory=Counter)
+    peak_per_minute: PerMinute = PerMinute()
 
 
 class Stats:
-    """Counts requests; owned by the server's thread, read from any.
+    """Counts requests. The server's thread writes; any thread may read.
 
-    A request is counted out before the last byte of its answer is sent: a
-    client that has its answer finds it counted.
+    A request is counted before the last byte of its answer is sent, so a client that has its
+    answer finds it counted.
     """
 
     def __init__(self) -> None:
-        self.in_flight = 0
+        self.counts = Snapshot()
         self.reset()
 
     def reset(self) -> None:
-        """Count from nothing, all but the requests in flight.
+        """Clear all counters except the requests in flight.
 
-        Bodies are forgotten too, so their next requests draw the luck of first ones.
+        Bodies are forgotten too, so their next requests get the draws of first ones.
         """
-        self.requests = 0
-        self.answered = 0
-        self.repeated = 0
-        self.abandoned = 0
-        self.max_in_flight = self.in_flight
-        self.prompt_tokens = 0
-        self.completion_tokens = 0
-        self.by_status: Counter[int] = Counter()
-        self.by_fault: Counter[str] = Counter()
-        self.by_path: Counter[str] = Counter()
-        self.by_model: Counter[str] = Counter()
+        in_flight = self.counts.in_flight
+        self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
         self.peak = Peak()
-        self.bodies: dict[str, BodyCount] = {}
+        self._bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
-        """A request has come; its body's counts, this request included."""
-        self.requests += 1
-        self.by_path[path] += 1
-        self.in_flight += 1
-        if self.in_flight > self.max_in_flight:
-            self.max_in_flight = self.in_flight
-        body = self.bodies.get(digest)
+        """Count a new request; returns its body's counts, this request included."""
+        counts = self.counts
+        counts.requests += 1
+        counts.by_path[path] += 1
+        counts.in_flight += 1
+        counts.max_in_flight = max(counts.max_in_flight, counts.in_flight)
+        body = self._bodies.get(digest)
         if body is None:
-            body = self.bodies[digest] = BodyCount()
+            body = self._bodies[digest] = BodyCount()
         body.requests += 1
         if body.answered:
-            self.repeated += 1
+            counts.repeated += 1
         return body
 
-    def recognise(self, model: str) -> None:
-        """A request makes sense, and names this model."""
-        self.by_model[kept_as(model, self.by_model)] += 1
+    def count_model(self, model: str) -> None:
+        """Count a valid request for this model."""
+        by_model = self.counts.by_model
+        by_model[tracked_name(model, by_model)] += 1
 
     def leave(self, status: int | None = None) -> None:
-        """A request is over; with which status, if one was sent."""
-        self.in_flight -= 1
+        """Count the end of a request, with the status if one was sent."""
+        self.counts.in_flight -= 1
         if status is not None:
-            self.by_status[status] += 1
+            self.counts.by_status[status] += 1
 
     def abandon(self, status: int | None = None) -> None:
-        """A request is over because its client left; with which status, if one was sent."""
-        self.abandoned += 1
+        """Count the end of a request whose client left."""
+        self.counts.abandoned += 1
         self.leave(status)
 
     def snapshot(self) -> Snapshot:
-        """The counters now."""
-        return Snapshot(
-            requests=self.requests,
-            answered=self.answered,
-            repeated=self.repeated,
-            abandoned=self.abandoned,
-            unique_bodies=len(self.bodies),
-            in_flight=self.in_flight,
-            max_in_flight=self.max_in_flight,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            by_status=dict(self.by_status),
-            by_fault=dict(self.by_fault),
-            by_path=dict(self.by_path),
-            by_model=dict(self.by_model),
+        """Copy the counters."""
+        counts = self.counts
+        return replace(
+            counts,
+            unique_bodies=len(self._bodies),
+            by_status=dict(counts.by_status),
+            by_fault=dict(counts.by_fault),
+            by_path=dict(counts.by_path),
+            by_model=dict(counts.by_model),
             peak_per_minute=self.peak.most,
         )
 
     def by_body(self) -> dict[str, BodyCount]:
-        """The counts of each body by its digest."""
-        # The list is made in one step, safe from the server's thread.
-        return {d: BodyCount(b.requests, b.answered) for d, b in list(self.bodies.items())}
+        """Copy the counts of each body, by digest."""
+        # The list is built in one step, so the server's thread cannot change it meanwhile.
+        return {d: BodyCount(b.requests, b.answered) for d, b in list(self._bodies.items())}
+
+
+class _Slice(Struct):
+    """What was admitted during about a millisecond; `last` is the time of the last request."""
+
+    last: float
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, requests: int, input_tokens: int, output_tokens: int) -> None:
+        self.requests += requests
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+
+
+class Peak:
+    """Finds the maximum admitted in any 60 seconds.
+
+    Requests are added up by the millisecond, so memory is bounded. The peak is never too low, and
+    at most what arrived within 60 seconds and 2 milliseconds. One thread writes; any may read.
+
+    >>> peak = Peak()
+    >>> peak.add(input_tokens=10, output_tokens=5)
+    >>> peak.most
+    PerMinute(requests=1, tokens=15, input_tokens=10, output_tokens=5)
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.most = PerMinute()
+        self._clock = clock
+        self._slices: deque[_Slice] = deque()
+        self._sum = _Slice(0.0)
+        self._slice_ends = float("-inf")
+
+    def add(self, input_tokens: int, output_tokens: int) -> None:
+        """Count one request."""
+        now, total, most = self._clock(), self._sum, self.most
+        if now >= self._slice_ends:
+            while self._slices and self._slices[0].last <= now - WINDOW_S:
+                old = self._slices.popleft()
+                total.add(-old.requests, -old.input_tokens, -old.output_tokens)
+            self._slices.append(_Slice(now))
+            self._slice_ends = now + SLICE_S
+        current = self._slices[-1]
+        current.last = now
+        current.add(1, input_tokens, output_tokens)
+        total.add(1, input_tokens, output_tokens)
+        self.most = PerMinute(
+            max(most.requests, total.requests),
+            max(most.tokens, total.input_tokens + total.output_tokens),
+            max(most.input_tokens, total.input_tokens),
+            max(most.output_tokens, total.output_tokens),
+        )

@@ -1,25 +1,64 @@
-"""What a provider's protocol must do, in words that no provider owns.
+"""The protocol-neutral request and answer, and the interface of a wire format.
 
-A wire format reads a request body into an `Ask` and words the answer; its
-vendor words keys, errors, limits and the list of models, the same way for all
-of that vendor's formats. Neither knows of faults, latency or counting. A new
-format is one module with one class that fits `Wire`.
+A wire format decodes a request body into a `MockRequest` and encodes the answer. It also knows its
+vendor's API keys, headers and error messages. It knows nothing of faults, latency or counters. To
+add a format, subclass `WireFormat` and list the class in `app`.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, Protocol
+from enum import StrEnum
+from typing import ClassVar, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct
 
-from harness.mock.limits import Level
+CHARACTERS_PER_TOKEN = 4
+"""The usual rule of thumb for English; an exact count needs a model's tokeniser."""
 
 Headers = list[tuple[bytes, bytes]]
 Finish = Literal["stop", "length", "content_filter", "refusal"]
+Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
+"""What a rate limit counts; `tokens` is input and output together."""
 
-CHARACTERS_PER_TOKEN = 4
-"""The usual rule of thumb for English; exact counts need a tokeniser, and a model to own it."""
+_T = TypeVar("_T")
+
+
+class MockError(ValueError):
+    """An option is invalid; the message is one line and names the valid values."""
+
+
+class NoAnswer(LookupError):
+    """The recording has no answer for a conversation."""
+
+
+class Reasoning(StrEnum):
+    """How reasoning is returned.
+
+    A wire format that lacks the chosen form hides the text and only counts its tokens, as OpenAI's
+    own models do.
+
+    Attributes:
+        THINK: ``<think>…</think>`` before the answer, in the same text.
+        FIELD: ``reasoning_content`` and ``reasoning`` beside a chat message's content.
+        BLOCKS: Anthropic's ``thinking`` blocks.
+    """
+
+    THINK = "think"
+    FIELD = "field"
+    BLOCKS = "blocks"
+
+    @classmethod
+    def of(cls, name: str | None) -> Reasoning | None:
+        """Parse a form's name; None stays None. Raises MockError for an unknown name."""
+        try:
+            return None if name is None else cls(name)
+        except ValueError:
+            forms = ", ".join(cls)
+            raise MockError(f"Unknown form of reasoning: {name!r}. Forms: {forms}.") from None
 
 
 class Turn(Struct, frozen=True):
@@ -29,18 +68,18 @@ class Turn(Struct, frozen=True):
     text: str
 
 
-class Ask(Struct, frozen=True):
-    """What a request asks for.
+class MockRequest(Struct, frozen=True):
+    """A decoded request.
 
-    digest: names the request's body, byte for byte.
-    n: how many choices are wanted.
-    max_tokens: most tokens that one choice may have, its reasoning included;
-        None for no limit.
-    stop: texts before which an answer ends.
-    reasons: whether the model may reason before it answers.
-    shows_reasoning: whether the text of that is wanted.
-    logprobs: how many of each position's likeliest tokens are told; None for no
-        log-probabilities at all.
+    Attributes:
+        digest: Hash of the request body, byte for byte.
+        n: Number of choices.
+        max_tokens: Upper bound per choice, reasoning included; None for no bound.
+        stop: Strings that end an answer.
+        reasons: Whether the model may reason before it answers.
+        shows_reasoning: Whether the text of the reasoning is returned.
+        logprobs: How many of the likeliest tokens to return per position; None for no
+            log-probabilities.
     """
 
     digest: str
@@ -55,21 +94,17 @@ class Ask(Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """The last thing the user said."""
+        """The last user message."""
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
 
     @property
     def prompt_tokens(self) -> int:
-        """Estimated tokens of the conversation: its text, and a few for each turn's frame."""
-        return 3 + sum(4 + tokens(turn.text) for turn in self.turns)
+        """Estimated tokens of the conversation, with a small overhead per message."""
+        return 3 + sum(4 + count_tokens(turn.text) for turn in self.turns)
 
 
 class Position(Struct, frozen=True):
-    """What could have been written at one place of an answer.
-
-    token, logprob: what was written there.
-    likeliest: tokens and their log-probabilities, most likely first.
-    """
+    """The token at one position of an answer, and its likeliest alternatives, likeliest first."""
 
     token: str
     logprob: float
@@ -79,10 +114,10 @@ class Position(Struct, frozen=True):
 class Choice(Struct, frozen=True):
     """One answer.
 
-    stop: the text that ended it, which is not part of it.
-    reasoning: what was thought before it; reasoning_tokens: what that cost,
-        which is more than the text has where the text is a summary.
-    positions: of the text, not of the reasoning; None where nobody asked for them.
+    Attributes:
+        stop: The stop string that ended the text; it is not part of the text.
+        reasoning_tokens: May exceed the tokens of `reasoning`, which can be a summary.
+        positions: Log-probabilities of the text, not of the reasoning; None unless requested.
     """
 
     text: str
@@ -95,14 +130,38 @@ class Choice(Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """Estimated tokens of the answer and its reasoning."""
-        return tokens(self.text) + self.reasoning_tokens
+        return count_tokens(self.text) + self.reasoning_tokens
 
 
-class Problem(Exception):
-    """A request that is answered with an error.
+class Level(Struct, frozen=True):
+    """How much of a rate limit is used.
 
-    error: what the vendor says of it, but for the request's id.
-    retry_after: seconds the client is asked to wait.
+    Attributes:
+        wanted: Units that the current request asked for.
+        wait_s: Seconds until they fit; 0 if they were admitted.
+        reset_s: Seconds until nothing of the limit is used.
+    """
+
+    unit: Unit
+    limit: int
+    used: int
+    wanted: int
+    wait_s: float
+    reset_s: float
+
+    @property
+    def remaining(self) -> int:
+        """Units still available."""
+        return self.limit - self.used
+
+
+class ApiError(Exception):
+    """A request that gets an error reply.
+
+    Args:
+        status: The HTTP status.
+        error: The vendor's error object.
+        retry_after: Seconds the client should wait; None sends no header.
     """
 
     def __init__(
@@ -114,62 +173,103 @@ class Problem(Exception):
         self.retry_after = retry_after
 
 
-class Vendor(Protocol):
-    """One provider's way with everything but questions and answers."""
+class WireFormat(ABC):
+    """One request and answer format, in its vendor's words."""
 
-    def credential(self, headers: Headers) -> str | None:
-        """The key that a request carries."""
+    path: ClassVar[str]
+    """Where requests are posted."""
+    request_id_header: ClassVar[bytes]
+    limit_header: ClassVar[str]
+    """Name of a rate-limit header, with ``{unit}`` and ``{part}`` (limit, remaining, reset)."""
+    failures: ClassVar[Mapping[int, str]]
+    """Messages of failures of the provider itself, by status."""
 
-    def models(self, names: Collection[str]) -> bytes:
-        """The list of the models there are."""
+    def __init__(self, reasoning: Reasoning | None = None) -> None:
+        self.reasoning = reasoning
+
+    @abstractmethod
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        """Decode a request body. Raises ApiError (400)."""
+
+    @abstractmethod
+    def answer(
+        self, request: MockRequest, choices: Sequence[Choice], created: int
+    ) -> Mapping[str, object]:
+        """Return the JSON of a complete answer; `created` is in Unix seconds."""
+
+    @abstractmethod
+    def models(self, names: Collection[str]) -> Mapping[str, object]:
+        """Return the JSON of the model list."""
+
+    @abstractmethod
+    def error(self, error: ApiError, request_id: str) -> Mapping[str, object]:
+        """Return the JSON of an error reply."""
+
+    @abstractmethod
+    def check_key(self, headers: Headers, key: str) -> None:
+        """Compare a request's API key. Raises ApiError (401)."""
+
+    @abstractmethod
+    def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
+        """Make an error with the vendor's error object."""
+
+    @abstractmethod
+    def invalid_body(self, error: Exception) -> ApiError:
+        """Error for a body that is not JSON, or has a missing, unknown or mistyped field."""
+
+    @abstractmethod
+    def unknown_model(self, model: str) -> ApiError:
+        """Error for a model that does not exist."""
+
+    @abstractmethod
+    def refused(self, parameter: str, value: object) -> ApiError | None:
+        """Error for a parameter that the model rejects; None if this value is accepted."""
+
+    @abstractmethod
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+        """Error for a rate limit; `level` is None if the error is a drawn fault."""
+
+    @abstractmethod
+    def reset(self, seconds: float) -> str:
+        """Write the value of a reset header; rounds up."""
+
+    def invalid(self, message: str, code: str | None = None) -> ApiError:
+        """Error for an invalid request."""
+        return self.fail(400, message, code)
+
+    def reported(self, levels: Sequence[Level]) -> Sequence[Level]:
+        """Select the limits that have headers."""
+        return levels
 
     def headers(
-        self, request_id: str, levels: Sequence[Level], retry_after: float | None = None
+        self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
-        """What is told beside a body: the request's id, the limits, when to come again."""
+        """Return request id, rate limits, and retry-after in whole seconds, rounded up."""
+        headers = [(self.request_id_header, request_id.encode())]
+        for level in self.reported(levels) if levels else ():
+            unit = level.unit.replace(" ", "-")
+            values = {
+                "limit": str(level.limit),
+                "remaining": str(level.remaining),
+                "reset": self.reset(level.reset_s),
+            }
+            for part, value in values.items():
+                name = self.limit_header.format(unit=unit, part=part)
+                headers.append((name.encode(), value.encode()))
+        if retry_after:
+            headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
+        return headers
 
-    def error(self, problem: Problem, request_id: str) -> bytes:
-        """The body of an error."""
-
-    def unauthorised(self, headers: Headers) -> Problem:
-        """The key is missing or wrong."""
-
-    def unknown_model(self, model: str) -> Problem:
-        """There is no such model."""
-
-    def invalid(self, message: str, code: str | None = None) -> Problem:
-        """The request makes no sense."""
-
-    def refused(self, parameter: str, value: object) -> Problem | None:
-        """The model does not take this parameter; None where it does with this value."""
-
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> Problem:
-        """A rate limit is reached; `level` is None where the refusal is a drawn fault."""
-
-    def failed(self, status: int) -> Problem:
-        """The provider itself failed."""
-
-
-class Wire(Protocol):
-    """One request and answer format, as the server speaks it."""
-
-    @property
-    def path(self) -> str:
-        """Where requests are posted."""
-
-    @property
-    def vendor(self) -> Vendor:
-        """Whose format it is."""
-
-    def read(self, body: bytes, digest: str, headers: Headers) -> Ask:
-        """What a request asks for. Raises: Problem (400)."""
-
-    def answer(self, ask: Ask, choices: Sequence[Choice], created: int) -> bytes:
-        """The body of a 200."""
+    def decode(self, body: bytes, kind: type[_T]) -> _T:
+        """Decode and validate a JSON body. Raises ApiError (400)."""
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self.invalid_body(error) from None
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """A header's value; its name in small letters."""
+    """Return a header's value; `name` is in lower case."""
     for key, value in headers:
         if key == name:
             return value.decode("latin-1")
@@ -177,36 +277,11 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def bearer(headers: Headers) -> str | None:
-    """The token of ``Authorization: Bearer``."""
+    """Return the token of ``Authorization: Bearer``."""
     scheme, _, key = (header(headers, b"authorization") or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
 
 
-def tokens(text: str) -> int:
-    """Estimated tokens of a text."""
+def count_tokens(text: str) -> int:
+    """Estimate the tokens of a text."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
-
-
-def cut(text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = "") -> Choice:
-    """A text as a choice that ends before a stop string and has at most so many tokens.
-
-    Reasoning comes first and counts: it may leave no room for the text.
-    """
-    matched = None
-    if stop:
-        text, matched = _stopped(text, stop)
-    spent = tokens(reasoning)
-    if max_tokens is None or spent + tokens(text) <= max_tokens:
-        return Choice(text, "stop", matched, reasoning, spent)
-    room = max(0, max_tokens - spent) * CHARACTERS_PER_TOKEN
-    reasoning = reasoning[: max_tokens * CHARACTERS_PER_TOKEN]
-    return Choice(text[:room], "length", None, reasoning, min(spent, max_tokens))
-
-
-def _stopped(text: str, stop: Sequence[str]) -> tuple[str, str | None]:
-    # A model writes from left to right: the first one complete ends it.
-    found = [(at + len(s), at, s) for s in stop if s and (at := text.find(s)) >= 0]
-    if not found:
-        return text, None
-    _, at, matched = min(found)
-    return text[:at], matched

@@ -20,9 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.mock import Answer, MockServer
+from harness.mock import Answer, MockRequest, MockServer
 from harness.mock.answers import invented
-from harness.mock.wire import Ask
 
 
 def main() -> None:
@@ -73,7 +72,7 @@ def main() -> None:
         tell(dies=True, in_flight=server.stats().in_flight)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def answer(ask: Ask, index: int) -> str | Answer:
+    def answer(ask: MockRequest, index: int) -> str | Answer:
         nonlocal seen
         seen += 1
         tell(asked=ask.digest, at=time.monotonic())

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.builders.collie.corpus import write_corpus, write_words
 from tests.cli.command import begun, harness, mistake
 
@@ -57,7 +56,7 @@ def test_what_was_built_runs(mine: Path, tmp_path: Path) -> None:
 def test_its_instructions_are_polished_where_every_value_is_kept(
     mine: Path, tmp_path: Path
 ) -> None:
-    def answer(ask: Ask, n: int) -> str:
+    def answer(ask: MockRequest, n: int) -> str:
         if "between the lines" not in ask.prompt:
             return "Snow."
         text = ask.prompt.partition("---\n")[2].removesuffix("\n---")

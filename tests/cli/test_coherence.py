@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.cli.command import ROOT, harness
 
 CONFIG = ROOT / "configs" / "gpt4_collie_coherence.yaml"
@@ -21,7 +20,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_passages_are_scored_by_the_mean_of_three_samplings(tmp_path: Path) -> None:
     said = iter(["8", "9", "ten"])
 
-    def model(ask: Ask, index: int) -> str:
+    def model(ask: MockRequest, index: int) -> str:
         if not ask.prompt.startswith("Analyze the following passage"):
             return "The coherency score is 1. Thus, the coherency score is 1."
         return f"It says that it is a 1. Thus, the coherency score is {next(said)}."

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from harness.plugins import kind
 from tests.cli.command import ROOT, begun, harness, mistake
 from tests.cli.test_run import wait_for_lines
@@ -35,7 +34,7 @@ def worth(gold: str) -> int:
     return 7 + len(gold) % 3
 
 
-def said(ask: Ask, _: int) -> str:
+def said(ask: MockRequest, _: int) -> str:
     if not ask.prompt.startswith("Analyze the following passage"):
         return f"Invented for {ask.digest}."
     gold = next((text for text in GOLDS.values() if text in ask.prompt), None)

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from harness.records import Attempt
 from harness.store.index import read_instance
 from tests.cli.command import harness, mistake
@@ -26,7 +25,7 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def said(ask: Ask, _: int) -> str:
+def said(ask: MockRequest, _: int) -> str:
     """Of the model, a right answer but to one question; of the judge, no to rhymes."""
     if not ask.model.startswith("judge"):
         return "5" if "wrong" in ask.prompt else "4"

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.cli.command import harness
 
 ROWS = 4
@@ -25,7 +24,7 @@ def test_a_budget_that_ends_a_retry_leaves_the_rest_to_the_command_that_is_told(
     environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path), "COLUMNS": "200"}
     mute = True
 
-    def said(ask: Ask, _: int) -> str:
+    def said(ask: MockRequest, _: int) -> str:
         if ask.model == "model":
             return "42"
         return "I cannot say." if mute else "Verdict: good"

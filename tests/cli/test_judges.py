@@ -13,15 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import wait_for_lines
 
 QUESTIONS = 12
 
 
-def answer(ask: Ask, _: int) -> str:
+def answer(ask: MockRequest, _: int) -> str:
     """Of a judge, the letters that the text has; else a text that no other question gets."""
     if ask.model.startswith("judge"):
         return ask.prompt.split("letters are ")[1].split(".")[0]

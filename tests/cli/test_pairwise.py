@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.cli.command import harness, mistake
 
 INSTANCES = 12
@@ -22,7 +21,7 @@ ROWS = "".join(
 )
 
 
-def answer(ask: Ask, _: int) -> str:
+def answer(ask: MockRequest, _: int) -> str:
     """Two models, one better at two of three; a judge that sees it; one that takes the first."""
     asked = int(re.findall(r"Say (\d+)\.", ask.prompt)[0])
     if ask.model == "strong":

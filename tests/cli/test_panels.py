@@ -11,9 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.answers import Answer
-from harness.mock.wire import Ask
+from harness.mock import Answer, MockRequest, MockServer
 from tests.cli.command import harness, mistake
 
 INSTANCES = 4
@@ -25,7 +23,7 @@ NO = {"mild": "", "harsh": "kind", "blunt": "brief"}
 """What each judge finds broken, whatever it reads."""
 
 
-def answer(ask: Ask, _: int) -> str | Answer:
+def answer(ask: MockRequest, _: int) -> str | Answer:
     if ask.model not in NO:
         return f"Well, {ask.prompt}"
     broken = NO[ask.model]

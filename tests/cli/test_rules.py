@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.answers import Answer
-from harness.mock.wire import Ask
+from harness.mock import Answer, MockRequest, MockServer
 from tests.cli.command import harness, mistake
 
 ROWS: list[dict[str, Any]] = [
@@ -21,7 +19,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def answer(ask: Ask, _: int) -> str | Answer:
+def answer(ask: MockRequest, _: int) -> str | Answer:
     """Of the model n words; of a judge always yes."""
     if "<judged_text>" in ask.prompt:
         return Answer("Yes", [{"Yes": -0.01, "No": -5.0}])

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.wire import Ask
+from harness.mock import MockRequest, MockServer
 from tests.cli.command import harness
 
 NAMES = {"own": "ft:gpt-4o-mini:acme:x:1", "other": "meta-llama/Llama-3.1-8B-Instruct"}
@@ -19,7 +18,7 @@ NAMES = {"own": "ft:gpt-4o-mini:acme:x:1", "other": "meta-llama/Llama-3.1-8B-Ins
 CHECKS = [{"contains": {"target": "4"}}]
 
 
-def said(ask: Ask, _: int) -> str:
+def said(ask: MockRequest, _: int) -> str:
     if "<judged_text>" not in ask.prompt:
         return f"{ask.model} says 4."
     return "Verdict: bad" if "2 + 0" in ask.prompt else "Verdict: good"

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.answers import Answer
-from harness.mock.wire import Ask
+from harness.mock import Answer, MockRequest, MockServer
 from tests.cli.command import ROOT, harness, mistake
 from tests.cli.test_completion import offered
 
@@ -40,7 +38,7 @@ def between(text: str, tag: str) -> str:
     return text.split(f"<{tag}>\n")[1].split(f"\n</{tag}>")[0]
 
 
-def answer(ask: Ask, _: int) -> str | Answer:
+def answer(ask: MockRequest, _: int) -> str | Answer:
     if "<judged_text>" not in ask.prompt:
         return f"{ask.model} answers."
     model = between(ask.prompt, "judged_text").split()[0]

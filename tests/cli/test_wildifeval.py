@@ -18,9 +18,7 @@ import yaml
 from scipy import stats
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockServer
-from harness.mock.answers import Answer
-from harness.mock.wire import Ask
+from harness.mock import Answer, MockRequest, MockServer
 from harness.plugins import kind
 from tests.cli.command import ROOT, begun, harness
 from tests.cli.test_run import wait_for_lines
@@ -42,7 +40,7 @@ def between(text: str, tag: str) -> str:
     return text.split(f"<{tag}>\n")[1].split(f"\n</{tag}>")[0]
 
 
-def answer(ask: Ask, _: int) -> str | Answer:
+def answer(ask: MockRequest, _: int) -> str | Answer:
     """Of a model its name and what it was asked; of the judge a word and its probabilities."""
     if "<judged_text>" not in ask.prompt:
         return f"{ask.model} answers."

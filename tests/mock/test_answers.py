@@ -2,14 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock.answers import Answer, invented, read_recording, recorded
-from harness.mock.errors import MockError, NoAnswer
-from harness.mock.wire import Ask, Turn, cut, tokens
+from harness.mock.answers import Answer, invented, read_recording, recorded, truncate
+from harness.mock.wire import MockError, MockRequest, NoAnswer, Turn, count_tokens
 
 
-def ask(*turns: str, digest: str = "00ff") -> Ask:
+def ask(*turns: str, digest: str = "00ff") -> MockRequest:
     roles = ["user", "assistant"] * len(turns)
-    return Ask(digest, "m", tuple(Turn(r, t) for r, t in zip(roles, turns, strict=False)))
+    return MockRequest(digest, "m", tuple(Turn(r, t) for r, t in zip(roles, turns, strict=False)))
 
 
 def test_invented_text_is_a_function_of_body_and_choice() -> None:
@@ -82,16 +81,16 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_cut_text_has_just_the_tokens_allowed() -> None:
-    choice = cut("one two three four", 3)
+    choice = truncate("one two three four", 3)
     assert (choice.text, choice.finish, choice.tokens) == ("one two thre", "length", 3)
-    assert cut("one", 1).finish == "stop"
-    assert cut("one", None).finish == "stop"
-    assert tokens("") == 0
+    assert truncate("one", 1).finish == "stop"
+    assert truncate("one", None).finish == "stop"
+    assert count_tokens("") == 0
 
 
 def test_stop_string_that_is_complete_first_ends_the_text() -> None:
     def stopped(*stop: str) -> tuple[str, str | None]:
-        choice = cut("one two three", None, stop)
+        choice = truncate("one two three", None, stop)
         return choice.text, choice.stop
 
     assert stopped("three", "two") == ("one ", "two")
@@ -102,10 +101,10 @@ def test_stop_string_that_is_complete_first_ends_the_text() -> None:
 
 
 def test_length_counts_after_the_stop_string_and_the_reasoning() -> None:
-    assert cut("one two three", 2, ["three"]).finish == "stop"
-    choice = cut("one two three", 4, ["three"], reasoning="hm" * 6)
+    assert truncate("one two three", 2, ["three"]).finish == "stop"
+    choice = truncate("one two three", 4, ["three"], reasoning="hm" * 6)
     assert (choice.text, choice.finish, choice.stop) == ("one ", "length", None)
     assert (choice.tokens, choice.reasoning_tokens) == (4, 3)
-    choice = cut("one", 2, reasoning="hm" * 6)
+    choice = truncate("one", 2, reasoning="hm" * 6)
     assert (choice.text, choice.finish, choice.reasoning) == ("", "length", "hmhmhmhm")
     assert choice.tokens == 2

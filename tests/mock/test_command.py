@@ -94,7 +94,7 @@ def test_bad_options_are_told_in_two_lines(start: Start, tmp_path: Path) -> None
             ("--port", port): "Address already in use",
             ("--fault", "rest=0.1"): "Did you mean 'reset'?",
             ("--fault", "reset=2"): "must be in 0..1",
-            ("--latency", "slow"): "Not a latency: 'slow'",
+            ("--latency", "slow"): "Invalid latency 'slow'",
             ("--reasoning", "loud"): "Forms: think, field, blocks",
             ("--answers", str(tmp_path / "absent.jsonl")): "No such file",
             ("--answers", str(broken)): "line 1",

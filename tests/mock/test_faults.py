@@ -1,7 +1,11 @@
+"""Which fault and which latency a request draws."""
+
+from __future__ import annotations
+
 import pytest
 
-from harness.mock.errors import MockError
-from harness.mock.faults import Fault, FaultMix, parse_shares
+from harness.mock.faults import Fault, FaultMix, Latency, draw, parse_shares
+from harness.mock.wire import MockError
 
 
 def test_shares_are_kept() -> None:
@@ -28,7 +32,53 @@ def test_shares_may_fill_the_whole() -> None:
         (["reset=0.6", "stall=0.6"], "add up to 1.2"),
     ],
 )
-def test_nonsense_is_refused(options: list[str], message: str) -> None:
+def test_invalid_faults_are_refused(options: list[str], message: str) -> None:
     with pytest.raises(MockError) as raised:
         FaultMix.of(parse_shares(options))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "at_start", "at_half"),
+    [
+        (0, 0, 0),
+        ("0.05", 0.05, 0.05),
+        ("uniform:0.1:0.3", 0.1, 0.2),
+        ("lognormal:0.05:0.6", 0, 0.05),
+    ],
+)
+def test_latency_quantiles(spec: float | str, at_start: float, at_half: float) -> None:
+    latency = Latency.of(spec)
+    assert latency.seconds(0.0) == pytest.approx(at_start)
+    assert latency.seconds(0.5) == pytest.approx(at_half)
+
+
+def test_lognormal_spread_is_sigma() -> None:
+    one_sigma_up = 0.841344746
+    assert Latency.of("lognormal:1:0.5").seconds(one_sigma_up) == pytest.approx(1.64872, rel=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["0.05", "uniform:0.1:0.3", "lognormal:0.05:0.6"])
+def test_latency_is_written_as_it_is_read(spec: str) -> None:
+    assert str(Latency.of(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "spec", [-1, "fast", "uniform:1", "uniform:2:1", "gamma:1:2", "inf", "nan", "constant:1:2"]
+)
+def test_invalid_latency_names_the_valid_forms(spec: float | str) -> None:
+    with pytest.raises(MockError, match="uniform:LOW:HIGH"):
+        Latency.of(spec)
+
+
+def test_draw_depends_on_seed_body_and_attempt_only() -> None:
+    assert draw(0, "aa", 1) == draw(0, "aa", 1)
+    assert len({draw(0, "aa", 1), draw(1, "aa", 1), draw(0, "ab", 1), draw(0, "aa", 2)}) == 4
+
+
+def test_draw_is_uniform() -> None:
+    draws = [draw(0, f"{n:x}", 1) for n in range(10_000)]
+    for numbers in zip(*draws, strict=True):
+        assert all(0 <= number < 1 for number in numbers)
+        for tenth in range(1, 10):
+            assert abs(sum(n < tenth / 10 for n in numbers) / 10_000 - tenth / 10) < 0.02

@@ -1,10 +1,21 @@
+"""Rate limits, and the names that models are tracked under."""
+
+from __future__ import annotations
+
 import random
 
 import pytest
 
-from harness.mock.errors import MockError
-from harness.mock.limits import WINDOW_S, Limits, RateLimits
-from harness.mock.models import MOST
+from harness.mock.limits import (
+    MAX_MODELS,
+    MAX_NAME,
+    OTHER_MODELS,
+    WINDOW_S,
+    Limits,
+    RateLimits,
+    tracked_name,
+)
+from harness.mock.wire import MockError
 
 
 class Clock:
@@ -93,11 +104,25 @@ def test_each_model_has_windows_of_its_own(clock: Clock) -> None:
 
 def test_made_up_models_are_no_way_round_a_limit(clock: Clock) -> None:
     limits = RateLimits(Limits(requests_per_minute=1), clock)
-    admitted = [limits.admit(f"model-{n}", 1, 1) is None for n in range(2 * MOST)]
-    assert admitted == [True] * (MOST + 1) + [False] * (MOST - 1)
+    admitted = [limits.admit(f"model-{n}", 1, 1) is None for n in range(2 * MAX_MODELS)]
+    assert admitted == [True] * (MAX_MODELS + 1) + [False] * (MAX_MODELS - 1)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_limit_that_lets_nothing_in_is_refused(limit: int) -> None:
     with pytest.raises(MockError, match="input_tokens_per_minute must be at least 1, not"):
         Limits(input_tokens_per_minute=limit)
+
+
+def test_made_up_names_come_to_an_end() -> None:
+    known: dict[str, int] = {}
+    for number in range(3 * MAX_MODELS):
+        known[tracked_name(f"model-{number}", known)] = number
+    assert len(known) == MAX_MODELS + 1
+    assert known[OTHER_MODELS] == 3 * MAX_MODELS - 1
+    assert tracked_name("model-0", known) == "model-0"
+
+
+def test_long_names_are_not_kept() -> None:
+    assert tracked_name("m" * MAX_NAME, {}) == "m" * MAX_NAME
+    assert tracked_name("m" * (MAX_NAME + 1), {}) == OTHER_MODELS

@@ -11,8 +11,8 @@ import openai
 import pytest
 
 from harness.mock import Answer, MockServer
-from harness.mock.logprobs import SURE, positions
-from harness.mock.wire import Ask
+from harness.mock.answers import SURE, positions
+from harness.mock.wire import MockRequest
 
 UNSURE = Answer("No", [{"Yes": log(0.7), "No": log(0.2), "Maybe": log(0.1)}, {".": 0.0}])
 
@@ -92,7 +92,7 @@ def test_tokens_make_up_any_text(text: str) -> None:
 
 
 async def test_a_function_may_answer_with_both() -> None:
-    def judge(ask: Ask, index: int) -> str | Answer:
+    def judge(ask: MockRequest, index: int) -> str | Answer:
         yes = 0.9 if "kind" in ask.prompt else 0.1
         return Answer("Yes" if yes > 0.5 else "No", [{"Yes": log(yes), "No": log(1 - yes)}])
 

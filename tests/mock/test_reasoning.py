@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from harness.mock import MockError, MockServer
-from harness.mock.reasoning import Reasoning, inline
-from harness.mock.wire import Choice
+from harness.mock.answers import inline
+from harness.mock.wire import Choice, Reasoning
 
 PATHS = {"chat": "/v1/chat/completions", "text": "/v1/completions", "messages": "/v1/messages"}
 TURNS = [{"role": "user", "content": "A colour?"}]

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from harness.mock import Fault, Limits, MockError, MockServer, PerMinute
-from harness.mock.models import MOST, OTHERS
+from harness.mock.limits import MAX_MODELS, OTHER_MODELS
 from harness.mock.stats import BodyCount
 
 TIMEOUT_S = 0.3
@@ -293,11 +293,11 @@ async def test_unknown_models_leave_no_trace(client: httpx2.AsyncClient) -> None
 async def test_made_up_models_are_counted_together() -> None:
     with MockServer() as server:
         async with httpx2.AsyncClient(timeout=20, verify=False) as client:
-            for number in range(MOST + 5):
+            for number in range(MAX_MODELS + 5):
                 body = {"model": f"m{number}", "messages": [{"role": "user", "content": "Hello."}]}
                 await answer(client, f"{server.base_url}/chat/completions", body)
         by_model = server.stats().by_model
-    assert (len(by_model), by_model["m0"], by_model[OTHERS]) == (MOST + 1, 1, 5)
+    assert (len(by_model), by_model["m0"], by_model[OTHER_MODELS]) == (MAX_MODELS + 1, 1, 5)
 
 
 async def test_peak_needs_no_limit(client: httpx2.AsyncClient) -> None:
@@ -361,7 +361,7 @@ async def test_limits_that_change(client: httpx2.AsyncClient) -> None:
     ("change", "message"),
     [
         ({"faults": {"rest": 1}}, "Did you mean 'reset'?"),
-        ({"latency": "slow"}, "Not a latency"),
+        ({"latency": "slow"}, "Invalid latency"),
         ({"fault": {}}, "fault"),
         ({"faults": {}, "limits": {"requests_per_minute": 0}}, "must be at least 1, not 0"),
         ({"faults": {}, "limits": {"rpm": 1}}, "rpm"),
@@ -449,7 +449,7 @@ def test_port_in_use() -> None:
     [
         # An address that is reserved for documentation, so nobody's own.
         ("192.0.2.1", 0, "Cannot listen on 192.0.2.1:0: "),
-        ("127.0.0.1", 70000, "Not a port: 70000"),
+        ("127.0.0.1", 70000, "Invalid port 70000"),
     ],
 )
 def test_impossible_address(host: str, port: int, message: str) -> None:

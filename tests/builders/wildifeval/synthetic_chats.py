@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.mock.answers import Answer
-from harness.mock.wire import Ask
+from harness.mock import Answer, MockRequest
 
 KINDS = ["a letter", "a short story", "a speech", "a product description", "a news item"]
 TOPICS = [
@@ -94,7 +93,7 @@ def write_chats(path: Path) -> dict[str, str]:
 MESSAGE = re.compile(r"<message>\n(.*?)\n</message>", re.DOTALL)
 
 
-def answer(ask: Ask, _: int) -> str | Answer:
+def answer(ask: MockRequest, _: int) -> str | Answer:
     """What a model says that knows how the messages were made."""
     last = ask.prompt.rstrip().rpartition("\n")[2]
     message = (MESSAGE.findall(ask.prompt) or [""])[-1]

@@ -1,3 +1,7 @@
+"""The peak of any 60 seconds."""
+
+from __future__ import annotations
+
 import random
 import tracemalloc
 from collections.abc import Sequence
@@ -5,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from harness.mock.limits import WINDOW_S
-from harness.mock.peak import SLICE_S, Peak, PerMinute
+from harness.mock.stats import SLICE_S, Peak, PerMinute
 
 Event = tuple[float, int, int]
 
@@ -51,7 +55,7 @@ def test_what_left_the_window_is_forgotten_and_the_peak_is_not(clock: Clock) -> 
 
 
 @pytest.mark.parametrize("rate", [0.5, 20.0])
-def test_is_never_too_low_and_hardly_too_high(clock: Clock, rate: float) -> None:
+def test_peak_is_never_too_low_and_hardly_too_high(clock: Clock, rate: float) -> None:
     peak = Peak(clock)
     luck = random.Random(0)
     events: list[Event] = []
