@@ -5,7 +5,7 @@ Labels validate a judge. They are JSONL, a line for each verdict::
     {"instance": "tale", "sample": 0, "criterion": "Be brief.", "label": true}
 
 ``criterion`` is the criterion's text, its place in the judge's list, from 0, or the name of a
-score; it may be left out if the judge gives one verdict on an answer. ``label`` is null if the
+score; it may be omitted if the judge gives one verdict per answer. ``label`` is null if the
 person could not decide. ``sample`` is 0 by default. ``run`` names the run, which is required if
 several are validated together; ``attempt`` is the hash of the labelled text in
 ``judgements.jsonl``, so that a label is not applied to a later answer; ``note`` is for the person.
