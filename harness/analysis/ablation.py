@@ -118,7 +118,9 @@ class Ablation(Struct, frozen=True, kw_only=True):
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     """Compare variants with their baseline.
 
-    Raises: ConfigError; RunConflict if they cannot be compared.
+    Raises:
+        ConfigError: An option is not valid.
+        RunConflict: The runs cannot be compared.
     """
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
@@ -272,7 +274,7 @@ def _row(
 
 
 def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[str]:
-    """Return why a variant's mean may not be comparable with the baseline's."""
+    """Yield the reasons why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     doubts = []
     more = len(groups.keys() - others.keys()) if others else 0

@@ -1,7 +1,7 @@
 """Rates, means and macro-F1 by the groups of one label, or of two together.
 
-Each takes one row per sample: a given round, the last round (`AttemptTable.last_rounds`) or all
-of the first k. Samples without a verdict or value are counted and left out. Where
+Each function takes one row per sample: a given round, the last round (`AttemptTable.last_rounds`)
+or all of the first k. Samples without a verdict or value are counted and left out. Where
 `harness.analysis.summary` has the same figures, they are equal.
 
 >>> first = of_round(attempts)  # doctest: +SKIP
@@ -135,7 +135,13 @@ def macro_f1(
 
 
 def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
-    """Return the macro-F1 of some rows. codes: class (0, 1) of each grouping, -1 for none."""
+    """Compute the macro-F1 of some rows.
+
+    Args:
+        rows: One row per sample.
+        score: The score that is true where the answer is right about its class.
+        codes: Class (0 or 1) of each grouping; -1 for none.
+    """
     right = codes[rows.instances.grouping[rows.instance]]
     known = rows.measured(score) if score in rows.scores else np.zeros(len(rows), np.bool_)
     correct = known & (rows.scores[score] != 0) if score in rows.scores else known

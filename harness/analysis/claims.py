@@ -50,7 +50,11 @@ class FieldGain(Struct, frozen=True, kw_only=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """An ablation with its claims. silent: variants that are evidence for nothing."""
+    """An ablation with its claims.
+
+    Attributes:
+        silent: Variants that are evidence for nothing.
+    """
 
     table: Ablation
     fields: list[FieldGain] = []
@@ -72,7 +76,7 @@ def findings(variants: Sequence[Variant], table: Ablation, task: Claiming | None
 
 
 class _Evidence:
-    """The run that counts for each encoding."""
+    """The runs that count as evidence, one for each encoding."""
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
         self._table = table
@@ -82,7 +86,9 @@ class _Evidence:
         baseline = next(variant for variant in variants if variant.name == table.baseline)
 
         def counts(variant: Variant) -> bool:
-            """Return whether only the prompt differs: another model's gain is not the field's."""
+            """Return whether the run counts: it must differ from the baseline in the prompt
+            only.
+            """
             same = all(key.startswith("task.") for key in changed(baseline, variant))
             return same and not variant.marks
 
@@ -145,7 +151,7 @@ class _Evidence:
         return sorted(found, key=lambda gain: order.index(gain.field))
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
-        """Return whether a claim holds in these runs."""
+        """Judge whether a claim holds in these runs."""
         test = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
         result, evidence = test[claim.test](claim)
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
@@ -203,10 +209,10 @@ class _Evidence:
         )
 
     def _heterogeneity(self, variant: Variant, baseline: Variant) -> float | None:
-        """p value of the same gain in each group.
+        """Return the p value of the gain being the same in each group.
 
-        The errors are those of two independent samples: too large where the answers to one
-        instance are correlated, so the p value is too large rather than too small.
+        The errors are those of two independent samples: too large where the answers to one instance
+        are correlated, so the p value is too large rather than too small.
         """
         effects, errors = [], []
         values, base = self._values(variant), self._values(baseline)

@@ -1,9 +1,9 @@
 """Means, rates and other statistics with standard errors that respect clusters.
 
-Answers to one prompt are not independent: neither the k samples of an instance nor the
-instances that share a prompt, and so share its replies. Treating them as independent makes
-error bars too short (on the recorded gpt-4 COLLIE answers by half). Where nothing is known
-about the error, there is none: a rate is never reported as certain.
+Answers to one prompt are not independent: neither the k samples of an instance nor the instances
+that share a prompt, and so share its replies. Treating them as independent makes error bars too
+short (on the recorded gpt-4 COLLIE answers by half). If nothing is known about the error, none is
+reported: a rate never looks certain by mistake.
 
 >>> clustered_mean(np.array([1, 1, 0, 0]), np.array([7, 7, 8, 8])).stderr
 0.5
@@ -56,16 +56,10 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and its errors.
+    """A statistic over samples.
 
     Attributes:
-        mean: None over no values.
-        stderr: Clustered standard error; None over fewer than two clusters.
-        naive_stderr: Standard error if all values were independent, for comparison; None over fewer
-            than two values.
-        n: Number of values.
-        n_clusters: Number of clusters.
-        sizes: (s,) number of clusters with 0, 1, 2, … values.
+        missing: Samples without a value, which are excluded.
     """
 
     mean: float | None
@@ -246,7 +240,7 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
 
 
 def _stderr(residuals: NDArray[Any], n: int) -> float | None:
-    """Standard error of a mean of n values, from the residual totals of its clusters."""
+    """Return the standard error of a mean of n values, from its clusters' residual totals."""
     units = len(residuals)
     if units < 2:
         return None

@@ -1,7 +1,7 @@
-"""Which runs may be compared, and what has to be said about their differences.
+"""Which runs may be compared, and what must be reported about their differences.
 
-Runs of another task or data set are refused. Differences in model, decoding or samples are
-allowed but reported; differences in the task's own options are what an ablation is about.
+Runs of another task or data set are refused. Differences in model, decoding or samples are allowed
+but reported; differences in the task's own options are what an ablation is about.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def settings(run: RunFile) -> dict[str, Any]:
 
 
 def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a judge or panel that is not in the run file, from its section."""
+    """Return the settings of a judge or panel that was added after the run, from its section."""
     kind = "judges" if "model" in section else "panels"
     return _by_two_parts({kind: {name: dict(section)}})
 
@@ -111,7 +111,8 @@ def section_of(key: str) -> str:
 def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
     """Refuse a score that one of the runs does not have.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: A run does not have the score.
     """
     for variant, table in runs:
         if score != PASS_RATE and score not in table.scores:
@@ -124,7 +125,8 @@ def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
     """Refuse a round that none of the runs has reached.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: No run has reached the round.
     """
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
@@ -150,7 +152,8 @@ def refuse_unknown_label(
         names: The runs' names.
         others: Further labels to suggest.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: A run does not have the label.
     """
     for table, name in zip(tables, names, strict=True):
         if label not in table.labels():

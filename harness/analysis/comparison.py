@@ -44,7 +44,7 @@ POWER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Instances that both runs have a value of, sorted by digest.
+    """Instances for which both runs have a value, sorted by digest.
 
     Attributes:
         digest: (n,) names of the instances (`harness.store.columns.name_digest`).
@@ -55,7 +55,7 @@ class Pairs:
         groupings: The distinct mappings of label to group.
         verdicts: Whether values are shares of passed samples.
         only_first, only_second: Instances that just one run has; None for a subset of the pairs.
-        not_judged: Instances that both have but one has no value of; None for a subset.
+        not_judged: Instances that both runs have, but one without a value; None for a subset.
     """
 
     digest: NDArray[np.int64]
@@ -111,7 +111,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a coarser statistical unit: the group of a label.
+        """Return the pairs with a coarser statistical unit: the groups of a label.
 
         Groups that share a unit are merged, since a label may be finer than the prompt.
         """
@@ -195,7 +195,7 @@ def values_of(
 def _by_instance(
     table: AttemptTable, score: str, round_: int | None
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """(m,) sum and number of each instance's values."""
+    """Return the (m,) sum and number of each instance's values."""
     last, known, values = values_of(table, score, round_)
     instance, m = last.instance[known], len(table.instances.digest)
     total = np.bincount(instance, weights=values, minlength=m).astype(np.float64)
@@ -203,7 +203,7 @@ def _by_instance(
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """(n,) units that hold together what is one unit in either."""
+    """Return (n,) statistical units, merging units that either side treats as one."""
     if len(first) == 0:
         return first
     from scipy.sparse import coo_array
@@ -218,26 +218,26 @@ def _merged_units(first: Ints, second: Ints) -> Ints:
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """The second of two runs against the first.
+    """The second of two runs compared with the first.
 
     Attributes:
-        n: Instances that both have a value of.
+        n: Instances for which both have a value.
         n_clusters: Statistical units they come from.
         first, second: Means over them; each instance has the same weight.
         difference: Second minus first.
         stderr: Clustered; null over fewer than two clusters.
         ci95: Difference ± t * stderr (`_interval`).
         degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
-        p_value: Of no difference.
-        p_adjusted: For all comparisons of a family.
+        p_value: For the hypothesis of no difference.
+        p_adjusted: Adjusted for all comparisons of a family.
         method: How the p value was computed.
         better, worse: Pairs in which the second is larger, and smaller.
         effect: Cohen's h for verdicts (Cohen 1988, chapter 6), else the mean difference divided by
             the standard deviation of the differences (d_z).
         detectable: The smallest true difference that this many clusters show with p < 0.05 in 80%
             of cases; null without an error.
-        needed: Instances of this kind needed to show the observed difference that reliably; null
-            where the difference is 0.
+        needed: Instances of this kind needed to show the observed difference that reliably; null if
+            the difference is 0.
         only_first, only_second, not_judged: As in `Pairs`.
     """
 
@@ -343,8 +343,8 @@ def _interval(
     """Return the 95% interval.
 
     Where no pair differs, or all single verdicts differ alike, the error is 0 and carries no
-    information. For verdicts, the interval is then the share of units that may differ although
-    none of this many does, exactly (Clopper and Pearson 1934); for other scores, None.
+    information. For verdicts, the interval is then the exact bound on the share of units that may
+    differ although none was observed to (Clopper and Pearson 1934); for other scores, None.
 
     Args:
         bounded: Whether it is a difference of rates, between -1 and 1.
@@ -362,7 +362,10 @@ def _interval(
 
 
 def _needed(difference: float, stderr: float, n: int) -> int | None:
-    """By the normal distribution: the error falls with the root of the number of instances."""
+    """Return how many instances are needed, by the normal distribution.
+
+    The error falls with the square root of the number of instances.
+    """
     if difference == 0:
         return None
     from scipy.special import ndtri

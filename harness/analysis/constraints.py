@@ -36,16 +36,15 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: The constraint with its values left out ("with exactly N words"), or a group of
-            another label.
-        n, n_clusters: Constraints that were checked, and the statistical units they come from.
-        n_failed: Those that were not met.
+            another label. n, n_clusters: Constraints that were checked, and the statistical units
+            they come from.
+        n_failed: Constraints that were not met.
         rate: Share that is met, each constraint with the same weight.
         stderr, ci95: Clustered, as in `harness.analysis.metrics.Rate`.
-        off_by: Among failed constraints that require one number and observed another, observed
-            minus required, with the number of cases.
-        reasons: Why constraints failed ("98 of 100 words"), the most frequent first, with the
-            number of cases. This and ``off_by`` are by kind, and empty for the groups of another
-            label.
+        off_by: For failed constraints that require one number and observed another: observed minus
+            required, with the number of cases.
+        reasons: Why constraints failed ("98 of 100 words"), with the number of cases, the most
+            frequent first. Like ``off_by``, empty for the groups of another label.
     """
 
     kind: str
@@ -94,10 +93,9 @@ class KindChange(Struct, frozen=True, kw_only=True):
     """How the second of two runs differs on the constraints of one kind.
 
     Attributes:
-        comparison: A pair is a constraint of an instance; its value the share of samples that meet
-            it.
-        fixed, broken: Instances with a constraint that is met more often, and less often, if names
-            were given.
+        comparison: Each pair is a constraint of an instance; its value is the share of samples that
+            meet it. fixed, broken: Instances with a constraint that is met more often, and less
+            often, if names were given.
     """
 
     comparison: Comparison
@@ -155,7 +153,8 @@ class Feature(Struct, frozen=True):
     """A keyword (or root type, format, or kind of constraint) of the requested constraints.
 
     Attributes:
-        n, n_rejected: Instances whose constraint has it, and those of them that were rejected.
+        n, n_rejected: Instances whose constraint has the feature, and how many of them were
+        rejected.
     """
 
     name: str
@@ -170,9 +169,9 @@ class Rejections(Struct, frozen=True):
     rest with an error that names one keyword at a time. This counts over all schemas of a run.
 
     Attributes:
-        n, n_rejected: Instances with a constraint, and those of them that were rejected.
-        n_failed: Instances without an answer for other reasons, which are in no count.
-        features: Those that are rejected most often first.
+        n, n_rejected: Instances with a constraint, and how many of them were rejected.
+        n_failed: Instances without an answer for other reasons, excluded from all counts.
+        features: Features, the most often rejected first.
         messages: The provider's messages, the most frequent first.
     """
 
@@ -187,10 +186,10 @@ class Asked(Struct, frozen=True):
     """The constraint on decoding of one instance's first attempt.
 
     Attributes:
-        instance: the instance's name.
+        instance: The instance's name.
         kind: json_schema, regex and so on.
-        value: the schema, the expression and so on.
-        error: why there is no answer; None if there is one.
+        value: The schema, the expression and so on.
+        error: Why there is no answer; None if there is one.
     """
 
     instance: str
@@ -303,7 +302,7 @@ class Together(Struct, frozen=True, kw_only=True):
 
 
 class CriteriaDescription(Struct, frozen=True, kw_only=True):
-    """What a data set asks of answers.
+    """What the criteria of a data set ask for.
 
     The statistics of section 3 of Lior et al. 2025, "WildIFEval" (arXiv 2503.06573): the
     distribution of categories, overall and by the number of constraints (figures 2a and 11),

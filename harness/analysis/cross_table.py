@@ -55,10 +55,11 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A figure in a group of the columns' label; null over all of them.
+    """A figure in one group of the columns' label.
 
     Attributes:
-        figure: Its place in `CrossTable.figures`.
+        figure: Index in `CrossTable.figures`.
+        group: The group; null for the column over all groups.
     """
 
     figure: int
@@ -66,10 +67,10 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure of a run's group.
+    """The value of a figure for a group of a run's samples.
 
     Attributes:
-        value: Null where it is undefined.
+        value: Null if undefined.
         n: Number of samples.
         not_measured: Samples without a value.
     """
@@ -83,11 +84,11 @@ class TableCell(Struct, frozen=True, kw_only=True):
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A model, the settings that tell its runs apart, and a group of the rows' label.
+    """A row: a model, the settings that tell its runs apart, and a group of the rows' label.
 
     Attributes:
         group: Empty without a label.
-        runs: Those whose figures are in the cells.
+        runs: The runs whose figures are in the cells.
         marks: Warnings about them (SIMULATED, INCOMPLETE), with the run's name if not about all.
         cells: By column; null where no run has it.
     """
@@ -131,7 +132,9 @@ def cross_table(
         tables: The table of each task's paper, if it has one.
         options: What to show.
 
-    Raises: ConfigError; RunConflict if figures of different data would stand side by side.
+    Raises:
+        ConfigError: An option is not valid.
+        RunConflict: Figures of different data would stand side by side.
     """
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
@@ -190,7 +193,12 @@ def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str],
 def _table(
     filled: Sequence[FilledRun], figures: Mapping[tuple[str, str], ShownFigure], named: RowSettings
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
-    """Return the columns and rows; and whether several runs fill a row, so that it has no whole."""
+    """Build the columns and rows.
+
+    Returns:
+        The columns; the rows; and whether several runs fill one row, which then has no cell over
+        all columns.
+    """
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, SampleStatistic | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], list[FilledRun]] = {}
     for one in filled:
@@ -245,7 +253,7 @@ def _cell(found: SampleStatistic | None) -> TableCell | None:
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
-    """Return the marks of a row's runs; those that are not shared by all, with the run's name."""
+    """Return the marks of a row's runs; marks not shared by all include the run's name."""
     marks: dict[str, None] = {}
     for variant in variants:
         for mark in variant.marks:

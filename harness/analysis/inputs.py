@@ -5,7 +5,7 @@ Labels validate a judge. They are JSONL, a line for each verdict::
     {"instance": "tale", "sample": 0, "criterion": "Be brief.", "label": true}
 
 ``criterion`` is the criterion's text, its place in the judge's list, from 0, or the name of a
-score; it may be left out if the judge gives one verdict on an answer. ``label`` is null if the
+score; it may be omitted if the judge gives one verdict per answer. ``label`` is null if the
 person could not decide. ``sample`` is 0 by default. ``run`` names the run, which is required if
 several are validated together; ``attempt`` is the hash of the labelled text in
 ``judgements.jsonl``, so that a label is not applied to a later answer; ``note`` is for the person.
@@ -43,12 +43,12 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A person's verdict on one criterion of one answer.
 
     Attributes:
-        instance: the instance's name.
+        instance: The instance's name.
         label: None if the person could not decide.
-        sample: from 0.
-        criterion: its place in the judge's list, from 0, or its text; None for the only one.
-        run: the run's name; None for the only one.
-        attempt: hash of the labelled text; None for the one that the run has.
+        sample: From 0.
+        criterion: Its place in the judge's list, from 0, or its text; None for the only one.
+        run: The run's name; None for the only one.
+        attempt: Hash of the labelled text; None for the one that the run has.
         note: ignored.
     """
 

@@ -42,11 +42,14 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """A judge's verdicts compared with a reference's.
 
     Attributes:
-        accuracy: Share of the criteria decided by both on which both agree.
-        kappa: Cohen's; null if chance alone would always agree: both say the same of everything.
-        sensitivity: Share of the reference's yes that the judge says yes to.
-        specificity: Share of its no that the judge says no to. Both of what the judge decided on.
-        reference_abstained: Criteria on which the reference abstains; they are in no other figure.
+        accuracy: Share of agreement among the criteria that both decided.
+        kappa: Cohen's; null if both say the same of everything, so that agreement is certain by
+            chance.
+        sensitivity: Of the criteria to which the reference says yes, the share to which the judge
+            does.
+        specificity: Of the criteria to which the reference says no, the share to which the judge
+            does. Both over what the judge decided.
+        reference_abstained: Criteria on which the reference abstains; excluded from other figures.
     """
 
     accuracy: Statistic
@@ -125,13 +128,13 @@ def cohens_kappa(
 
 
 class RuleAgreement(Struct, frozen=True, kw_only=True):
-    """The constraints of a kind that both a judge and a rule have decided on.
+    """The constraints of a kind that both a judge and a rule have decided.
 
     Attributes:
         rule: The kind; empty for all of them.
-        agreement: Of the judge with the rule.
-        judge_only, rule_only: The first instances, by name, with a constraint that only the judge,
-            or only the rule, finds met.
+        agreement: Agreement of the judge with the rule.
+        judge_only, rule_only: Names of the first instances with a constraint that only the judge,
+        or only the rule, considers met.
     """
 
     rule: str

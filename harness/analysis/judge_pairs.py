@@ -39,7 +39,7 @@ Side = Mapping[Key, bool | None]
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """What is in no figure.
+    """Criteria and labels that are excluded from all figures, by reason.
 
     Attributes:
         only_judge: Criteria without a verdict of the reference.
@@ -71,7 +71,7 @@ class VerdictPairs:
         answer: (n,) number of the answer.
         grouping: (n,) index into ``groupings``.
         groupings: The distinct mappings of label to group.
-        left_out: What is not among the pairs.
+        left_out: What is excluded from the pairs.
     """
 
     judge: NDArray[np.int8]
@@ -147,7 +147,14 @@ class _Columns:
         self._answers = self._only_judge = self._only_reference = self._by_rule = 0
 
     def add(self, run: int, answer: Answer, other: Side, silent: bool) -> None:
-        """Add an answer's criteria. silent: the reference's reply holds no verdict."""
+        """Add an answer's criteria.
+
+        Args:
+            run: Number of the run.
+            answer: The answer.
+            other: The reference's verdicts.
+            silent: Whether the reference's reply holds no verdict.
+        """
         self._answers += 1
         own = _keyed(answer.said[0])
         own_silent = _is_silent(answer.said[0])
@@ -214,7 +221,7 @@ class _Labels:
 
     @property
     def unmatched(self) -> int:
-        """Labels that match nothing, once all answers were seen."""
+        """Count the labels that match nothing, once all answers were seen."""
         return self._unknown + sum(map(len, self._of.values()))
 
     def of(self, run: str, answer: Answer) -> Side:
@@ -240,7 +247,7 @@ class _Labels:
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """The judge's criteria that a label is for; a new one if the judge has none."""
+    """Return the judge's criteria that a label applies to; a new one if the judge has none."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

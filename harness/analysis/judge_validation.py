@@ -54,7 +54,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
     Attributes:
         n: Criteria that both decided on and for which the judge's probability is known.
-        bins: Of equal width.
+        bins: Bins of equal width.
         expected_error: Expected calibration error; null over nothing.
         mean_confidence: Mean probability of the judge's own verdict; compare with its accuracy.
         confidence_covariance: Covariance of that probability with the verdict being right.
@@ -68,7 +68,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
 
 class GroupAgreement(Struct, frozen=True, kw_only=True):
-    """The agreement on the criteria of a group of the label."""
+    """The agreement on the criteria of one group of a label."""
 
     group: str
     agreement: Agreement
@@ -84,7 +84,7 @@ class RunScores(Struct, frozen=True, kw_only=True):
 
 
 class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
-    """How alike both sides rank the runs by a score."""
+    """How similarly both sides rank the runs by a score."""
 
     score: str
 
@@ -94,12 +94,12 @@ class JudgeValidation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         judge: Its name.
-        reference: Whose verdicts count as right.
+        reference: The reference whose verdicts count as right.
         marks: Warnings about the runs.
         n: Criteria with a verdict or an abstention of both sides.
-        n_clusters: Their prompts.
+        n_clusters: Prompts they come from.
         label: The label of the groups in ``parts``; empty for none.
-        scores, rankings: Of several runs; empty for one.
+        scores, rankings: For several runs; empty for one.
         notes: Sentences on what the runs differ in.
     """
 
@@ -141,8 +141,7 @@ def validate(
         notes: Sentences on what the runs differ in.
 
     Raises:
-        ConfigError: There is no criterion that both sides decided on, or if the criteria lack the
-            label.
+        ConfigError: There is no criterion that both sides decided, or the criteria lack the label.
     """
     decided = pairs.decided
     if not decided.any():
@@ -273,12 +272,12 @@ def confidence_covariance(
 def rank_models(
     pairs: VerdictPairs, runs: Sequence[str]
 ) -> tuple[list[RunScores], list[RankingAgreement]]:
-    """Return each run's mean scores by both sides, and how alike both sides rank the runs.
+    """Score each run by both sides, and compare how they rank the runs.
 
     Both sides score the same answers by the criteria that both have: *strict*, whether all are
-    satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of
-    the decided ones that are satisfied (Lior et al. 2025, arXiv 2503.06573). An answer counts if
-    both sides have a value for it.
+    satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of the
+    decided ones that are satisfied (Lior et al. 2025, arXiv 2503.06573). An answer counts if both
+    sides have a value for it.
 
     Args:
         pairs: The judge's verdicts and the reference's.
@@ -308,7 +307,7 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    """(n,) each answer's scores, NaN for none."""
+    """Return (n,) scores of each answer, NaN for none."""
     yes = np.bincount(answer, weights=verdicts == 1, minlength=n)
     no = np.bincount(answer, weights=verdicts == 0, minlength=n)
     total = np.bincount(answer, minlength=n)

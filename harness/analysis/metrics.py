@@ -1,7 +1,7 @@
 """The contents of `metrics.json`, and what each figure means.
 
 The figures are computed in `harness.analysis.summary`. A rate that could not be measured is
-null, never 0, and each rate comes with the number of samples it is computed from.
+null, never 0, and each rate has its number of samples.
 
 >>> Rate(pass_rate=0.5, n=4, n_clusters=1).stderr is None
 True
@@ -149,13 +149,13 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of the reference answers, and the distance of the run's answers.
+    """A judge's mean score of the reference answers, and how far the run's answers are from it.
 
     Attributes:
-        n_pairs: Instances whose reference answer and whose own answers (averaged) have a value.
+        n_pairs: Instances whose reference answer and own answers (averaged) both have a value.
         n_pair_clusters: Statistical units they come from.
-        difference: Over them, own minus reference, each instance with the same weight; null where
-            there are none. Its stderr and ci95 are those of
+        difference: Own minus reference over these pairs, each instance with the same weight; null
+            if there are none. Its stderr and ci95 are those of
             `harness.analysis.comparison.Comparison`.
     """
 
@@ -170,8 +170,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`.
 
     Attributes:
-        complete: No sample is unfinished (a sample whose call failed counts as finished, and as not
-            judged). The figures of an incomplete run cover its completed samples only.
+        complete: Whether no sample is unfinished (one whose call failed counts as finished, and as
+            not judged). The figures of an incomplete run cover its completed samples only.
         n_planned: Samples of the whole run; null if unknown.
         n_owed: Unfinished samples, some perhaps with rounds to come; null if unknown (a killed
             session).
@@ -246,7 +246,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 def to_json(metrics: Metrics) -> bytes:
-    """Return the text of metrics.json."""
+    """Encode metrics as the text of metrics.json."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
 

@@ -42,10 +42,11 @@ SEED = 20_260_000
 
 
 def tau_b(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Kendall's tau-b of two rankings of the same things; None if either is all ties.
+    """Compute Kendall's tau-b of two rankings of the same things.
 
     Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
-    divided by the root of the product of the numbers of untied pairs in each.
+    divided by the root of the product of the numbers of untied pairs in each. None if either is all
+    ties.
     """
     if len(first) < 2:
         return None
@@ -62,8 +63,9 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
     Attributes:
         tau_b: Null over fewer than two runs, and where all tie.
-        p_value: Two-sided, of no relation, exact without ties; null over fewer than three runs.
-        n_runs: Runs that both scorings have a value of.
+        p_value: Two-sided p value of no relation, exact without ties; null over fewer than three
+            runs.
+        n_runs: Runs for which both scorings have a value.
     """
 
     tau_b: float | None
@@ -96,7 +98,7 @@ def rank_correlation(
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How alike two runs rank the groups of a label.
+    """How similarly two runs rank the groups of a label.
 
     Attributes:
         tau_b: 1 for the same order, -1 for the reverse; null where all groups of a run tie.
@@ -152,7 +154,7 @@ def _weighted_tau(pairs: Pairs, code: np.ndarray, n: int, weights: np.ndarray) -
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
-    """What orders the runs.
+    """A scoring that orders the runs.
 
     Attributes:
         kind: ``all``: the score over everything; ``group``: a group of the label; ``external``:
@@ -166,7 +168,11 @@ class Scoring(Struct, frozen=True, kw_only=True):
 
 
 class Tau(RankCorrelation, frozen=True, kw_only=True):
-    """How alike two scorings order the runs. first, second: their places among the scorings."""
+    """How similarly two scorings order the runs.
+
+    Attributes:
+        first, second: Indices of the scorings.
+    """
 
     first: int
     second: int
@@ -187,12 +193,12 @@ class JudgedTables(NamedTuple):
 
 
 class InducedRankings(Struct, frozen=True, kw_only=True):
-    """The scorings of the runs, and the tau of each two.
+    """The scorings of the runs, and the tau of each pair of scorings.
 
     Attributes:
         label: Empty if there are published scores only.
         of: Whether the groups are those of instances or of judged constraints.
-        judge: Whose verdicts on constraints these are; empty for none.
+        judge: The judge whose verdicts on constraints these are; empty for none.
         without: For each run, samples without any constraint judged by that judge.
         unmatched: Models in the published scores that match no run.
     """
@@ -285,7 +291,9 @@ def _by_group(
 
 
 def _published(scores: Mapping[str, float], run: Run) -> tuple[str, SampleStatistic | None]:
-    """Return a run's published score and the name it was found by: the run's, else its model's."""
+    """Return a run's published score and the name it was found under: the run's, else its
+    model's.
+    """
     variant = run[0]
     for name in (variant.name, variant.metrics.model or ""):
         if name in scores:

@@ -11,11 +11,11 @@ import msgspec
 from harness.records import Attempt, Outcome, Score
 from harness.store.json_lines import encode
 
-GONE = "The instance is not in the data set any more."
+GONE = "The instance is no longer in the data set."
 
 
 class AttemptKey(NamedTuple):
-    """What names an attempt."""
+    """The key of an attempt: instance, sample and round."""
 
     instance: str
     sample: int
@@ -53,18 +53,18 @@ class VerdictChange(NamedTuple):
 
 
 VerdictCounts = Counter[tuple[bool | None, bool | None]]
-"""(Verdict before, verdict now) -> how many."""
+"""(Verdict before, verdict now) -> count."""
 
 
 class VerdictChanges:
     """Counts what re-scoring changes, attempt by attempt.
 
     Attributes:
-        verdicts: Of all attempts.
+        verdicts: Verdict changes of all attempts.
         groups: By label, then group.
-        left: Failed calls, which have no answer to score; they are in no other count.
-        gone: Attempts whose instance does not exist any more.
-        otherwise: The same verdict, from another outcome or other scores.
+        left: Failed calls, which have no answer to score; counted nowhere else.
+        gone: Attempts whose instance no longer exists.
+        otherwise: Attempts with the same verdict but another outcome or other scores.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class VerdictChanges:
         self.otherwise = 0
 
     def record(self, attempt: Attempt, scored: Rescored) -> VerdictChange | None:
-        """Count one attempt; returns the change of its verdict, if there is one."""
+        """Count one attempt, and return the change of its verdict, if there is one."""
         if attempt.outcome == "error":
             self.left += 1
             return None
@@ -95,22 +95,22 @@ class VerdictChanges:
 
     @property
     def changed(self) -> int:
-        """Verdicts that changed."""
+        """Return the number of verdicts that changed."""
         return sum(count for (before, after), count in self.verdicts.items() if before is not after)
 
     @property
     def same(self) -> int:
-        """Verdicts that did not change."""
+        """Return the number of verdicts that did not change."""
         return self.verdicts.total() - self.changed
 
 
 def line(value: object) -> bytes:
-    """Return a value as one line of JSON, as in ``scores.jsonl``."""
+    """Encode a value as one line of JSON, as in ``scores.jsonl``."""
     return encode(value, order="deterministic")
 
 
 def _content(found: Attempt | Rescored) -> tuple[str, bytes]:
-    """Return what a scoring says besides its verdict, as a file has it."""
+    """Return everything a scoring says except its verdict, encoded as in a file."""
     return found.outcome, line(found.scores)
 
 

@@ -1,12 +1,12 @@
-"""Several runs compared with a baseline, or each with each other.
+"""Several runs compared with a baseline, or each with every other.
 
-A baseline comparison covers all instances and the groups of a label. The runs over all
-instances are one family of tests, and so are the groups of two runs: planned, adjusted by Holm.
-The groups of several runs are a search, adjusted by Benjamini and Hochberg.
+A baseline comparison covers all instances and the groups of a label. The runs over all instances
+are one family of tests, and so are the groups of two runs: planned, adjusted by Holm. The groups of
+several runs are a search, adjusted by Benjamini and Hochberg.
 
-A matrix compares each pair of runs by a score. A star marks an unadjusted p < 0.01, as in
-figures 13 and 14 of Lior et al. 2025 (arXiv 2503.06573); beside it stands p adjusted by Holm for
-all pairs of the matrix, which is the one to use when searching for differences.
+A matrix compares each pair of runs by a score. A star marks an unadjusted p < 0.01, as in figures
+13 and 14 of Lior et al. 2025 (arXiv 2503.06573). The p adjusted by Holm for all pairs of the matrix
+is shown too: use that one when searching for differences.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STARRED = 0.01
 
 
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
-    """What is compared, and how.
+    """What to compare, and how.
 
     Attributes:
         score: Name of a score, or `PASS_RATE`.
@@ -62,17 +62,17 @@ class ComparisonOptions(Struct, frozen=True, kw_only=True):
 
 
 class Against(Struct, frozen=True, kw_only=True):
-    """A run against the baseline.
+    """A run compared with the baseline.
 
     Attributes:
         marks: Warnings about the run (INCOMPLETE, SIMULATED).
-        groups: Group of the label to the comparison on its instances.
+        groups: For each group of the label, the comparison on its instances.
         ranking: How the two runs rank the groups; null without a label.
         better_digests, worse_digests: Instances in which the run's value is larger, and smaller.
-        better, worse: Their names, if requested.
+        better, worse: Names of these instances, if requested.
         constraints: Change of each kind of base constraint, if requested.
-        without_constraints: Samples of the baseline, and of the run, whose scores have no
-            constraints (refused, empty, failed): they are not among the pairs of ``constraints``.
+        without_constraints: Samples of the baseline, and of the run, whose scores list no
+            constraints (refused, empty, failed): they are excluded from ``constraints``.
     """
 
     run: str
@@ -89,7 +89,11 @@ class Against(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """The runs against their baseline. notes: sentences on what the runs differ in."""
+    """The runs compared with their baseline.
+
+    Attributes:
+        notes: Sentences on what the runs differ in.
+    """
 
     task: str
     baseline: str
@@ -109,7 +113,9 @@ def compare_runs(
         asked: What is compared.
         baseline: Name of one of the runs; by default the first.
 
-    Raises: ConfigError; RunConflict if they cannot be compared.
+    Raises:
+        ConfigError: An option is not valid.
+        RunConflict: The runs cannot be compared.
     """
     names = [variant.name for variant, _ in runs]
     if baseline and baseline not in names:
@@ -206,9 +212,10 @@ def _digests(pairs: Pairs, rows: NDArray[np.bool_]) -> list[int]:
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
-    """A run of the matrix. marks: warnings about the run.
+    """A run of the matrix.
 
     Attributes:
+        marks: Warnings about the run.
         value: Its mean, each sample with the same weight. Samples that a judge's score lacks
             because they were refused or empty are counted as missing, too.
     """
@@ -220,10 +227,10 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True, kw_only=True):
-    """Two runs: `comparison` is of the second against the first.
+    """Two runs and their comparison, of the second with the first.
 
     Attributes:
-        first, second: Their places among the rows.
+        first, second: Indices of the rows.
         starred: Whether the unadjusted p value is below `STARRED`.
     """
 
@@ -264,7 +271,9 @@ def pair_matrix(
         round_: Use each sample's last round up to this one; None for its last round.
         cluster: Label of the statistical unit; empty for the prompt.
 
-    Raises: ConfigError; RunConflict if they cannot be compared.
+    Raises:
+        ConfigError: An option is not valid.
+        RunConflict: The runs cannot be compared.
     """
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     tables = [table for _, table in runs]

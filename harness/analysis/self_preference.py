@@ -1,9 +1,8 @@
-"""Judges that may prefer their own kind: a judge and the judged model of one family.
+"""Self-preference: warns if a judge and the judged model are of one family.
 
 Models tend to prefer what they, or models of their family, have written: Panickssery et al. 2024,
-arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed, but the relation
-is reported. Families are recognised by the models' names; a name that reveals nothing has no
-family.
+arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. The score is not changed, but the relation is
+reported. Families are recognised by the models' names; a name that reveals nothing has no family.
 
 >>> notes(metrics)  # doctest: +SKIP
 ["self-preference: the judge 'coherence' asks gpt-4, of the model's own family (OpenAI)"]
@@ -44,7 +43,7 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
 
 
 def _description(metrics: Metrics, name: str) -> str:
-    """A judge with its model; a panel with those of its judges that are of the family."""
+    """Describe a judge with its model, or a panel with its judges of that family."""
     found = metrics.judges[name]
     if not found.of:
         return f"the judge {name!r} asks {found.model}"
@@ -140,7 +139,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """The families that the names of two models share, or their common name; None for nothing.
+    """Return the families that the names of two models share, or their common name.
 
     >>> common_family("us.anthropic.claude-sonnet-4-v1:0", "claude-3-haiku@20240307")
     'Claude'

@@ -1,4 +1,4 @@
-"""From a run's attempts to its `Metrics`.
+"""Computes a run's `Metrics` from its attempts.
 
 What each figure means is documented in `harness.analysis.metrics`. The figures of a group are
 computed by the same functions as those of the run, from the group's rows.
@@ -136,7 +136,7 @@ def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
-    """Return the fields of `CallFigures`."""
+    """Compute the fields of `CallFigures`."""
     return {
         "n_calls": calls.n,
         "usage": calls.usage,
@@ -237,7 +237,7 @@ def _mean(judged: AttemptTable) -> Estimate:
 
 
 def _pass_k(samples: AttemptTable) -> dict[str, Any]:
-    """pass@k and pass^k of the instances with a judged sample, with their errors."""
+    """Compute pass@k and pass^k of the instances with a judged sample, with their errors."""
     judged = samples.take(samples.judged)
     drawn = np.bincount(judged.instance).astype(np.int32)
     (instances,) = drawn.nonzero()
@@ -286,7 +286,7 @@ def _rounds(attempts: AttemptTable) -> Rounds:
 
 
 def _any_of_first(judged: AttemptTable, rounds: list[int]) -> dict[int, Estimate]:
-    """For each round k, the rate of samples that passed in a round up to k."""
+    """Compute, for each round k, the rate of samples that passed in any round up to k."""
     starts = judged.sample_starts()
     sample = np.cumsum(starts, dtype=np.int32) - np.int32(1)
     never = np.int32(np.iinfo(np.int32).max)

@@ -1,6 +1,6 @@
 """The layout of a results table: its figures, the labels of its rows and columns, its row names.
 
-By default the figures and labels are those of the table in the task's paper; without one, the
+By default the figures and labels are those of the table in the task's paper; if it has none, the
 figure is the task's primary metric. A label that a run lacks is refused.
 
 One rule names the rows: a setting is shown if two runs of one model that differ in it would
@@ -41,7 +41,7 @@ Place = tuple[str, str, str, str | None]
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """What a table shows; None and empty for what the task's own table has.
+    """What a table shows; None and empty values mean the task's own table.
 
     Attributes:
         rows: Label of the rows beside the model; an empty string for one row per model.
@@ -73,14 +73,15 @@ class Layout:
 
 
 def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: TableOptions) -> Layout:
-    """Return the requested figures and labels, else those of the tasks' own tables.
+    """Resolve the requested figures and labels, defaulting to those of the tasks' own tables.
 
     Args:
         runs: The runs of the table.
         tables: The table of each task's paper, if it has one.
         options: What the user asks for.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: A figure or label does not exist, or the default is ambiguous.
     """
     own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
     rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
@@ -191,8 +192,8 @@ class FilledRun:
     Attributes:
         cells: Statistic by place.
         places: The places of single columns, or all if the table has one column per figure.
-        fractions: Figure to whether all of its values are between 0 and 1.
-        outside: Samples in no group of the rows' label.
+        fractions: For each figure, whether all of its values are between 0 and 1.
+        outside: Samples without a group of the rows' label.
     """
 
     variant: Variant
@@ -244,7 +245,7 @@ class RowSettings:
 
 
 def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
-    """Return the settings that have to be shown so that no two runs fill one cell."""
+    """Find the settings that must be shown so that no two runs fill one cell."""
     keys: set[str] = set()
     by_name = False
     for one, other in combinations(runs, 2):
@@ -263,8 +264,8 @@ def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
 def _parts(key: str, one: Variant, other: Variant) -> list[str]:
     """Return a setting's own keys, if both runs have some of them and they tell the runs apart.
 
-    Zero-shot runs have a number where others have a section: three shots differ from none in
-    their number, whatever else the section says.
+    Zero-shot runs have a number where others have a section: three shots differ from none in their
+    number, whatever else the section says.
     """
     ours, theirs = (_section(key, run) for run in (one, other))
     parts = [part for part in ours if part in theirs and shown(ours[part]) != shown(theirs[part])]
@@ -300,7 +301,7 @@ def refuse_other_data(runs: Sequence[FilledRun], rows: str) -> None:
 
 
 def shown(value: Any, prefix: str = "") -> str:
-    """Return a setting's value on one line, in YAML's style.
+    """Format a setting's value on one line, in YAML's style.
 
     Args:
         value: The value.

@@ -1,7 +1,7 @@
-"""Reading a provider's body, and the parts of OpenAI's protocol that several backends share.
+"""Reads providers' reply bodies, including the parts of OpenAI's protocol that several share.
 
-A reply was paid for. A lone surrogate (half an emoji, where an answer was cut), an odd token
-count or an odd log-probability must not lose it, let alone have it paid for again.
+A reply was paid for. A lone surrogate (half an emoji, where an answer was cut), an odd token count
+or an odd log-probability must not lose it, let alone have it paid for again.
 
 Sources: OpenAI's API reference; vLLM's; llama.cpp's (ggml-org/llama.cpp#10783).
 """
@@ -32,19 +32,19 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 """A number of tokens; a larger one is invalid, and no column could hold it."""
 
 FAILED = frozenset({"error", "abort", "cancelled"})
-"""Finish reasons of compatible servers that mean: there is no answer."""
+"""Finish reasons of compatible servers that mean there is no answer."""
 
 THINK, END_THINK = "<think>", "</think>"
 
 LEAST_LOGPROB = -9999.0
-"""What servers write for a token that cannot occur; minus infinity has no place in JSON."""
+"""What servers write for a token that cannot occur, since JSON has no minus infinity."""
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Return a body as the shape that its protocol promises: strictly first, then forgivingly.
+    """Decode a body into the shape its protocol promises: strictly first, then leniently.
 
     Raises:
-        ValueError: It cannot be read; so for any of `harness.backends._http.UNREADABLE`.
+        ValueError: It cannot be read; this holds for any of `harness.backends._http.UNREADABLE`.
     """
     try:
         return decoder.decode(content)
@@ -54,7 +54,7 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
 
 
 def _encodable(tree: Any) -> Any:
-    """Return the tree with lone surrogates in its texts replaced."""
+    """Replace lone surrogates in all texts of a JSON tree."""
     if isinstance(tree, str):
         return encodable(tree)
     if isinstance(tree, list):
@@ -85,7 +85,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def finish(reason: object) -> str:
-    """Return the finish reason, ``stop`` if the server gives none.
+    """Return the finish reason, or ``stop`` if the server gives none.
 
     Raises:
         TransientError: The reason says that there is no answer.
@@ -105,7 +105,7 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """The answer, and the reasoning before it as ``<think>…</think>``; None if there is none.
+    """Split a content into the answer and the reasoning before it (``<think>…</think>``), if any.
 
     A block counts only at the very beginning. Some chat templates put the opening tag into the
     prompt, so that the content begins in the middle of the reasoning: a closing tag without an
@@ -124,11 +124,11 @@ def split_think(content: str) -> tuple[str, str | None]:
     return (answer.lstrip("\n") if closed else ""), reasoning.strip()
 
 
-# --- What holds an answer to a form. A server that does not know a field of a request may ignore
+# --- Constraints on decoding. A server that does not know a field of a request may ignore
 # it and answer freely: a preset names only what its server's reference promises.
 
 Dialect = Literal["response_format", "response_format_grammar", "structured_outputs", "grammar"]
-"""Which field of the body holds a constraint."""
+"""The field of the body for each kind of constraint."""
 
 Dialects = Mapping[ConstraintKind, Dialect]
 
@@ -146,10 +146,10 @@ _VLLM_NAMES: Mapping[ConstraintKind, str] = {
 
 
 def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return the fields of a request's body that hold an answer to a form.
+    """Return the fields of a request's body that constrain decoding.
 
     Raises:
-        KeyError: The server does not take this kind, which its features say.
+        KeyError: The server does not support this kind of constraint; its features say so.
     """
     match dialects[constraint.kind]:
         case "response_format":
@@ -176,10 +176,10 @@ def vllm_constraint(constraint: DecodingConstraint) -> dict[str, Any]:
 
 
 def logprobs_in(given: object) -> Logprobs | None:
-    """Return the log-probabilities of a choice's ``logprobs``, or None if it has none.
+    """Read the log-probabilities of a choice's ``logprobs``, or None if it has none.
 
-    A text completion lists one token more if the one that was written is not among the likeliest:
-    it stays, at its place.
+    A text completion lists one extra token if the written one is not among the likeliest: it is
+    kept in place.
 
     >>> logprobs_in({"top_logprobs": [{" yes": -0.1, "no": -2.5}]})
     ((TokenLogprob(token=' yes', logprob=-0.1), TokenLogprob(token='no', logprob=-2.5)),)

@@ -1,12 +1,12 @@
-"""Run as a program: kills what the harness has started, once the harness has died.
+"""A program that kills what the harness has started, once the harness has died.
 
     python _guard.py
 
-Its input is a pipe to which the harness writes the number of each process it starts, one per
-line. The end of the input is the end of the harness, also by kill -9. vLLM's processes mostly
-notice that the harness is gone, but not always, and never while they load. (A mark in their
-environment would not do: vLLM overwrites it when it sets the titles of its processes.) The
-program imports nothing of the harness, and starts in a moment.
+Its input is a pipe to which the harness writes the id of each process it starts, one per line. The
+input ends when the harness does, even by kill -9. vLLM's processes mostly notice that the harness
+has died, but not always, and never while they load. (A mark in their environment would not help:
+vLLM overwrites it when it sets the titles of its processes.) The program imports nothing from the
+harness, so it starts instantly.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Return the children of each process of this machine."""
+    """Map each process of this machine to its children."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

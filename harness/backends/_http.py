@@ -1,4 +1,4 @@
-"""What a backend needs to speak HTTP: a client whose failures are our errors, and a base class.
+"""HTTP for backends: a client whose failures are our errors, and a base class.
 
 A backend for another provider is a class of some twenty lines:
 
@@ -102,7 +102,7 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Connection limits, timeouts and proxies, as httpx2's clients take them."""
+        """Return connection limits, timeouts and proxies, as httpx2's clients take them."""
         from httpx2 import Limits, Timeout
 
         most = self.concurrency
@@ -113,12 +113,12 @@ class HttpClient:
         }
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Send a JSON body; the body of the successful answer.
+        """Send a JSON body and return the body of the successful answer.
 
         Args:
             path: Below the base URL.
             body: The request.
-            model: What error messages call the model.
+            model: The model's name in error messages.
 
         Raises:
             CallError: Anything that went wrong.
@@ -143,7 +143,7 @@ class HttpClient:
         return response.content
 
     async def send(self, path: str, content: bytes) -> Response:
-        """Return the answer to a JSON body; raises the exceptions of its transport."""
+        """Send a JSON body and return the answer; raises the exceptions of its transport."""
         headers = {"content-type": "application/json", **self.headers}
         if self._asked.key:
             headers = {"authorization": f"Bearer {self._asked.key}", **headers}
@@ -170,9 +170,9 @@ class HttpClient:
 
 
 class SDKClient(HttpClient):
-    """A client of one server, by a vendor's SDK.
+    """A client of one server that uses a vendor's SDK.
 
-    The SDK gives its authentication and transport. It builds the first request to a path; later
+    The SDK provides authentication and transport. It builds the first request to a path; later
     ones are copies with another body, sent by the same HTTP client: half the CPU time of the
     SDK's `post`, a quarter of that of its typed methods (scripts/bench_calls.py). The SDK's own
     retries are off.
@@ -181,7 +181,7 @@ class SDKClient(HttpClient):
         vendor: Whose SDK.
         url: The server's base URL.
         key_variable: The environment variable that holds the key; None to send none.
-        secret: Gives a secret by its variable's name.
+        secret: Looks up a secret by its variable's name.
         options: As `HttpClient` takes them.
 
     Raises:
@@ -230,7 +230,9 @@ class SDKClient(HttpClient):
         return client
 
     async def send(self, path: str, content: bytes) -> Response:
-        """Return the answer to a JSON body; raises the exceptions of the SDK or its transport."""
+        """Send a JSON body and return the answer; raises the exceptions of the SDK or its
+        transport.
+        """
         from httpx2 import ByteStream, Request, Response
 
         first = self._first.get(path)
@@ -253,7 +255,7 @@ class HttpBackend:
 
     Args:
         client: The client of its server.
-        features: What the backend takes (`harness.ports.Backend`).
+        features: What the backend supports (`harness.ports.Backend`).
     """
 
     cacheable = True
@@ -269,11 +271,11 @@ class HttpBackend:
         raise NotImplementedError
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer in a body.
+        """Parse the answer from a body.
 
         Raises:
             CallError: The body says that there is no answer.
-            ValueError: It is not a valid answer; so for any of `UNREADABLE`.
+            ValueError: It is not a valid answer; this holds for any of `UNREADABLE`.
         """
         raise NotImplementedError
 
@@ -295,7 +297,9 @@ class HttpBackend:
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Mounts for an HTTP client that reach this machine directly, and not through a proxy."""
+    """Return mounts for an HTTP client that reach this machine directly instead of through a
+    proxy.
+    """
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

@@ -1,4 +1,4 @@
-"""Identifies a model by its files, so that no reply of other weights is taken for one of theirs.
+"""Identifies a model by its files, so that replies of different weights are never confused.
 
 A fine-tuned checkpoint often keeps its folder's name, its size and its date, and an edited one
 differs in a few places only: so every file is hashed whole. Gigabytes take seconds to minutes, so
@@ -32,7 +32,7 @@ class Hashes:
     """Hashes of files.
 
     Args:
-        memory: The file that remembers those of large files; None to remember nothing.
+        memory: A file that stores the hashes of large files; None to store nothing.
     """
 
     def __init__(self, memory: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The local servers and engines that this process owns: started, shared, and ended with it.
+"""The local servers and engines of this process: started, shared, and ended with it.
 
 >>> server = ServerProcess(["python", "-m", "http.server"], Path("it.log"))  # doctest: +SKIP
 >>> server.ended()  # doctest: +SKIP
@@ -39,7 +39,7 @@ NO_MODEL = (
 
 
 class Guard:
-    """Kills the processes that it watches when this process dies, also by kill -9."""
+    """Kills the processes that it watches when this process dies, even by kill -9."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(  # noqa: S603
@@ -50,7 +50,7 @@ class Guard:
         )
 
     def watch(self, pid: int) -> None:
-        """Watch a process, with what it starts."""
+        """Watch a process and everything it starts."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # the guard was killed
             self._process.stdin.write(b"%d\n" % pid)
@@ -65,8 +65,8 @@ class Guard:
 class ServerProcess:
     """A server program: started with the object, ended by `end` or with this process.
 
-    It has a session of its own, so that a Ctrl-C in the terminal interrupts no answer that the
-    harness still waits for.
+    It runs in a separate session, so that a Ctrl-C in the terminal does not interrupt an answer
+    that the harness still waits for.
 
     Args:
         command: The program and its arguments.
@@ -101,7 +101,7 @@ class ServerProcess:
         self._guard.watch(self._process.pid)
 
     def ended(self) -> bool:
-        """Return whether it has ended; if so, what it left behind is killed."""
+        """Return whether the server has ended; if so, what it left behind is killed."""
         try:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
             if os.waitid(os.P_PID, self._process.pid, options) is None:
@@ -113,7 +113,7 @@ class ServerProcess:
         return True
 
     def end(self) -> None:
-        """End the server and everything that it has started; waits until it is gone."""
+        """End the server and everything that it has started; wait until all are dead."""
         if not self.ended():
             self._process.terminate()
             end = time.monotonic() + self._grace_s
@@ -141,7 +141,7 @@ def tail(log: Path, begins: int = 0) -> str:
 
 
 def errors_in(log: str) -> str:
-    """Return the lines of a log that name an error, each once; all of it if none does.
+    """Return the lines of a log that name an error, each once, or the whole log if none does.
 
     >>> errors_in("usage: server [-h]\\n  [--dtype D]\\nserver: error: unrecognized arguments: --x")
     'error: unrecognized arguments: --x'
@@ -161,7 +161,7 @@ def remedy(log: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on now."""
+    """Return a loopback port that nobody is listening on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -175,7 +175,7 @@ class Running(Protocol):
         ...
 
     def end(self) -> None:
-        """End it, and wait until it is gone; does nothing if it has ended."""
+        """End it and wait until it is dead; does nothing if it has ended."""
         ...
 
 
@@ -185,12 +185,12 @@ R = TypeVar("R", bound=Running)
 class OwnedServers:
     """The servers and engines of this process, shared by the runs that want the same one.
 
-    The variants of a run file, and a judge that is also the model, want the same server: it is
-    started once, kept while a later run wants it, and ended with the last one. A server that
-    nobody is using makes room for the next one: two large models seldom fit on one machine.
+    The variants of a run file, and a judge that is also the model, share one server: it is started
+    once, kept while a later run needs it, and ended with the last one. An unused server
+    makes room for the next one: two large models seldom fit on one machine.
 
     Args:
-        command: What starts a vLLM server on this machine; empty for the vLLM installed here.
+        command: The command that starts a vLLM server; empty for the installed vLLM.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:
@@ -201,7 +201,7 @@ class OwnedServers:
         self._lock = threading.Lock()
 
     def want(self, name: str) -> None:
-        """Announce a use: the server is kept until `give_up` was called as often."""
+        """Announce a use: the server is kept until `give_up` was called once per `want`."""
         self._wanted[name] += 1
 
     def use(self, name: str) -> None:
@@ -214,14 +214,14 @@ class OwnedServers:
         return None if found is None or found.ended() else found
 
     def renew(self, name: str, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return the running server of a name, or a new one. Blocks.
+        """Return the running server of a name, or start a new one. Blocks.
 
-        If two runs see their shared server die at the same moment, one of them starts it again,
-        and the other is given what that one has started.
+        If two runs see their shared server die at the same moment, one of them restarts it and the
+        other one gets the restarted server.
 
         Args:
-            name: Whatever tells one server from another.
-            failed: A server that is no longer good, even if it is running.
+            name: Distinguishes the server from others.
+            failed: A server known to be broken, even if it is running.
             launch: Starts a server.
         """
         with self._lock:
@@ -240,7 +240,7 @@ class OwnedServers:
             found.end()
 
     def give_up(self, name: str, *, used: bool) -> None:
-        """Undo one `want`, and one `use`; ends a server that nobody wants any more. Blocks."""
+        """Undo one `want`, and one `use`; ends a server that is no longer wanted. Blocks."""
         with self._lock:
             self._wanted[name] -= 1
             self._used[name] -= used

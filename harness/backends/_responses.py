@@ -1,9 +1,9 @@
-"""What a provider's response says besides the answer: what failed, and its rate limits.
+"""What a provider's response says besides the answer: failures and rate limits.
 
-What becomes of a call that failed stands in two tables, by HTTP status and by exception.
+Two tables decide what happens to a failed call, by HTTP status and by exception.
 
 =====================  ========================================================================
-error                  what becomes of the call
+error                  effect on the call
 =====================  ========================================================================
 ``TransientError``     tried again, with backoff; its `kind` decides about rate and billing
 ``FatalCallError``     ends the run, which can be resumed
@@ -98,7 +98,7 @@ LONGEST_WAIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked, for error messages.
+    """A request's endpoint, model and key, for error messages.
 
     Args:
         endpoint: Base URL.
@@ -113,13 +113,13 @@ class Asked:
     key: str = ""
 
     def without_key(self, text: str) -> str:
-        """Return the text on one line, shortened, without the key."""
+        """Return the text without the key, shortened and on one line."""
         text = text.replace(self.key, "***") if self.key else text  # first: a cut may split it
         return " ".join(text.split())[:500]
 
 
 def from_exception(error: Exception, asked: Asked) -> CallError | None:
-    """Return the error of ours for an exception of an SDK or transport; None for anything else."""
+    """Map an exception of an SDK or transport to our error, or None for any other exception."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -135,13 +135,13 @@ def from_exception(error: Exception, asked: Asked) -> CallError | None:
 
 
 def from_status(status: int, headers: Mapping[str, str], body: object, asked: Asked) -> CallError:
-    """Return the error of ours for an unsuccessful HTTP answer.
+    """Map an unsuccessful HTTP answer to our error.
 
     Args:
         status: The HTTP status.
         headers: Its headers, for ``retry-after``.
         body: The body: as bytes, text, or already parsed.
-        asked: What was asked.
+        asked: The request.
     """
     detail, said = _detail(body)
     more = detail.get("details")
@@ -191,7 +191,9 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
 
 
 def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
-    """Whether a provider's filter refuses the prompt; OpenRouter's 403 is not about the key."""
+    """Return whether a provider's filter refuses the prompt: OpenRouter's 403 is not about the
+    key.
+    """
     inner, more = detail.get("innererror"), detail.get("metadata")
     return (
         code in FILTERS
@@ -202,7 +204,7 @@ def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from ``retry-after-ms`` or ``retry-after``, at most ten minutes."""
+    """Return the seconds of ``retry-after-ms`` or ``retry-after``, at most ten minutes."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
@@ -301,7 +303,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Seconds until a reset: a duration, a number of seconds or a time."""
+    """Return the seconds until a reset: a duration, a number of seconds or a time."""
     seconds = duration(value) if value else None
     if value and seconds is None:
         try:
@@ -314,7 +316,7 @@ def _until(value: str | None, now: float) -> float | None:
 
 
 def duration(value: str) -> float | None:
-    """Seconds of ``1h2m3.5s``, ``20ms`` or ``59.7``; None for anything else."""
+    """Parse ``1h2m3.5s``, ``20ms`` or ``59.7`` as seconds; None for anything else."""
     if len(value) > 40:
         return None
     found = _DURATION.fullmatch(value)

@@ -1,10 +1,10 @@
-"""What the vLLM backends share: the model with its arguments, and prompts that kill an engine.
+"""Shared by the vLLM backends: the model with its arguments, and prompts that kill an engine.
 
     engine: {tensor_parallel_size: 2, dtype: bfloat16, max_model_len: 8192}
 
-Arguments have vLLM's own names. A server gets them as flags of its command line, an engine in
-this process gets them unchanged. What changes a model's answers is part of what makes two calls
-the same; what only changes its speed is not.
+Arguments have vLLM's own names. A server gets them as command-line flags, an engine in this
+process gets them unchanged. Those that change a model's answers are part of the cache key; those
+that only change its speed are not.
 
 Source: vLLM's "Engine Arguments", as of 0.32.
 
@@ -59,7 +59,7 @@ SPEED = frozenset(
         *("uvicorn_log_level", "api_server_count", "max_logprobs", "max_cpu_loras", "max_loras"),
     }
 )
-"""Arguments that change how fast an answer comes, and not which one: except for rounding, which
+"""Arguments that change the speed of an answer but not its content, except for rounding, which
 differs from one batch to the next anyway."""
 
 READ = frozenset(
@@ -92,7 +92,7 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
             )
         if name == "hf_token":
             raise ConfigError(
-                "model.engine: hf_token would stand in the run's files and the list of processes.",
+                "model.engine: hf_token would be visible in the run's files and the process list.",
                 "Remove it, and set the environment variable HF_TOKEN.",
             )
         if name in GIVEN:
@@ -139,7 +139,7 @@ SEATS = 256
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Calls in flight that keep an engine's batch full: a quarter more than it holds."""
+    """Return how many calls in flight keep an engine's batch full: a quarter more than it holds."""
     seats = engine.get("max_num_seqs", SEATS)
     ranks = engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else math.ceil(1.25 * SEATS)
@@ -150,17 +150,17 @@ Protocol = Literal["chat", "completions"]
 
 
 def features(protocol: Protocol) -> frozenset[str]:
-    """Return what vLLM takes of a run file's decoding, and that its calls are free."""
+    """Return what vLLM supports of a run file's decoding; its calls are free."""
     taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
     return taken | ({"conversation"} if protocol == "chat" else set())
 
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """What is loaded.
+    """The model that vLLM loads.
 
     Args:
-        name: What requests call it.
+        name: Its name in requests.
         path: A folder, or a name on the hub; empty for `name` itself.
         lora: A folder with an adapter, or its name on the hub; empty for none.
         engine: vLLM's engine arguments.
@@ -209,13 +209,13 @@ class VLLMModel:
         }
 
     def _content(self, name: str, value: Any) -> Any:
-        """For an argument that names a file or folder the hash of its content, else its value."""
+        """Return an argument's value, or a hash of the content if it names a file or folder."""
         if name in READ and isinstance(value, str) and _exists(value):
             return files_identity(Path(value), self.hashes)
         return value
 
     def endpoint(self) -> str:
-        """Return what takes the place of a URL in the cache's key; a hash of the fingerprint."""
+        """Return what replaces the URL in the cache key: a hash of the fingerprint."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
@@ -227,7 +227,7 @@ def _place(name: str) -> str:
 
 
 def _exists(name: str) -> bool:
-    """Whether a text names a file or folder; the text of a template is too long for a name."""
+    """Return whether a text names a file or folder; a template's text is too long for a name."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
@@ -243,7 +243,7 @@ class DeadlyPrompts:
 
     A prompt can kill an engine whenever it is asked. So a prompt that was in flight at two deaths
     is asked alone, and if the engine then dies again, the prompt is given up, with its other
-    samples. Everything else that was in flight is answered sooner or later, and cleared.
+    samples. All other prompts that were in flight are answered sooner or later, and cleared.
     """
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ class DeadlyPrompts:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be asked; whether it is asked alone.
+        """Wait until a request may be sent; yields whether it is sent alone.
 
         Raises:
             RequestRejected: Its prompt has killed an engine three times.
@@ -287,7 +287,7 @@ class DeadlyPrompts:
 
         Args:
             request: The request.
-            life: Tells this life of the engine from its others.
+            life: Identifies this instance of the engine among its restarts.
             alone: Whether the request was the only one in flight.
 
         Raises:
@@ -312,5 +312,5 @@ class DeadlyPrompts:
 
 
 def _name(request: Request) -> Hashable:
-    """Return what the samples of a prompt have in common."""
+    """Identify what the samples of a prompt have in common."""
     return request.model, request.messages, repr(request.decoding)

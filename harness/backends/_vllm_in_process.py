@@ -1,7 +1,7 @@
 """vLLM's asynchronous engine in this process: how it is loaded, asked and ended.
 
-A request becomes what vLLM's own server makes of it: what a run file leaves out has the value of
-the model's generation configuration, and an answer may fill the context.
+A request is translated as vLLM's own server does: settings that the run file omits come from the
+model's generation configuration, and an answer may fill the context.
 
 Source: vLLM's `AsyncLLM`, `SamplingParams` and `StructuredOutputsParams`, as of 0.32.
 """
@@ -51,7 +51,7 @@ class InProcessEngine:
     """An engine, once `load` has returned.
 
     Args:
-        model: What it loads.
+        model: The model to load.
         log: File for vLLM's output.
     """
 
@@ -64,11 +64,11 @@ class InProcessEngine:
         self._llm: Any = None
 
     async def load(self) -> None:
-        """Load the model; takes from seconds to minutes, and blocks the loop, which is its own.
+        """Load the model, which takes seconds to minutes and blocks the engine's own event loop.
 
         Raises:
             ConfigError: vLLM does not know an engine argument.
-            FatalCallError: It was called off, or the adapter cannot be loaded.
+            FatalCallError: Loading was cancelled, or the adapter cannot be loaded.
             Exception: Whatever vLLM raises if it cannot load the model.
         """
         self._template = _text(self._model.engine.get("chat_template"))
@@ -86,9 +86,9 @@ class InProcessEngine:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Have the guard watch every process that this one starts in the meantime.
+        """Have the guard watch every process that this one starts meanwhile.
 
-        vLLM starts them by `multiprocessing` while it loads, and reports them to nobody.
+        vLLM starts them by `multiprocessing` while it loads, and does not report them.
         """
         others, complete = set(multiprocessing.active_children()), threading.Event()
 
@@ -131,7 +131,7 @@ class InProcessEngine:
 
     def _check(self) -> None:
         if self._off.is_set():
-            raise FatalCallError("Loading the model was called off.")
+            raise FatalCallError("Loading the model was cancelled.")
 
     async def _add_adapter(self) -> None:
         """Load the adapter now: at the first request, one that does not fit kills the engine."""
@@ -148,20 +148,21 @@ class InProcessEngine:
             ) from None
 
     def call_off(self) -> None:
-        """Make `load` raise soon, from another thread; to be repeated until it does."""
+        """Make `load` raise soon, from another thread; call it repeatedly until it does."""
         self._off.set()
         self._kill()
 
     @property
     def dead(self) -> bool:
-        """Whether it answers nothing any more."""
+        """Return whether the engine no longer answers."""
         return bool(self._llm.errored)
 
     async def shutdown(self) -> None:
-        """End its processes; blocks until they are gone.
+        """End the engine's processes; blocks until they are dead.
 
-        In the loop that it was loaded in: from elsewhere, vLLM leaves the closing of its sockets
-        to that loop, and if one stays open, zmq waits for it forever when the engine is freed.
+        Call it in the event loop that loaded the engine: from elsewhere, vLLM leaves the closing of
+        its sockets to that loop, and if one stays open, zmq waits for it forever when the engine is
+        freed.
         """
         if self._llm is not None:
             self._llm.shutdown(timeout=10)
@@ -286,7 +287,7 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
 
 
 def template_options(request: Request) -> dict[str, Any]:
-    """Return what the chat template is given besides the messages."""
+    """Return the options of the chat template besides the messages."""
     options = request.decoding.extra.get(TEMPLATE, {})
     if not isinstance(options, dict):
         raise RequestRejected(
@@ -306,7 +307,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return what splits a text into the answer and the reasoning before it."""
+    """Return vLLM's parser that splits a text into the answer and the reasoning before it."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return split_think
@@ -324,7 +325,9 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _as_chat(logprobs: Any) -> dict[str, Any]:
-    """An answer's log-probabilities in the form of a chat: two tokens may have the same text."""
+    """Convert an answer's log-probabilities to the chat form, as two tokens may have the same
+    text.
+    """
     positions = [
         [{"token": one.decoded_token, "logprob": one.logprob} for one in position.values()]
         for position in logprobs or ()
@@ -333,7 +336,7 @@ def _as_chat(logprobs: Any) -> dict[str, Any]:
 
 
 def _as_wire(logprobs: Any) -> list[Any]:
-    """Return a prompt's log-probabilities in the form of vLLM's HTTP protocol."""
+    """Convert a prompt's log-probabilities to the form of vLLM's HTTP protocol."""
     return [
         position
         and {
@@ -345,7 +348,7 @@ def _as_wire(logprobs: Any) -> list[Any]:
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Variables that make vLLM, here and in the processes that it starts, log into a file.
+    """Return variables that make vLLM, here and in the processes it starts, log into a file.
 
     Those processes are spawned: a process that has threads must not be forked.
     """

@@ -50,7 +50,7 @@ class _Usage(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    """The part of a message that is read; the rest may be anything."""
+    """The fields of a message that are read; the others are ignored."""
 
     content: list[_Block]
     stop_reason: str | None = None
@@ -65,8 +65,8 @@ class AnthropicBackend(HttpBackend):
     """Messages.
 
     Args:
-        api_version: The ``anthropic-version`` header; the older one takes temperature and top_p,
-            the newer one holds answers to a JSON schema.
+        api_version: The ``anthropic-version`` header; the older one supports temperature and top_p,
+            the newer one JSON schemas.
         base_url: Another server's base URL, if it speaks this protocol.
         api_key_env: The environment variable that holds the key; by default ``ANTHROPIC_API_KEY``
             for Anthropic itself and none for another server.

@@ -39,7 +39,9 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """Whatever else a server puts here must not lose the answer: hence Any."""
+    """The fields of a message that are read. They are Any, so that odd values do not lose the
+    answer.
+    """
 
     content: Any = None
     refusal: Any = None
@@ -71,9 +73,9 @@ class OpenAIUsage(msgspec.Struct):
     completion_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        """Return the same as our record.
+        """Convert to our record.
 
-        Some (xAI) count reasoning beside the completion and not in it: the total shows it.
+        Some servers (xAI) count reasoning beside the completion and not in it: the total shows it.
         """
         read, written = self.prompt_tokens_details, self.completion_tokens_details
         return Usage(
@@ -87,7 +89,7 @@ class OpenAIUsage(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """The part of a chat completion that is read; the rest may be anything."""
+    """The fields of a chat completion that are read; the others are ignored."""
 
     choices: list[_Choice]
     model: str | None = None
@@ -105,13 +107,13 @@ class Preset:
     Args:
         title: Its name.
         url: Its base URL; None if each user has another one (`hint` shows its form).
-        key: The environment variable of its key; None if it takes none.
-        max_tokens: What it calls this parameter.
-        seed: What it calls this parameter; None if it has none.
+        key: The environment variable of its key; None if it needs none.
+        max_tokens: Its name for this parameter.
+        seed: Its name for this parameter; None if it has none.
         hint: The form of the base URL.
         fixed_sampling: Pattern of the models that take no temperature and top_p, and return no
             log-probabilities.
-        constraints: What it can hold an answer to, and in which field.
+        constraints: The constraints on decoding that it supports, and their fields.
         logprobs: Whether it returns log-probabilities in OpenAI's form. False if its reference
             does not say so (or refuses them, as Groq does), has another form (Together AI), or
             if it passes requests on to others (OpenRouter, Hugging Face).
@@ -130,7 +132,7 @@ class Preset:
     prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
-        """What one of its models takes of a run file's decoding, and whether calls are free."""
+        """Return the decoding features of one of its models, and whether calls are free."""
         refused = set() if self.seed else {"seed"}
         if not self.logprobs:
             refused.add(LOGPROBS)
@@ -216,7 +218,7 @@ PRESETS = {
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[Preset, str, str | None]:
-    """Return the preset, URL and key variable of a run file's ``model:``.
+    """Resolve a run file's ``model:`` to a preset, URL and key variable.
 
     A preset's key is for the preset's host. With the user's own URL it is sent only if the preset
     has no URL (Azure).
@@ -270,8 +272,8 @@ class OpenAIBackend(HttpBackend):
         preset: A provider or local server by name; sets base URL, key and dialect.
         base_url: A server's base URL; OpenAI's if neither this nor a preset is given.
         api_key_env: The environment variable that holds the key, if it is not the preset's. A
-            server known only by its URL is sent no key unless this names one: a key never goes to a
-            host that it is not for.
+            server known only by its URL is sent no key unless this names one: a key is never sent
+            to a host it is not meant for.
     """
 
     path = "/chat/completions"
@@ -304,7 +306,7 @@ class OpenAIBackend(HttpBackend):
         super().__init__(client, self.preset.features(model) | turns)
 
     def dialect(self, preset: Preset) -> Preset:
-        """Return the preset as this endpoint has it."""
+        """Return the preset as adapted to this endpoint."""
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
@@ -314,7 +316,7 @@ class OpenAIBackend(HttpBackend):
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Model and decoding in the server's own words; what is not set is not sent."""
+        """Return the model and decoding under the server's own names, without what is not set."""
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
             "prompt_logprobs": 0 if decoding.prompt_logprobs else None,  # of no other tokens
@@ -356,7 +358,7 @@ class OpenAIBackend(HttpBackend):
 
 
 def usage_record(usage: object) -> Usage | None:
-    """Token counts of OpenAI's protocol as our record; None if they are odd."""
+    """Convert token counts of OpenAI's protocol to our record, or None if they are odd."""
     found = counted(usage, OpenAIUsage)
     return found.record() if found else None
 

@@ -48,7 +48,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
     conversation = False
 
     def dialect(self, preset: Preset) -> Preset:
-        """Without newer names for max_tokens and response_format, which this endpoint lacks."""
+        """Drop the newer forms of max_tokens and response_format, which this endpoint lacks."""
         constraints = {
             kind: dialect
             for kind, dialect in preset.constraints.items()

@@ -53,8 +53,8 @@ class ReplayBackend:
         path: The recording, in the data folder or as a path.
         match: Find rows by the first user message (``prompt``) or by the instance's id
             (``instance``), for recordings with differing answers to one prompt.
-        columns: For a recording in another form, where prompt, instance, sample, text and
-            finish_reason are: the name of a column, or a text with {names} of columns.
+        columns: For a recording in another form, where to find prompt, instance, sample, text and
+            finish_reason: the name of a column, or a text with {names} of columns.
         where: Use only rows that have these values in these columns, or one of a list of values.
     """
 

@@ -40,19 +40,19 @@ _NUMBERS = itertools.count()
 
 
 class Engine(Protocol):
-    """An engine to be held by an `EngineThread` (`InProcessEngine` documents the methods)."""
+    """The interface of an engine held by an `EngineThread` (see `InProcessEngine`)."""
 
     async def load(self) -> None:
-        """Return when it can be asked; blocks."""
+        """Load the engine; blocks until it can be asked."""
         ...
 
     def call_off(self) -> None:
-        """Make `load` raise soon, from another thread; to be repeated until it does."""
+        """Make `load` raise soon, from another thread; call it repeatedly until it does."""
         ...
 
     @property
     def dead(self) -> bool:
-        """Whether it answers nothing any more."""
+        """Return whether the engine no longer answers."""
         ...
 
     async def answer(self, request: Request, name: str) -> Reply:
@@ -60,16 +60,16 @@ class Engine(Protocol):
         ...
 
     async def shutdown(self) -> None:
-        """End it, even if it could not be loaded; blocks."""
+        """End the engine, even if it could not be loaded; blocks."""
         ...
 
 
 class EngineThread:
     """Loads an engine in a thread with its own event loop, and holds it until `end`.
 
-    An engine belongs to the loop it was made in, and the variants of a run file run one after the
-    other: so the engine, whose model took minutes to load, outlives them. Loading blocks only its
-    own loop, and neither the display nor Ctrl-C.
+    An engine belongs to its event loop, but each variant of a run file has a separate one. The
+    engine, whose model took minutes to load, therefore lives in a thread that outlives them.
+    Loading blocks only its own loop, and neither the display nor Ctrl-C.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -82,7 +82,7 @@ class EngineThread:
         self._thread.start()
 
     async def loaded(self) -> None:
-        """Return when the engine can be asked; raises what loading it raises."""
+        """Wait until the engine is loaded; raises what loading it raises."""
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
@@ -92,16 +92,16 @@ class EngineThread:
         )
 
     def ended(self) -> bool:
-        """Return whether it answers nothing any more."""
+        """Return whether the engine no longer answers."""
         if not self._loaded.done():
             return False
         failed = self._loaded.exception() is not None
         return failed or self._engine.dead or not self._thread.is_alive()
 
     def end(self) -> None:
-        """End the engine and its processes, and wait until they are gone.
+        """End the engine and its processes, and wait until they are dead.
 
-        An engine that is loading is called off. If that does not help in time, its thread is
+        An engine that is still loading is cancelled. If that takes too long, its thread is
         abandoned, and ends with this process.
         """
         until = time.monotonic() + END_S
@@ -177,11 +177,11 @@ class VLLMEngineBackend:
         self._thread: EngineThread | None = None
         self._used = False
         self._prompts = DeadlyPrompts()
-        self._loads = 0  # since the last answer, counting that of the engine that gave it
+        self._loads = 0  # since the last answer, including the start of the engine that gave it
         servers.want(self._name)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what the weights are."""
+        """Return what identifies the weights."""
         return self._model.fingerprint()
 
     @property
@@ -190,7 +190,7 @@ class VLLMEngineBackend:
         return self._thread is not None and not self._thread.ended()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Load the model, for the first time or again; or join the run that has loaded it.
+        """Load or reload the model, or join another run that is loading it.
 
         Raises:
             FatalCallError: The model cannot be loaded.
@@ -248,7 +248,7 @@ class VLLMEngineBackend:
             return reply
 
     async def aclose(self) -> None:
-        """End the engine if nobody else of this process wants it."""
+        """End the engine unless another user in this process needs it."""
         await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
         self._used = False
 

@@ -1,4 +1,4 @@
-"""A model served by vLLM: by a server that is running, or by one that the harness owns.
+"""A model served by vLLM: by a running server, or by one that the harness starts.
 
     model: {backend: vllm_server, name: meta-llama/Llama-3.1-8B-Instruct}
     model: {backend: vllm_server, name: my-model, path: /models/mine, engine: {max_model_len: 8192}}
@@ -43,7 +43,7 @@ from harness.records import Reply, Request
 
 START_S, RESTARTS = 1800.0, 3
 STEP_S, LONGEST_STEP_S = 0.2, 2.0
-"""Between two looks whether a server has started."""
+"""Seconds between checks whether a server has started."""
 PATIENCE_S = 10.0
 """For a server's health: an engine in the middle of a long step answers late."""
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
@@ -79,7 +79,7 @@ class VLLMServerBackend:
         lora: Folder of an adapter, or its name on the hub.
         engine: vLLM's engine arguments, by its own names, for a server that the harness starts.
         gpus: The GPUs of that server, such as "0,1", as in CUDA_VISIBLE_DEVICES.
-        base_url: A server that is running, to be used instead.
+        base_url: A running server to use instead.
         api_key_env: The environment variable that holds the key of that server.
         protocol: Chat, by the model's chat template; or completions, for base models.
         start_s: Seconds that a server may take to start.
@@ -174,11 +174,11 @@ class VLLMServerBackend:
         self.preferred_concurrency = min(depth(engine or {}), connections)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what the weights are, if they are known."""
+        """Return what identifies the weights, if known."""
         return {} if self._owned is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Return once the server can be asked; meet a server that is running, or start one.
+        """Connect to a running server, or start one; return once it answers.
 
         Raises:
             FatalCallError: It is not the right server, or does not start.
@@ -213,7 +213,7 @@ class VLLMServerBackend:
                 break
             self._failed = server
             log = server.process.last_words()
-            joined = self._starts == before  # another run's, which has died in the meantime
+            joined = self._starts == before  # another run's, which died meanwhile
             if not joined and "address already in use" not in log.lower():
                 await asyncio.to_thread(server.end)
                 raise self._cannot("did not start", log)
@@ -254,7 +254,7 @@ class VLLMServerBackend:
         ]
 
     async def _comes_up(self, server: Server) -> bool:
-        """Wait until a server is healthy and serves the model; False if it ended or is late."""
+        """Wait until a server is healthy and serves the model; False if it ended or timed out."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
             if await healthy(server.url) and await self._serves(server.url):
@@ -290,12 +290,12 @@ class VLLMServerBackend:
             try:
                 reply = await client.generate(request)
             except asyncio.CancelledError:
-                self._look(server)  # it may hang: while this call goes its way
+                self._look(server)  # it may hang: checked while this call proceeds
                 raise
             except TransientError as error:
                 looking = self._look(server)
                 if error.kind == "timed_out" or await asyncio.shield(looking):
-                    raise  # this one call's failure, and not its server's
+                    raise  # the failure is the call's, not the server's
                 if error.kind != "unreachable":
                     self._prompts.died(request, server, alone=alone)
                 raise
@@ -304,7 +304,9 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: Server) -> asyncio.Task[bool]:
-        """Return whether a server is healthy; everyone who asks at the same time looks once."""
+        """Return a check whether a server is healthy, shared by everyone who asks at the same
+        time.
+        """
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
@@ -318,7 +320,7 @@ class VLLMServerBackend:
         return False
 
     async def aclose(self) -> None:
-        """Close the connections, and end a server that nobody else wants."""
+        """Close the connections, and end a server that nobody else needs."""
         if self._looking is not None:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -331,7 +333,7 @@ class VLLMServerBackend:
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
-    """Return whether the server at a base URL says that it is well, or at least answers."""
+    """Return whether the server at a base URL reports that it is healthy, or at least answers."""
     from httpx2 import AsyncClient, HTTPError
 
     parts = urlsplit(url)
@@ -349,7 +351,7 @@ async def serves(url: str, model: str, key: str = "", key_remedy: str = "") -> b
     Args:
         url: Its base URL.
         model: The model's name.
-        key: The key that it wants; empty for none.
+        key: The key that it requires; empty for none.
         key_remedy: What to do if it refuses the key.
 
     Raises:

@@ -19,7 +19,7 @@ _VERDICTS = {
 
 
 def ablation_document(found: Findings) -> Document:
-    """Return the variants with their notes, the fields, the claims."""
+    """Build the document: the variants with their notes, the fields, the claims."""
     table = found.table
     parts: list[Table | Note] = [_variants(table)]
     if table.by:
@@ -149,7 +149,7 @@ def _claims(claims: Sequence[ClaimVerdict]) -> Table:
 
 
 def _mean(mean: float | None, marked: bool) -> str:
-    """Return a mean x 100, with a star where it covers other groups than the baseline's."""
+    """Format a mean x 100, with a star if it covers other groups than the baseline's."""
     return UNKNOWN if mean is None else number(100 * mean, 2) + "*" * marked
 
 
@@ -158,7 +158,7 @@ def _percent(gain: Gain) -> str:
 
 
 def _hundredfold(difference: float | None, ci95: tuple[float, float] | None) -> tuple[str, str]:
-    """Return a difference and its interval x 100."""
+    """Format a difference and its interval x 100."""
     scaled = None if difference is None else 100 * difference
     bounds = None if ci95 is None else (100 * ci95[0], 100 * ci95[1])
     return number(scaled, 2, sign=True), interval(bounds, 2)

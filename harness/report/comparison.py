@@ -1,4 +1,4 @@
-"""Runs against a baseline: a row for each run, and for each of its groups and constraints."""
+"""Runs compared with a baseline: one row for each run, group and kind of constraint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ _CHANGES = ("better", "worse")
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> Document:
-    """The runs, details and groups of each, and the notes; with ``brief``, runs and notes only."""
+    """Build the document: the runs, details and groups of each, and notes.
+
+    Args:
+        found: The comparison.
+        brief: Runs and notes only.
+    """
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -45,7 +50,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> Documen
 
 
 def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
-    """Return the runs against the baseline; then for each run its groups and its constraints."""
+    """Build the table of runs against the baseline, then each run's groups and constraints."""
     rows = [
         Row([one.run, *_cells(one.overall, _links(one.run, one.overall))], one.marks)
         for one in found.others
@@ -98,7 +103,7 @@ def _cells(found: Comparison, links: Mapping[str, str] | None = None) -> list[ob
 
 
 def _links(run: str, found: Comparison, label: str = "", group: str = "") -> dict[str, str]:
-    """Anchors of the HTML page to the instances in which a run is better and worse."""
+    """Return links to the HTML page's instances in which a run is better and worse."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(group)}" if label else ""
     return {
         what: f"#attempts?change={what}:{_quoted(run)}{within}" if count else ""
@@ -111,7 +116,8 @@ def _quoted(text: str) -> str:
 
 
 def changes(found: RunComparison) -> list[tuple[str, list[Cell]]]:
-    """For each run, on how many instances it is better and worse than the baseline, and equal.
+    """Count, for each run, the instances where it is better than, worse than and equal to the
+    baseline.
 
     >>> changes(found)  # doctest: +SKIP
     [('strong', [Cell('better on 96'), Cell('of 130 instances'), …])]
@@ -130,7 +136,7 @@ def _counts(one: Against) -> list[Cell]:
 
 
 def details(one: Against, comparison: RunComparison) -> list[str]:
-    """Return what is known about a run's comparison beside its row."""
+    """Return further facts about a run's comparison, one sentence each."""
     found, asked = one.overall, comparison.asked
     told = []
     counts = {
@@ -175,7 +181,7 @@ def details(one: Against, comparison: RunComparison) -> list[str]:
 
 
 def captions(comparison: RunComparison) -> list[str]:
-    """Return what a reader must know to read the rows."""
+    """Return the notes that a reader needs to understand the rows."""
     asked = comparison.asked
     told = [
         f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
@@ -204,7 +210,7 @@ def score_name(score: str) -> str:
 
 
 def answers_of(round_: int | None) -> str:
-    """Return which attempts a comparison is of."""
+    """Name the attempts that a comparison covers."""
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
@@ -245,7 +251,9 @@ def _data(found: RunComparison) -> dict[str, Any]:
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
-    """Sentences on runs with unequal chances: more rounds, more samples, other instances."""
+    """Return sentences on runs that are not comparable: more rounds, more samples, other
+    instances.
+    """
     told = []
     asked = found.asked
     rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])
@@ -269,7 +277,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """The values of a setting, or those found where it is not set; empty if all are the same."""
+    """Return the values of a setting, or of `found` if it is not set; empty if all are the same."""
     values = [run.settings.get(key) for run in runs]
     numbers = {
         value if isinstance(value, int) else int(other)

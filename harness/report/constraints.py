@@ -29,11 +29,11 @@ MOST_ROWS = 20
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> Document:
-    """Return how often each kind of base constraint is met, and what its failures look like.
+    """Build the document on how often each kind of base constraint is met, and how it fails.
 
     Args:
         kinds: A row for each.
-        without: Samples whose scores mention no constraint.
+        without: Samples whose scores list no constraint.
         label: What the constraints are grouped by; failures are described for kinds only.
         unlabelled: Constraints without that label.
     """
@@ -80,7 +80,7 @@ def _failures(one: ConstraintKind) -> str:
 
 
 def _median(counts: Mapping[float, int]) -> float:
-    """The median of counted values; of an even number of values, the lower of the middle two."""
+    """Return the median of counted values; for an even number, the lower of the middle two."""
     left = (sum(counts.values()) + 1) // 2
     for value in sorted(counts):
         left -= counts[value]
@@ -90,7 +90,9 @@ def _median(counts: Mapping[float, int]) -> float:
 
 
 def rejection_document(found: Rejections) -> Document:
-    """Return which schemas a provider rejected, by their keywords, and its messages."""
+    """Build the document on which schemas a provider rejected, by their keywords, with its
+    messages.
+    """
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rejected = [one for one in found.features if one.n_rejected]
@@ -114,7 +116,7 @@ def rejection_document(found: Rejections) -> Document:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> Document:
-    """What a data set asks of answers: by category, number, opening, pair and instance label."""
+    """Describe a data set's criteria: by category, number, opening, pair and instance label."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = (
         f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
@@ -150,7 +152,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> Document:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """Return the PMI of two groups below the diagonal, the tasks with both above it."""
+    """Build the table of group pairs: PMI below the diagonal, tasks with both above it."""
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []
@@ -166,7 +168,7 @@ def _pmi(pair: Together) -> str:
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
-    """Return the most frequent ones, and the rest in one row."""
+    """Return rows of the most frequent items, with the rest in one row."""
     falling = list(counts.items())
     rows: list[list[object]] = [
         [name or "(none)", n, _share(n, total)] for name, n in falling[:MOST_ROWS]

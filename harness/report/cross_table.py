@@ -19,7 +19,7 @@ _NOTHING = 1e-12
 
 
 def cross_table_document(found: CrossTable) -> Document:
-    """Return the table with its notes."""
+    """Build the document: the table with its notes."""
     return Document(
         title=", ".join(found.tasks),
         parts=[_table(found), *map(Note, captions(found))],
@@ -48,7 +48,7 @@ def _table(found: CrossTable) -> Table:
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    """A value, in per cent where it is a fraction, with its standard error where it has one."""
+    """Format a value, in per cent if it is a fraction, with its standard error if it has one."""
     if cell is None or cell.value is None:
         return Cell(None, MISSING)
     scale, digits = (100, 1) if figure.fraction else (1, 3)
@@ -63,14 +63,14 @@ def _has_error(cell: TableCell) -> bool:
 
 
 def group_of(table: CrossTable, column: TableColumn) -> str:
-    """Return what stands below a figure's name; empty where it has one column."""
+    """Return what is written below a figure's name; empty if it has one column."""
     if column.group is not None:
         return column.group
     return OVER_ALL if table.column_label else ""
 
 
 def captions(table: CrossTable) -> list[str]:
-    """Return what a reader must know to read the table."""
+    """Return the notes that a reader needs to understand the table."""
     raw = [repr(figure.name) for figure in table.figures if not figure.fraction]
     means = f"; {', '.join(raw)}: the mean as it is" if raw else ""
     row = f"model and {table.row_label}" if table.row_label else "model"
@@ -92,7 +92,7 @@ def captions(table: CrossTable) -> list[str]:
 
 
 def _counts(table: CrossTable) -> Iterator[str]:
-    """Yield how many samples the cells cover, and how many have no value."""
+    """Yield sentences on how many samples the cells cover, and how many have no value."""
     grouped = {True: "in a cell", False: f"over {OVER_ALL}"}
     told = []
     for inner, name in grouped.items():
@@ -119,7 +119,7 @@ def _counts(table: CrossTable) -> Iterator[str]:
 
 
 def _kinds(table: CrossTable) -> Iterator[str]:
-    """Yield what the figures are that are neither rates over all answers nor means."""
+    """Explain the figures that are neither rates over all answers nor means."""
     for figure in table.figures:
         if figure.of == "answered":
             yield f"{figure.name}: over answers that have the score {figure.score!r} only."

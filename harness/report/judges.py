@@ -1,4 +1,4 @@
-"""Judges: against a reference, beside the rules, and on reference answers."""
+"""Documents on judges: against a reference, beside the rules, and on reference answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFERENCE_COLUMNS = (
 
 
 def reference_cells(found: ReferenceScore) -> list[object]:
-    """A judge's score of reference answers, under `REFERENCE_COLUMNS`."""
+    """Return a judge's score of reference answers, under `REFERENCE_COLUMNS`."""
     difference = None
     if found.difference is not None:
         difference = WithError(found.difference, found.difference_stderr)
@@ -31,7 +31,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
 
 
 def validation_document(found: JudgeValidation) -> Document:
-    """The figures, the confusion, the calibration curve and, for several runs, the rankings."""
+    """Build the document: figures, confusion, calibration and, for several runs, rankings."""
     parts: list[Table | Note] = [Note(", ".join(found.runs), ""), _figures(found)]
     own = found.agreement.confusion
     rows = [
@@ -130,7 +130,7 @@ def _cells(found: Statistic) -> list[object]:
 
 
 def _captions(found: JudgeValidation) -> list[str]:
-    """Return what a reader must know; above all, what is in no figure."""
+    """Return the notes that a reader needs; above all, what no figure includes."""
     confusion, left = found.agreement.confusion, found.left_out
     abstained = confusion.abstained_yes + confusion.abstained_no
     told = [
@@ -170,7 +170,7 @@ def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def rule_agreement_document(found: Sequence[JudgeAndRules]) -> Document:
-    """For each judge a row for each kind of rule, and instances to look at."""
+    """Build the document: for each judge, a row per kind of rule, and instances to look at."""
     parts: list[Table | Note] = []
     for one in found:
         if one.kinds:

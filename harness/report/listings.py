@@ -1,4 +1,4 @@
-"""What is installed and known: plug-ins with their options, `harness doctor`, prices, the cache."""
+"""Listings: plug-ins with their options, `harness doctor`, prices, the cache."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What is shown of one plug-in. ``facts`` are further lines, by title."""
+    """What is shown of one plug-in.
+
+    Attributes:
+        facts: Further lines, by title.
+    """
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -79,7 +83,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Option to meaning, from the lines ``option: meaning`` or ``one, other: meaning``."""
+    """Map each option to its description, from lines ``option: …`` or ``one, other: …``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -103,7 +107,7 @@ _KINDS: Mapping[Any, str] = {
 
 
 def _kind(annotation: Any) -> str:
-    """Return a type in the words of a run file."""
+    """Name a type as run-file documentation does."""
     if get_origin(annotation) is Annotated:
         return _kind(get_args(annotation)[0])
     if annotation == dict[str, Any]:
@@ -152,7 +156,7 @@ class Finding:
     """One thing that `harness doctor` checked.
 
     Attributes:
-        state: ``lack`` for what some runs need, ``broken`` for what every run needs.
+        state: ``lack`` if only some runs need it, ``broken`` if every run does.
         remedy: What to do about it.
     """
 
@@ -163,7 +167,7 @@ class Finding:
 
 
 def checkup(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
-    """Findings by section: a line for each, and the remedy for each lack."""
+    """Show findings by section: a line for each, with a remedy for each problem."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
         table = _grid()
@@ -217,7 +221,7 @@ def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
 
 
 def _marks(entry: Entry, notes: dict[str, int]) -> str:
-    """Return the marks of a row; what they stand for is numbered in order of appearance."""
+    """Return the marks of a row; their notes are numbered in order of appearance."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
@@ -232,7 +236,7 @@ def _figures(rates: Price | Rates) -> list[str]:
 
 
 def _usd(figure: float | None) -> str:
-    """Return a price, not rounded.
+    """Format a price, without rounding.
 
     >>> _usd(0.0375), _usd(30.0), _usd(None)
     ('0.0375', '30', '-')
@@ -257,7 +261,7 @@ class CachedReplies(NamedTuple):
 
 
 def cache_table(kept: Sequence[CachedReplies]) -> Table:
-    """Return a row for each model, and the sum."""
+    """Build a table with a row for each model, and the sum."""
     columns = names(
         "backend",
         Column("model", text=True),

@@ -47,7 +47,7 @@ _KEYS = (
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> Document:
-    """Return the runs, their pairs, what each group makes of the runs, and the notes."""
+    """Build the document: the runs, their pairs, how each group ranks them, and the notes."""
     several = len(matrix.rows) > 1
     runs = [
         Row([f"{at} {_run_name(row)}", _shown(row.value), row.value.ci95,
@@ -74,7 +74,7 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
 
 
 def _numbered(label: str, rows: Sequence[Row]) -> Table:
-    """Return a matrix whose columns have the numbers of its rows."""
+    """Return a matrix whose columns are numbered like its rows."""
     return Table(columns=names(label, *(Column(str(at + 1)) for at in range(len(rows)))), rows=rows)
 
 
@@ -86,12 +86,12 @@ def _by_group(found: InducedRankings) -> Table:
 
 
 def _run_name(row: MatrixRow) -> str:
-    """Return a run, with its model where that has another name."""
+    """Return a run's name, with its model if that has another name."""
     return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
 
 
 def _shown(value: SampleStatistic | None) -> object:
-    """Return a mean, with its error where it has one."""
+    """Format a mean, with its error if it has one."""
     if value is None or value.mean is None or value.stderr is None:
         return None if value is None else value.mean
     return WithError(value.mean, value.stderr)
@@ -109,7 +109,7 @@ def p_cells(matrix: PairMatrix) -> list[list[str]]:
 
 
 def _taus(found: InducedRankings) -> list[Row]:
-    """Return the taus, below the diagonal."""
+    """Return the rows of taus, below the diagonal."""
     n = len(found.scorings)
     cells: list[list[object]] = [[""] * n for _ in range(n)]
     for tau in found.taus:
@@ -123,7 +123,7 @@ def _tau_text(tau_b: float | None) -> str:
 
 
 def _scoring_names(found: InducedRankings) -> list[str]:
-    """Return the scorings; overall and published ones say what they are."""
+    """Return the names of the scorings; overall and published ones are marked."""
     kinds = {"all": "all: ", "external": "published: ", "group": ""}
     every = [f"{kinds[one.kind]}{one.name}" for one in found.scorings]
     # A bare number would be read as the number of a row.
@@ -131,7 +131,7 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 
 
 def matrix_captions(matrix: PairMatrix) -> list[str]:
-    """Return what a reader must know to read the matrix."""
+    """Return the notes that a reader needs to understand the matrix."""
     methods = dict.fromkeys(pair.comparison.method for pair in matrix.pairs)
     told = [
         f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
@@ -155,13 +155,13 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
 
 
 def _lacking(pair: RunPair) -> int:
-    """Instances of a pair for which one of its runs has no value."""
+    """Count the instances of a pair for which one of its runs has no value."""
     found = pair.comparison
     return sum(filter(None, (found.only_first, found.only_second, found.not_judged)))
 
 
 def ranking_captions(found: InducedRankings) -> list[str]:
-    """Return what a reader must know to read the values by group and the taus."""
+    """Return the notes that a reader needs to understand the values by group and the taus."""
     told = []
     if found.label and found.of == "constraints":
         told.append(
@@ -229,7 +229,7 @@ def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[d
 def _values(
     matrix: PairMatrix, rankings: InducedRankings | None
 ) -> Iterator[tuple[str, int, SampleStatistic]]:
-    """Yield a scoring, the place of a run, and its value there."""
+    """Yield each scoring, with the index of a run and its value there."""
     if rankings is None:
         for place, row in enumerate(matrix.rows):
             yield f"all: {matrix.score}", place, row.value

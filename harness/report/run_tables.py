@@ -33,7 +33,7 @@ _ROUND_NOTE = "A round's rate is over the samples judged in it."
 
 
 def run_document(metrics: Metrics) -> Document:
-    """Everything about one run."""
+    """Build the document with everything about one run."""
     rate = metrics.overall
     parts: list[Table | Note] = [facts(_headline(metrics))]
     told = {(mean.mean, mean.n) for mean in metrics.scores.values()}
@@ -66,7 +66,7 @@ def run_document(metrics: Metrics) -> Document:
 
 
 def headed(document: Document, metrics: Metrics) -> Document:
-    """Return a document under a run's names and marks."""
+    """Put a document under a run's name and marks."""
     marks = [*(["SIMULATED"] if metrics.simulated else [])]
     marks += [] if metrics.complete else ["INCOMPLETE"]
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
@@ -126,7 +126,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """The groups of a label: pass rates or, if the task has one, means of its primary metric."""
+    """Build a label's table: groups with their pass rates or means of the primary metric."""
     groups = metrics.groups[label]
     shown = dict(list(groups.items())[:MOST_GROUPS])
     rounds = list(metrics.rounds.each)
@@ -165,7 +165,9 @@ def group_table(metrics: Metrics, label: str) -> Table:
 
 
 def _unequal_rounds(metrics: Metrics) -> bool:
-    """Whether some samples had fewer rounds: they stopped on a pass, failed or are unfinished."""
+    """Return whether samples have unequal rounds: they stopped on a pass, failed or are
+    unfinished.
+    """
     return len(set(metrics.rounds.n.values())) > 1
 
 
@@ -249,7 +251,7 @@ def _cost(metrics: Metrics) -> Iterator[tuple[str, str]]:
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:
-    """Return what calls cost, and which part of it is unknown or was not paid by this run."""
+    """Say what calls cost, and which part is unknown or was not paid by this run."""
     cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
     if 0 < unpriced < calls.n_calls:
         cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"

@@ -43,14 +43,14 @@ class ReportedRun:
 
     Attributes:
         name: The name of its folder, unique within a report.
-        marks: What qualifies it in every table and figure (SIMULATED, INCOMPLETE).
-        index: Its attempts: which lines count, and where each one is.
+        marks: Warnings in every table and figure (SIMULATED, INCOMPLETE).
+        index: Index of its attempts: which lines count, and where each one is.
         settings: Its run file by dotted key, for the table of what runs differ in.
         manifest: When, and with which versions and data, it was made.
         latencies: None if no call was timed.
         constraints: How often each kind of base constraint was met, if the task has any.
         effects: The figures of the task's paper (`harness.ports.Pictured`).
-        without_constraints: Samples whose scores mention no constraint, where others do.
+        without_constraints: Samples whose scores list no constraint, if others do.
     """
 
     name: str
@@ -71,20 +71,20 @@ class ReportedRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether its answers were recorded before: nothing was timed or paid for."""
+        """Return whether the answers were recorded earlier: nothing was timed or paid for."""
         return self.manifest.get("backend") == "replay"
 
     @property
     def last_round(self) -> int:
-        """How many rounds it has; 0 without attempts."""
+        """Return the number of rounds; 0 without attempts."""
         return int(self.attempts.round.max(initial=0))
 
 
 def common_start(names: Iterable[str]) -> str:
-    """What all of several names begin with, up to a dot: variants begin with their run file's name.
+    """Return the common prefix of several names up to a dot, such as their run file's name.
 
-    Something is left of each name without it, and the dot of a number does not count: "gpt-4.1"
-    and "gpt-4.5" share nothing. Empty for fewer than two names.
+    Something is left of each name without it, and the dot of a number does not count: "gpt-4.1" and
+    "gpt-4.5" share nothing. Empty for fewer than two names.
 
     >>> common_start(["collie.four", "collie.zero"])
     'collie.'
@@ -104,7 +104,7 @@ def common_start(names: Iterable[str]) -> str:
 def shortened(
     runs: Sequence[ReportedRun], comparison: RunComparison | None = None
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """Runs and their comparison, with names that lack what all of them begin with."""
+    """Return runs and their comparison, with their common prefix dropped from the names."""
     prefix = common_start([run.name for run in runs])
     short = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
     if comparison is None or not prefix:
@@ -115,10 +115,10 @@ def shortened(
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """Return a row for each run, or None for a run without metrics.
+    """Build a table with a row for each run; metrics are None for a run without any.
 
-    A run of several samples or rounds also shows how often any of them passed: its rate is that
-    of one sample, which is not what was paid for.
+    A run of several samples or rounds also shows how often any of them passed: its rate is that of
+    one sample, which is not what was paid for.
     """
     columns = names(
         "run",
@@ -179,7 +179,7 @@ def _any_passed(metrics: Metrics) -> str:
 
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """Return what runs took, with the latencies of their calls: calls, tokens, seconds, money."""
+    """Build a table of what runs cost: calls, tokens, seconds, money."""
     columns = names(
         "run",
         *(Column(name) for name in ("calls", "failed", "tokens in, out", "out a call")),
@@ -210,11 +210,11 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def headline(runs: Sequence[ReportedRun], full: Mapping[str, str] | None = None) -> Table:
-    """Return the results of each run; a column that applies to none of them is left out.
+    """Build the results table; a column that applies to no run is omitted.
 
     Args:
         runs: A row for each.
-        full: A run's name to the longer one that it abbreviates.
+        full: Maps an abbreviated run name to the full one.
     """
     full = full or {}
     columns: dict[str, Callable[[ReportedRun], str]] = {
@@ -252,7 +252,9 @@ def headline(runs: Sequence[ReportedRun], full: Mapping[str, str] | None = None)
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
-    """Judges' scores of reference answers beside each run's own; None where there are none."""
+    """Build a table of judges' scores of reference answers beside each run's own; None without
+    any.
+    """
     rows = [
         Row([run.name, name, *reference_cells(found)])
         for run in runs
@@ -264,12 +266,12 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def self_preferences(runs: Sequence[ReportedRun]) -> list[tuple[str, str]]:
-    """For each run, which of its judges are of its model's own family."""
+    """Return, for each run, which of its judges are of its model's own family."""
     return [(run.name, note) for run in runs for note in notes(run.metrics)]
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Return the settings that are not the same in all runs, or None where all are."""
+    """Build a table of the settings that differ between runs; None if all are the same."""
     first = runs[0].settings if runs else {}
     keys = {
         key
@@ -282,12 +284,12 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def settings(runs: Sequence[ReportedRun]) -> Table:
-    """Return every setting of every run that is not empty."""
+    """Build a table of every setting of every run that is not empty."""
     return _by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
 
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
-    """When and from what the runs were made."""
+    """Build a table of when and from what the runs were made."""
     told = [
         {
             key: _time(value) if key in _TIMES else value
@@ -300,7 +302,7 @@ def origins(runs: Sequence[ReportedRun]) -> Table:
 
 
 def packages(runs: Sequence[ReportedRun]) -> Table:
-    """Versions of the packages."""
+    """Build a table of package versions."""
     told = [run.manifest.get("packages", {}) for run in runs]
     return _by_key("Versions of packages", "package", runs, told)
 
@@ -364,7 +366,7 @@ def _at(series: _Series, k: int, run: ReportedRun) -> str:
 
 
 def _any_round(runs: Sequence[ReportedRun]) -> dict[str, Callable[[ReportedRun], str]]:
-    """Return the column of passing in any round; k is beside each figure if runs differ in it."""
+    """Return the column of passing in any round; k is beside each value if it differs by run."""
     last = {max(_any_of_first(run), default=1) for run in runs}
     if len(last) == 1:
         k = last.pop()

@@ -2,8 +2,8 @@
 
 Every kind of analysis becomes a `Document` of `Table` values; `harness.report.terminal` shows
 documents in a terminal, and the HTML report shows the same tables. Values stay typed until they
-are written: an unknown value is None, never 0. CSV and JSON round nothing. JSON is ASCII, and
-every other format escapes what its reader would obey.
+are written: an unknown value is None, never 0. CSV and JSON are not rounded. JSON is ASCII, and
+every other format escapes what its reader would interpret.
 
 >>> Column("mean ± s.e.").show(WithError(0.5, 0.1)), Column("95%").show(None)
 ('0.500 ± 0.100', 'n/a')
@@ -41,7 +41,7 @@ _LATEX = {
 
 
 class WithError(NamedTuple):
-    """A value with its standard error. Either is None where it is not known."""
+    """A value with its standard error; either is None if unknown."""
 
     value: float | None
     stderr: float | None
@@ -77,7 +77,7 @@ class Column:
         key: Its name in CSV.
         digits: Decimals of floats.
         sign: Whether positive numbers have a plus.
-        form: A format of its own for values other than texts.
+        form: A custom format for values other than text.
         text: Whether it holds left-aligned text, which may be folded.
         hide: Narrow terminals hide columns in ascending order of this number; 0 for never.
         over: A heading shared with its neighbours, shown above its own.
@@ -111,7 +111,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row. ``marks`` qualify its name: SIMULATED, INCOMPLETE and the like."""
+    """A row of a table.
+
+    Attributes:
+        marks: Warnings beside its name, such as SIMULATED and INCOMPLETE.
+    """
 
     cells: Sequence[object]
     marks: Sequence[str] = ()
@@ -123,12 +127,12 @@ class Table:
 
     Attributes:
         rows: Each with a cell for every column.
-        title: What it is; on the HTML page its caption.
-        marks: What qualifies the whole table, such as SIMULATED.
+        title: The table's title; on the HTML page its caption.
+        marks: Warnings about the whole table, such as SIMULATED.
         notes: Sentences below it.
         names: How many columns name a row.
         sectioned: Whether rows are indented below a line with all names but the last.
-        footer: A last row, set apart.
+        footer: A last row, set off from the others.
         headless: Whether it is a list of facts without headings.
         fold: Whether long names are folded in a terminal; otherwise they are cut.
         name_width: Fewest characters of a name in a terminal, unless all are shorter.
@@ -161,15 +165,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What an analysis has to say, in reading order.
+    """The result of an analysis, in reading order.
 
     Attributes:
         parts: Tables and paragraphs.
         title: A headline.
-        marks: What qualifies everything in it, such as SIMULATED.
-        records: The table that is written as CSV, in full precision; None where CSV is not
-            offered.
-        data: What is written as JSON; None where no file format is offered.
+        marks: Warnings about everything in it, such as SIMULATED.
+        records: The table written as CSV, in full precision; None if CSV is not available.
+        data: The data written as JSON; None if no file format is available.
     """
 
     parts: Sequence[Table | Note]
@@ -194,13 +197,13 @@ def text_table(
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
-    """Return a list of facts: what, and how much."""
+    """Build a list of facts: name and value."""
     columns = (Column("", text=True), Column("", text=True))
     return Table(columns=columns, rows=[Row(pair) for pair in pairs], headless=True)
 
 
 def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> Table:
-    """A table for CSV: raw values by key, in the order of ``keys`` and then of appearance."""
+    """Build a table for CSV: raw values by key, in the order of ``keys`` and then of appearance."""
     every = list(rows)
     order = dict.fromkeys([*keys, *(key for row in every for key in row)])
     return Table(
@@ -210,12 +213,12 @@ def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> T
 
 
 def as_markdown(document: Document) -> str:
-    """Return all parts of a document, with every column of its tables."""
+    """Format all parts of a document, with every column of its tables."""
     return "\n".join(_markdown(document)) + "\n"
 
 
 def as_latex(document: Document) -> str:
-    """Return a tabular for each table (package booktabs); paragraphs become comments."""
+    """Format each table as a tabular (package booktabs); paragraphs become comments."""
     lines: list[str] = []
     for part in document.parts:
         if isinstance(part, Table):
@@ -227,7 +230,7 @@ def as_latex(document: Document) -> str:
 
 
 def as_csv(document: Document) -> str:
-    """Return the records of a document, in full precision."""
+    """Format the records of a document, in full precision."""
     if document.records is None:
         raise ValueError("the document has no records")
     file = io.StringIO()
@@ -239,7 +242,7 @@ def as_csv(document: Document) -> str:
 
 
 def as_json(document: Document) -> str:
-    """Return the data of a document."""
+    """Format the data of a document."""
     told = msgspec.to_builtins(document.data, str_keys=True)
     return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
@@ -253,7 +256,7 @@ FORMATS: Mapping[str, Callable[[Document], str]] = {
 
 
 def escaped_markdown(text: str) -> str:
-    """Text on one line, without anything that Markdown or a terminal would obey."""
+    """Return text on one line, without anything that Markdown or a terminal would interpret."""
     shown = printable(text)
     for mark in "\\|<>[]`*":
         shown = shown.replace(mark, f"\\{mark}")
@@ -261,7 +264,7 @@ def escaped_markdown(text: str) -> str:
 
 
 def escaped_latex(text: str) -> str:
-    r"""Text on one line, without anything that LaTeX or a terminal would obey.
+    r"""Return text on one line, without anything that LaTeX or a terminal would interpret.
 
     >>> escaped_latex("50 % of a_b")
     '50 \\% of a\\_b'
@@ -299,7 +302,7 @@ def _markdown_row(texts: Sequence[str]) -> str:
 
 
 def _named(table: Table, row: Row) -> list[str]:
-    """Return the texts of a row; its marks stand behind its first name."""
+    """Return the texts of a row; its marks follow its first name."""
     texts = table.texts(row)
     if row.marks:
         texts[0] += f" ({'; '.join(row.marks)})"
@@ -327,7 +330,7 @@ def _tabular(table: Table) -> Iterator[str]:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[str]:
-    """Yield the headings, below those that several columns share."""
+    """Yield the heading lines, below the headings that several columns share."""
     spans, rules, at = [], [], 1
     for over, group in groupby(columns, lambda column: column.over):
         n = len(list(group))

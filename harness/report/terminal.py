@@ -1,8 +1,8 @@
 """Documents and tables in a terminal of any width. No number is ever cut.
 
-Where a table is too wide, columns are shortened (to values without errors), then hidden (those
-that say they may be, with a note that says so), and what still does not fit continues in a
-further table below, with the names repeated.
+If a table is too wide, columns are shortened (to values without errors), then hidden (those that
+allow it, with a note), and what still does not fit continues in another table below, with the names
+repeated.
 
 >>> Console(width=80).print(terminal(document))  # doctest: +SKIP
 """
@@ -33,11 +33,11 @@ _INDENT = "  "
 
 
 def terminal(document: Document | Table, hint: str = "") -> RenderableType:
-    """Return a document or a table for `rich`.
+    """Render a document or a table with `rich`.
 
     Args:
-        document: What is shown.
-        hint: How to see hidden columns; by default another format, where there is one.
+        document: What to show.
+        hint: How to see hidden columns; by default another format, if available.
     """
     if isinstance(document, Table):
         return _Drawn(document, hint)
@@ -64,7 +64,7 @@ def titled(title: str) -> Text:
 
 
 def grid() -> RichTable:
-    """Return an empty list of facts: what, and how much."""
+    """Return an empty list of facts, with columns for name and value."""
     facts = RichTable.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column()
@@ -76,7 +76,7 @@ class _Shown:
     """A column as it is drawn.
 
     Attributes:
-        cells: Its texts, the footer's last; numbers are padded so that they align.
+        cells: Its texts, the footer last; numbers are padded to align.
         full: The width of its widest line.
         least: The same, after folding text.
     """
@@ -99,7 +99,7 @@ class _Shown:
 
 
 class _Drawn:
-    """A table, laid out when the width is known."""
+    """A table that is laid out once the width is known."""
 
     def __init__(self, table: Table, hint: str) -> None:
         self._table = table
@@ -138,7 +138,7 @@ class _Drawn:
         return facts
 
     def _arranged(self, width: int) -> tuple[list[list[_Shown]], list[str]]:
-        """Return the tables that fit below each other, and the names of what is hidden."""
+        """Return the tables that fit below each other, and the names of hidden columns."""
         full, brief = self._columns(brief=False), self._columns(brief=True)
         shortened = any(one.cells != other.cells for one, other in zip(full, brief, strict=True))
         errors = ["standard errors"]
@@ -160,7 +160,7 @@ class _Drawn:
         return list(self._packed(shown, width)), hidden
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """As many columns in a table as fit; those with a shared heading stay together."""
+        """Yield tables with as many columns as fit; those with a shared heading stay together."""
         block: list[_Shown] = []
         for group in _groups(columns):
             whole = self._fit(group, width)
@@ -295,7 +295,7 @@ class _Drawn:
 
 
 def _groups(columns: Sequence[_Shown]) -> list[list[_Shown]]:
-    """Columns with a shared heading together; every other one for itself."""
+    """Group columns with a shared heading; every other column is separate."""
     found: list[list[_Shown]] = []
     for over, group in groupby(columns, lambda one: one.over):
         members = list(group)

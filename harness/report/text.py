@@ -1,6 +1,6 @@
-"""How names, numbers and sums of money are written, in every table and format.
+"""How names, numbers and amounts of money are written, in every table and format.
 
-Names, prompts and answers are data: what a terminal would obey (control characters, markup,
+Names, prompts and answers are data: what a terminal would interpret (control characters, markup,
 bidirectional overrides) is shown as an escape. An unknown number is shown as such, never as 0.
 
 >>> printable("a\\x1b[2J")
@@ -45,7 +45,7 @@ def _escape(character: str) -> str:
 
 
 def one_line(*parts: Text) -> Text:
-    """Text that is cut with an ellipsis where it does not fit, and never wrapped."""
+    """Return text that is cut with an ellipsis if it does not fit, and never wrapped."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
@@ -64,21 +64,21 @@ def folded(name: str, width: int, style: str = "") -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Return a number with fixed decimals; with ``sign``, positive ones have a plus."""
+    """Format a number with fixed decimals; with ``sign``, positive ones have a plus."""
     return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """Return a value and its standard error."""
+    """Format a value and its standard error."""
     if value is None:
         return UNKNOWN
     return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Return a confidence interval.
+    """Format a confidence interval.
 
     >>> interval((0.4, 0.6)), interval((-0.1, 0.2))
     ('0.400-0.600', '-0.100 to 0.200')
@@ -90,19 +90,19 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
 
 
 def p_value(p: float | None) -> str:
-    """Return a p value; a tiny one is never rounded to 0."""
+    """Format a p value; a tiny one is never rounded to 0."""
     if p is None:
         return UNKNOWN
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def percent(part: int, whole: int, digits: int = 1) -> str:
-    """Return a share of a whole in per cent."""
+    """Format a share of a whole in per cent."""
     return f"{part / whole:.{digits}%}" if whole else UNKNOWN
 
 
 def usd(cost: float | None) -> str:
-    """Return a sum of money; four decimals below one dollar."""
+    """Format an amount of money; four decimals below one dollar."""
     if cost is None:
         return "unknown"
     return f"${cost:,.2f}" if cost >= 1 or cost == 0 else f"${cost:.4f}"
@@ -118,12 +118,12 @@ def which_round(round_: int | None) -> str:
 
 
 def date_text(seconds: float) -> str:
-    """Return the local calendar day of a time in seconds since the epoch."""
+    """Format the local calendar day of a time in seconds since the epoch."""
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes.
+    """Format a number of bytes.
 
     >>> size_text(1_234_567)
     '1.2 MB'

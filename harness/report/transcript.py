@@ -1,7 +1,7 @@
 """Attempts in full, and verdicts that re-scoring changes, for a terminal.
 
 Prompts, answers and feedback are data: control characters, bidirectional overrides and markup in
-them are shown, never obeyed.
+them are shown, never interpreted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WORST_FIRST: tuple[tuple[bool | None, bool | None], ...] = (
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Prompt, rounds, verdicts, judgements and feedback of an instance's attempts."""
+    """Show prompt, rounds, verdicts, judgements and feedback of an instance's attempts."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)
@@ -74,7 +74,7 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
 
 
 def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
-    """A judge's replies; its scores are among the attempt's."""
+    """Yield a judge's replies; its scores are among the attempt's."""
     judge = inert(judgement.judge).plain
     if judgement.outcome != "ok":
         problem = f": {judgement.error}" if judgement.error else ""
@@ -103,7 +103,7 @@ def _facts(attempt: Attempt) -> str:
 def change_line(
     key: tuple[str, int, int], before: bool | None, after: bool | None, reason: str
 ) -> RenderableType:
-    """One changed verdict of (instance, sample, round), with the reason against the answer."""
+    """Show one changed verdict of (instance, sample, round), with the reason against the answer."""
     instance, sample, round_ = key
     title = Text.assemble(
         (inert(instance).plain, "bold"),
@@ -116,11 +116,11 @@ def change_line(
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Document:
-    """Return the counts, and a table for each label whose groups have changed verdicts.
+    """Build the document: the counts, and a table for each label whose groups changed verdicts.
 
     Args:
         changes: What re-scoring changed.
-        versions: Of the harness that made the run, and of the one that scores now.
+        versions: Harness versions: that of the run, and the current one.
     """
     before, now = versions
     turns = _turns(changes.verdicts)

@@ -101,7 +101,7 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
         (("export", "q", "-o", "a.csv", "--format", "cvs"), "Did you mean 'csv'?"),
         (("export", "q", "-o", "-", "--format", "parquet"), "cannot be written to stdout"),
         (("export", "q", "q", "-o", "a.csv"), "named twice"),
-        (("export", "q", "taught", "-o", "a.eval"), "one run in a file"),
+        (("export", "q", "taught", "-o", "a.eval"), "holds one run per file"),
         (("export", "q", "-o", "a.log", "--format", "inspect"), "ends with .eval or .json"),
         (("export", "q", "-o", "none/a.csv"), "there is no folder none"),
         (("export", "q", "-o", ".", "--format", "csv"), "is a folder"),

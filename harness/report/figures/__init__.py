@@ -1,7 +1,7 @@
-"""The figures of a report: which there are, and in which order.
+"""All figures of a report, in order.
 
-A figure is left out if it has nothing to show. Charts carry their data, and neither a theme nor
-an address: the HTML page adds `harness.report.figures.figure.config`, and so do image files.
+A figure is omitted if it has nothing to show. Charts carry their data, and neither a theme nor
+a URL: the HTML page adds `harness.report.figures.figure.config`, and so do image files.
 
 >>> [figure.name for figure in figures([], None)]
 []

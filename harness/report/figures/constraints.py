@@ -1,4 +1,4 @@
-"""Which kinds of base constraints are met, and how far off the answers are that fail."""
+"""Figures of which kinds of base constraints are met, and how far off failing answers are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ OffBy = Mapping[str, Mapping[float, int]]
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """The share that is met by kind, and a histogram for the kinds with most numeric misses."""
+    """Draw the share that is met by kind, and a histogram for kinds with the most numeric
+    misses.
+    """
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -115,18 +117,18 @@ def _of(runs: Runs, rounds: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """What falls from ``low`` to below ``high``; either is None at an open end."""
+    """A bin of a histogram, from ``low`` to below ``high``; None is an open end."""
 
     low: float | None
     high: float | None
     drawn: tuple[float, float]
 
     def holds(self, value: float) -> bool:
-        """Return whether a miss belongs here."""
+        """Return whether a miss belongs in this bin."""
         return (self.low is None or self.low <= value) and (self.high is None or value < self.high)
 
     def said(self, *, integers: bool) -> str:
-        """Return the bin in words."""
+        """Describe the bin in words."""
         last = None if self.high is None else self.high - 1 if integers else self.high
         if self.low is None:
             return f"{_text(last)} or less" if integers else f"below {_text(last)}"
@@ -138,10 +140,10 @@ class Bin:
 
 
 def bins(off_by: OffBy) -> list[Bin]:
-    """Bins of one whole number each, or wider ones where they would be too many.
+    """Choose bins of one whole number each, or wider ones if those would be too many.
 
-    The furthest misses, 2% at either end, share a bin, so that one answer that is off by
-    thousands does not hide the others.
+    The furthest misses, 2% at either end, share a bin, so that one answer that is off by thousands
+    does not hide the others.
     """
     total: dict[float, int] = {}
     for of in off_by.values():
@@ -176,7 +178,7 @@ def misses_by_bin(off_by: OffBy, every: Sequence[Bin]) -> Iterator[tuple[str, Bi
 
 
 def miss_chart(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
-    """Return a histogram with the bars of the runs side by side in each bin."""
+    """Draw a histogram with the bars of the runs side by side in each bin."""
     places = {run: place for place, run in enumerate(off_by)}
     integers = _integers(off_by)
     every = bins(off_by)
@@ -255,7 +257,7 @@ def _width(low: float, high: float, *, integers: bool) -> float:
 
 
 def _quantile(total: Mapping[float, int], share: float) -> float:
-    """Return the smallest value at or below which at least this share of all lies."""
+    """Return the smallest value such that at least this share of the total lies at or below it."""
     wanted, seen = share * sum(total.values()), 0
     for value in sorted(total):
         seen += total[value]

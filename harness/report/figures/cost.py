@@ -1,4 +1,4 @@
-"""What became of a run's attempts, and what they took: time, tokens, and money."""
+"""Figures of attempts' outcomes, and of their cost: time, tokens and money."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEIGHT = 220
 
 
 def outcome_figures(runs: Runs) -> Iterator[Figure]:
-    """Yield the share of attempts with each of the six outcomes."""
+    """Draw the share of attempts with each of the six outcomes."""
     begun = [run for run in runs.every if run.metrics.n_attempts]
     if not begun:
         return
@@ -76,7 +76,7 @@ def outcome_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def cost_figures(runs: Runs) -> Iterator[Figure]:
-    """Latency, tokens and cost, where there is anything to show."""
+    """Draw latency, tokens and cost, where known."""
     yield from _latency(runs)
     yield from _tokens(runs)
     yield from _cost(runs)

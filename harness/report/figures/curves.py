@@ -1,4 +1,4 @@
-"""Lines: what rounds of feedback and further samples bring, and how well a judge is calibrated."""
+"""Line figures: gains from feedback rounds and further samples, and a judge's calibration."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Point:
 def line_chart(
     points: Sequence[Point], kinds: Sequence[str], titles: tuple[str, str, str], runs: Runs
 ) -> tuple[dict[str, Any], Sheet]:
-    """Lines with bands.
+    """Draw lines with bands.
 
     Args:
-        points: On the lines.
-        kinds: Of lines; the first is solid.
-        titles: Of the horizontal axis, of the values, and of what n counts.
+        points: The points of all lines.
+        kinds: Kinds of lines; the first is solid.
+        titles: Titles of the horizontal axis, of the values, and of what n counts.
         runs: For colours and shapes.
     """
     at, value, of = titles
@@ -94,7 +94,9 @@ def line_chart(
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """The rate of each round and of all rounds so far; in two figures if there are more runs."""
+    """Draw the rate of each round and of all rounds so far; in two figures if there are many
+    runs.
+    """
     several = [run for run in runs.every if run.last_round > 1]
     points = [point for run in several for point in _round_points(runs, run)]
     if not points:
@@ -122,7 +124,7 @@ def _round_points(runs: Runs, run: ReportedRun) -> Iterator[Point]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether later rounds have fewer samples, because what passed was not asked again."""
+    """Return whether later rounds have fewer samples, because passed ones were not asked again."""
     said = run.settings.get("rounds.stop_on_pass")
     if isinstance(said, bool):
         return said
@@ -151,7 +153,7 @@ def _round_caption(kinds: Sequence[str], stopping: Sequence[str], first: Sequenc
 
 
 def sample_figures(runs: Runs) -> Iterator[Figure]:
-    """pass@k and pass^k of the runs that have several samples of every instance."""
+    """Draw pass@k and pass^k of the runs that have several samples of every instance."""
     several = [run for run in runs.every if max(run.metrics.pass_at_k, default=1) > 1]
     if not several:
         return
@@ -169,7 +171,7 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def chosen_k(largest: int) -> list[int]:
-    """Return the k that are drawn: the first ones, then ever fewer.
+    """Choose which k to draw: all small ones, then increasingly few.
 
     >>> chosen_k(3)
     [1, 2, 3]
@@ -203,10 +205,10 @@ def _sample_points(runs: Runs, run: ReportedRun) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """A judge's calibration curve; None if the judge's probabilities are not known.
+    """Draw a judge's calibration curve, or return None if the judge's probabilities are unknown.
 
-    DeGroot and Fienberg 1983, "The Comparison and Evaluation of Forecasters". Bins without
-    criteria have no point.
+    DeGroot and Fienberg 1983, "The Comparison and Evaluation of Forecasters". Bins without criteria
+    have no point.
     """
     bins = [one for one in found.calibration.bins if one.n]
     if not bins:

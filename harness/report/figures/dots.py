@@ -1,6 +1,6 @@
 """Values with error bars: dots in rows of groups, and lines for groups whose names are numbers.
 
-What is unknown is seen to be unknown: a row without a value says ``n/a``, and a value without an
+Unknown values are visible as such: a row without a value says ``n/a``, and a value without an
 interval is a hollow dot.
 """
 
@@ -54,7 +54,7 @@ class Dot:
 
     Attributes:
         row: As shown in tooltip and table.
-        beside: What else is known, by its heading; all dots of a figure have the same headings.
+        beside: Further texts by heading; all dots of a figure have the same headings.
     """
 
     row: str
@@ -65,17 +65,17 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How dots are arranged.
+    """The layout of dots.
 
     Attributes:
-        heading: Of the rows.
-        value: What the dots are.
+        heading: Heading of the rows.
+        value: What the dots show.
         rows: Shown names from the top.
         of: What n counts.
-        levels: Headings over rows; empty for none.
-        labels: What the axis shows for a row in place of its name.
+        levels: Headings above rows; empty for none.
+        labels: Axis labels that replace row names.
         bounded: Whether the values are fractions.
-        difference: Whether they are signed, with 0 for no difference.
+        difference: Whether the values are signed, with 0 for no difference.
     """
 
     heading: str
@@ -94,7 +94,7 @@ def are_fractions(dots: Sequence[Dot]) -> bool:
 
 
 def dot_chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
-    """Dots in rows."""
+    """Draw dots in rows."""
     axis = on_axis(plan.rows, plan.labels)
     domain = list(_domain(plan, axis))
     slots = _slots(dots, runs)
@@ -167,7 +167,7 @@ def as_numbers(groups: Sequence[str]) -> dict[str, float] | None:
 def line_chart(
     dots: Sequence[Dot], at: Mapping[str, float], plan: Plan, runs: Runs
 ) -> tuple[dict[str, Any], Sheet]:
-    """Lines along an axis of numbers, one for each row."""
+    """Draw lines along an axis of numbers, one for each row."""
     present = {one.run for one in dots}
     numbers = sorted(at.values())
     few = len(numbers) <= _MOST_TICKS
@@ -206,7 +206,14 @@ def line_chart(
 def _sheet(
     dots: Sequence[Dot], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
 ) -> Sheet:
-    """Return the data of dots. ``places`` are the fields that say where each one is."""
+    """Build the data of dots.
+
+    Args:
+        dots: The dots.
+        plan: Their layout.
+        runs: The runs.
+        places: The fields that say where each dot is.
+    """
     beside = list(dots[0].beside) if dots else []
     others = ["run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside]
     # A label may have any name, and a tooltip has one line per name.
@@ -235,9 +242,9 @@ def _sheet(
 
 
 def _slots(dots: Sequence[Dot], runs: Runs) -> list[int]:
-    """For each dot its place among those of its row, in the order of the runs.
+    """Return each dot's position among those of its row, in the order of the runs.
 
-    Not the run's own place: of many runs, few may have a group.
+    It differs from the run's own position, because of many runs only a few may have a group.
     """
     order = {name: place for place, name in enumerate(runs.names.values())}
     here: dict[str, list[str]] = {}
@@ -258,7 +265,7 @@ def _x(name: str, plan: Plan) -> alt.X:
 
 
 def _heads(plan: Plan) -> dict[str, str]:
-    """Headings over rows to their keys on the axis: spaces alone, which no shown name is."""
+    """Map headings above rows to their axis keys: spaces only, which no shown name is."""
     return {level: " " * place for place, level in enumerate(plan.levels, start=1)}
 
 

@@ -1,4 +1,4 @@
-"""A figure: its chart, its table, its theme, and files of it that stand alone.
+"""A figure: its chart, its table, its theme, and stand-alone image files.
 
 The colours of runs differ in lightness as well as in hue, for readers who do not tell hues apart
 (after Okabe and Ito 2008, "Color Universal Design", darkened for white paper and lightened for
@@ -24,12 +24,12 @@ class Figure:
     """A chart that a browser draws, and its values as a table for readers who cannot see it.
 
     Attributes:
-        name: For its file and its anchor: lower-case letters, digits and ``_``.
+        name: Name for its file and its anchor: lower-case letters, digits and ``_``.
         title: What it shows.
-        caption: What its points, bars and bands are, and what they are made of.
-        chart: A Vega-Lite specification with its data, without a theme and without addresses;
+        caption: What its points, bars and bands show, and which data they cover.
+        chart: A Vega-Lite specification with its data, without a theme and without URLs;
             its width is ``container``.
-        headings: Of the same values as a table.
+        headings: Headings of the same values as a table.
         rows: The texts of that table.
         section: ``results``, ``comparison``, ``constraints``, ``outcomes`` or ``cost``.
     """
@@ -126,12 +126,13 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageOptions:
-    """How a figure is drawn in a file of its own.
+    """How to draw a figure in an image file.
 
     Attributes:
-        subtitle: Such as the run, in a figure of one run, which has no legend.
-        titled: With title and subtitle. Without them, the caption of a paper has to say what the
-            title says: that runs are simulated or unfinished.
+        subtitle: For example the run, in a figure of one run, which has no legend.
+        titled: Draw title and subtitle. Without them, the caption of a paper has to say what the
+            title
+            says: that runs are simulated or unfinished.
     """
 
     dark: bool = False
@@ -152,7 +153,7 @@ def as_svg(figure: Figure, options: ImageOptions | None = None) -> bytes:
 
 
 def as_png(figure: Figure, options: ImageOptions | None = None, scale: float = 2) -> bytes:
-    """Return the figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
+    """Draw the figure as a PNG file, with ``scale`` pixels per CSS pixel; raises as `as_svg`."""
     png: bytes = _library().vegalite_to_png(_whole(figure, options), scale=scale, **_DRAWN)
     return png
 
@@ -174,7 +175,7 @@ def _library() -> Any:
 
 
 def _whole(figure: Figure, options: ImageOptions | None) -> dict[str, Any]:
-    """A specification with what a page would add: the theme, a background, a width, the title."""
+    """Complete a specification as a page would: theme, background, width, title."""
     if _addresses(figure.chart):
         # The drawing library refuses data from elsewhere, but not images.
         raise ValueError(
@@ -200,7 +201,7 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def _addresses(value: Any) -> bool:
-    """Return whether anything in a specification is to be fetched."""
+    """Return whether a specification refers to anything that would be downloaded."""
     if isinstance(value, Mapping):
         return any(key in ("url", "href") or _addresses(one) for key, one in value.items())
     return isinstance(value, list | tuple) and any(map(_addresses, value))

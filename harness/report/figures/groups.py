@@ -1,4 +1,4 @@
-"""Figures by groups: rates of each label, effects of a paper, differences from a baseline."""
+"""Figures by groups: rates of each label, effects from a paper, differences from a baseline."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Measured = Mapping[str, Mapping[str, SampleStatistic]]
 
 
 def labels(runs: Runs) -> list[str]:
-    """Return what the runs' attempts can be grouped by."""
+    """Return the labels that the runs' attempts can be grouped by."""
     return list(dict.fromkeys(label for run in runs.every for label in run.attempts.labels()))
 
 
 def by_group(runs: Runs, label: str) -> Measured:
-    """Return what is measured in each group of a label, without runs that lack the label."""
+    """Measure each group of a label, without runs that lack the label."""
     found = {
         runs.shown(run): {group: part for (group,), part in runs.measured(run, label).items()}
         for run in runs.every
@@ -53,7 +53,7 @@ def by_group(runs: Runs, label: str) -> Measured:
 
 
 def largest(measured: Measured) -> tuple[list[str], int]:
-    """The groups with most samples, at most `MOST_GROUPS`, in natural order; and of how many.
+    """Return the groups with most samples, at most `MOST_GROUPS`, in natural order; and the total.
 
     Samples without a value count: what could not be judged does not make a group small.
     """
@@ -71,17 +71,19 @@ def most(sizes: Mapping[str, int]) -> list[str]:
 
 
 def only(kept: int, of: int, what: str = "largest", names: str = "groups") -> str:
-    """Return a sentence on what is not shown; empty if everything is."""
+    """Return a sentence on what was omitted; empty if everything is shown."""
     return f" The {kept} {what} of {of:,} {names}." if kept < of else ""
 
 
 def has_several(measured: Measured) -> bool:
-    """Return whether a run has several groups; otherwise they only repeat the runs' settings."""
+    """Return whether any run has several groups; otherwise groups only repeat the runs'
+    settings.
+    """
     return any(len(groups) > 1 for groups in measured.values())
 
 
 def counts(dots: Sequence[Dot], of: str = "samples") -> str:
-    """Return how many samples the dots of each run are made of."""
+    """Return how many samples the dots of each run cover."""
     total: dict[str, int] = {}
     for one in dots:
         total[one.run] = total.get(one.run, 0) + one.of.n
@@ -89,7 +91,7 @@ def counts(dots: Sequence[Dot], of: str = "samples") -> str:
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
-    """For each label with two groups or more: the answers, or the first round's answers."""
+    """Draw, for each label with two groups or more, the rate of all or of first answers."""
     for label in labels(runs):
         yield from _by_label(
             runs,
@@ -132,7 +134,7 @@ def _any_round(run: ReportedRun, label: str) -> dict[str, SampleStatistic]:
 
 
 def _spans(runs: Runs, several: Sequence[ReportedRun]) -> str:
-    """Return which rounds runs have, in words."""
+    """Describe which rounds runs have."""
     found = {runs.shown(run): run.last_round for run in several}
     if len(set(found.values())) == 1:
         return f"rounds 1 to {next(iter(found.values()))}"
@@ -141,7 +143,12 @@ def _spans(runs: Runs, several: Sequence[ReportedRun]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The texts of a figure. ``says`` is what its dots are; ``value`` the title of their axis."""
+    """The texts of a figure.
+
+    Attributes:
+        says: What its dots show.
+        value: The title of their axis.
+    """
 
     name: str
     title: str
@@ -182,7 +189,7 @@ def _by_label(runs: Runs, measured: Measured, label: str, words: _Words) -> Iter
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
-    """Yield the figures of a benchmark's paper: groups arranged by what they differ in."""
+    """Draw the figures of a benchmark's paper: groups arranged by what they differ in."""
     effects = {effect.name: effect for run in runs.every for effect in run.effects}
     for effect in effects.values():
         yield from _effect(runs, effect)
@@ -224,7 +231,9 @@ def _effect(runs: Runs, effect: Effect) -> Iterator[Figure]:
 
 
 def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """How far runs are from their baseline, over all instances and by group (a forest plot)."""
+    """Draw how far runs are from their baseline, over all instances and by group (a forest
+    plot).
+    """
     if comparison is None or not comparison.others:
         return
     sizes: dict[str, int] = {}
@@ -274,7 +283,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
 
 def compared_rounds(comparison: RunComparison | None) -> str:
-    """Return which of each sample's rounds are compared, in the plural."""
+    """Name the rounds that are compared, in the plural."""
     last = comparison.asked.round if comparison is not None else None
     return {None: "last rounds", 1: "first answers"}.get(last, f"last rounds up to {last}")
 

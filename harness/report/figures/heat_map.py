@@ -1,4 +1,4 @@
-"""Runs against groups as coloured cells, and groups of one label against those of another.
+"""Heat maps: runs by groups, and groups of one label by those of another.
 
 A cell without a value is empty: it has an outline and a dash, and no colour.
 """
@@ -35,7 +35,11 @@ _ROOMY = 10
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """A run's value; ``part`` is None if it has no samples there."""
+    """A cell of a heat map: a run's value.
+
+    Attributes:
+        part: None if the run has no samples there.
+    """
 
     row: str
     column: str
@@ -48,10 +52,10 @@ class _Map:
     """A heat map before it is drawn.
 
     Attributes:
-        headings: Of rows and of columns.
+        headings: Headings of rows and columns.
         rows: Shown names; so are ``columns``.
-        short: What the axis shows for a row in place of its name.
-        only: A sentence on what is not shown.
+        short: Axis labels that replace row names.
+        only: A sentence on what was omitted.
     """
 
     name: str
@@ -65,7 +69,7 @@ class _Map:
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Runs by the first label's groups, and that label's groups by a second's if they are few."""
+    """Draw runs by the first label's groups, and these by a second label's if there are few."""
     several = [label for label in labels(runs) if has_several(by_group(runs, label))]
     if several and len(runs.every) > 1:
         yield _figure(runs, _by_run(runs, several[0]))

@@ -1,6 +1,6 @@
 """How names and numbers are written in figures, and the order of names.
 
-Nothing in a name is obeyed, and two names never look the same because they were cut.
+Names are escaped, and two different names never look the same because they were cut.
 
 >>> shown(["a", "a\\u202e", ""])
 {'a': 'a', 'a\\u202e': 'a\\\\u202e', '': '(empty)'}
@@ -44,7 +44,7 @@ def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> d
 
     Args:
         names: As `shown` returns them.
-        instead: What is written in place of a name.
+        instead: Texts that replace names.
     """
     instead = instead or {}
     every = dict.fromkeys(names)
@@ -58,7 +58,7 @@ def in_legend(names: Iterable[str]) -> list[str]:
 
 
 def kinds_on_axis(kinds: Iterable[str]) -> dict[str, str]:
-    """Kinds of constraints in fewer words; kinds that would become the same stay as they are.
+    """Shorten kinds of constraints, except those that would become the same.
 
     >>> kinds_on_axis(["with the 4th, 8th words to be '…', '…' respectively"])
     {"with the 4th, 8th words to be '…', '…' respectively": "the 4th, 8th words to be '…'"}
@@ -91,7 +91,7 @@ def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
     """Shorten texts so that they stay distinct.
 
     Args:
-        texts: Two may be the same; then one is numbered.
+        texts: If two are the same, one is numbered.
         cut: Shortens a text, but keeps the character at a given place.
     """
     found = [cut(text, len(text)) for text in texts]
@@ -109,7 +109,7 @@ def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
 
 
 def _folded(name: str, place: int) -> str:
-    """Return a name on one line or two; of a longer one its beginning and its end."""
+    """Return a name on one or two lines; of a longer one, its beginning and its end."""
     if len(name) <= _LINE:
         return name
     for line in (_LINE, _WIDE_LINE):
@@ -194,7 +194,7 @@ def counted(n: Mapping[str, int], of: str) -> str:
 
 
 def said_of(marks: Mapping[str, Iterable[str]]) -> tuple[str, str]:
-    """Return the marks of runs, as the end of a title and as the start of a caption.
+    """Return the marks of runs as the end of a title, and as the start of a caption.
 
     Args:
         marks: By the shown name of the run.

@@ -1,4 +1,4 @@
-"""What figures share: runs with their colours and shapes, data with tooltips, scales, axes.
+"""Shared by all figures: runs with their colours and shapes, data with tooltips, scales, axes.
 
 A run looks the same in all figures.
 """
@@ -58,7 +58,7 @@ class Sheet:
         self.data.append({**fields, **{f"t{at}": text for at, text in enumerate(texts)}})
 
     def base(self) -> alt.Chart:
-        """Return a chart of the data with its tooltips."""
+        """Return a chart of the data, with its tooltips."""
         tooltip = [
             alt.Tooltip(f"t{at}:N", title=heading) for at, heading in enumerate(self.headings)
         ]
@@ -72,17 +72,17 @@ def bounds(ci95: tuple[float, float] | None) -> dict[str, float | None]:
 
 
 def known(chart: alt.Chart, field: str = "value") -> alt.Chart:
-    """Return the data that have a field."""
+    """Keep only the data that have a field."""
     return chart.transform_filter(f"isValid(datum.{field})")
 
 
 def unknown(chart: alt.Chart, field: str = "value") -> alt.Chart:
-    """Return the data that lack a field."""
+    """Keep only the data that lack a field."""
     return chart.transform_filter(f"!isValid(datum.{field})")
 
 
 def specification(*layers: Any, height: Any) -> dict[str, Any]:
-    """Layers on top of each other, without what belongs to the page: theme, schema, addresses."""
+    """Layer charts, without what belongs to the page: theme, schema, URLs."""
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     found: dict[str, Any] = chart.properties(width="container", height=height).to_dict()
     return {key: value for key, value in found.items() if key not in ("$schema", "config")}
@@ -112,7 +112,7 @@ def wide(values: Sequence[float]) -> bool:
 
 
 def number_scale(values: Sequence[float], zero: bool = True) -> alt.Scale:
-    """Return a logarithmic scale where it is needed, otherwise a linear one, from 0 if ``zero``."""
+    """Return a logarithmic scale if needed, otherwise a linear one, from 0 if ``zero``."""
     if wide(values):
         return alt.Scale(type="log", nice=False, padding=PADDING)
     return alt.Scale(zero=zero, nice=False, padding=PADDING)
@@ -138,11 +138,11 @@ class Runs:
     """All runs of a report.
 
     Attributes:
-        names: The shown name of each run; its place decides the colour.
-        short: Shown names without what all begin with, for axes. Tables and tooltips have the
+        names: The shown name of each run; its position decides the colour.
+        short: Shown names without their common prefix, for axes. Tables and tooltips have the
             whole name.
         keys: Shown names on a short line, for legends.
-        marks: What qualifies each run, by its shown name.
+        marks: Each run's marks (SIMULATED, INCOMPLETE), by its shown name.
     """
 
     every: tuple[ReportedRun, ...]
@@ -153,7 +153,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Return the runs, and those that only the comparison knows."""
+        """Collect the runs, and those that only the comparison has."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -177,12 +177,12 @@ class Runs:
 
     @property
     def what(self) -> str:
-        """What is measured of `answers`."""
+        """Name what is measured for `answers`."""
         return "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
 
     @property
     def value(self) -> str:
-        """The same, with which answers it covers if runs have several rounds."""
+        """Name it, with the answers it covers if runs have several rounds."""
         return f"{self.what} of first answers" if self.several_rounds else self.what
 
     @property
@@ -192,7 +192,7 @@ class Runs:
 
     @property
     def which_answers(self) -> str:
-        """Which answers `answers` are, in words."""
+        """Describe which answers `answers` are."""
         return "first answers" if self.several_rounds else "answers"
 
     def titled(self, title: str, of: str = "first answers") -> str:
@@ -201,7 +201,7 @@ class Runs:
         return told[:1].upper() + told[1:]
 
     def answers(self, run: ReportedRun) -> AttemptTable:
-        """A row for each sample: its first round if runs have several, otherwise its last."""
+        """Return a row per sample: its first round if runs have several, otherwise its last."""
         return of_round(run.attempts) if self.several_rounds else run.attempts.last_rounds()
 
     def measured(
@@ -210,8 +210,8 @@ class Runs:
         """Return the mean of the primary metric, or the pass rate, by the groups of labels.
 
         Args:
-            run: Whose answers.
-            labels: None for all answers together.
+            run: The run.
+            *labels: None for all answers together.
             last: Use each sample's last round, which is what the run was paid for.
         """
         answers = run.attempts.last_rounds() if last else self.answers(run)
@@ -230,7 +230,7 @@ class Runs:
         return channel("key:N", scale=scale, legend=self._legend(present))
 
     def shape(self, present: Iterable[str]) -> alt.Shape:
-        """Return the same by shape."""
+        """Return the channel that distinguishes runs by shape."""
         every = list(self.keys.values())
         scale = alt.Scale(domain=every, range=[SHAPES[i % len(SHAPES)] for i in range(len(every))])
         return alt.Shape("key:N", scale=scale, legend=self._legend(present))
@@ -245,7 +245,7 @@ class Runs:
         return alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
 
     def figure(self, drawn: Drawn, present: Iterable[str]) -> Figure:
-        """Return a figure, with the marks of the runs in it."""
+        """Complete a figure with the marks of the runs in it."""
         here = set(present)
         ending, told = said_of({run: said for run, said in self.marks.items() if run in here})
         only = f"Run: {next(iter(here))}." if len(self.names) == len(here) == 1 else ""

@@ -1,4 +1,4 @@
-"""The report as one page: a file that opens anywhere, offline, with nothing beside it.
+"""The report as one page: a self-contained file that works offline.
 
 >>> write_page(Path("report.html"), Report(runs=runs, …))  # doctest: +SKIP
 """

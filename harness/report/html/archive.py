@@ -1,9 +1,9 @@
-"""Attempts for the page: which ones, an index of all of them, and their texts in chunks.
+"""The page's attempts: which ones, an index of all of them, and their texts in chunks.
 
-The index is a table by columns, small enough to be unpacked when the page opens. A chunk holds
-the texts of some instances, each with the attempts of all runs, and is unpacked when one of them
-is opened or searched. Memory holds the index and one chunk. A text that is too long is cut:
-``{"text": …, "length": …}`` stands in its place.
+The index is a table by columns, small enough to be unpacked when the page opens. A chunk holds the
+texts of some instances, each with the attempts of all runs, and is unpacked when one of them is
+opened or searched. Memory holds the index and one chunk. A text that is too long is cut, and
+replaced by ``{"text": …, "length": …}``.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Selection:
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Choose instances: in the first run's order, then those that only the others have.
 
-    If there are too many, whole instances are left out, in an order that does not depend on what
-    they are and that is the same for all runs: the page then has a fair sample of every group,
-    and all runs of each of its instances.
+    If there are too many, whole instances are left out, in a pseudo-random order that is the same
+    for all runs: the page then has a fair sample of every group, and all runs of each of its
+    instances.
 
     Args:
-        runs: Where their attempts are.
-        most: Attempts of any one run; None for all. At least one instance is taken.
+        runs: The runs.
+        most: Most attempts of any one run; None for all. At least one instance is chosen.
     """
     every = _in_order(runs)
     taken = every if most is None else every[_within(every, runs, most)]
@@ -71,14 +71,14 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
 
 
 def _in_order(runs: Sequence[AttemptIndex]) -> NDArray[np.int64]:
-    """(n,) digests of all instances, as the files of the runs begin them."""
+    """Return (n,) digests of all instances, in the order in which the runs' files begin them."""
     digests = [run.attempts.instances.digest[run.attempts.instance[run.in_order()]] for run in runs]
     every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *digests]), return_index=True)
     return every[np.argsort(first, kind="stable")]
 
 
 def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -> NDArray[np.intp]:
-    """Ascending places of the instances that are taken: the first ones by digest."""
+    """Return the ascending indices of the chosen instances: the first ones by digest."""
     order = np.argsort(every, kind="stable")
     n = len(every)
     for run in runs:
@@ -89,7 +89,7 @@ def _within(every: NDArray[np.int64], runs: Sequence[AttemptIndex], most: int) -
 
 
 def _places_of(run: AttemptIndex, digests: NDArray[np.int64]) -> NDArray[np.intp]:
-    """(n,) place among the digests of the instance of each of a run's attempts, or -1."""
+    """Return, for each of a run's attempts, its instance's index in ``digests``, or -1."""
     if not len(digests):
         return np.full(len(run.attempts), -1, np.intp)
     order = np.argsort(digests, kind="stable")
@@ -101,7 +101,7 @@ def _places_of(run: AttemptIndex, digests: NDArray[np.int64]) -> NDArray[np.intp
 
 
 class Cut(Struct, frozen=True):
-    """The beginning of a text, and the length of the whole."""
+    """The beginning of a text, and the length of the whole text."""
 
     text: str
     length: int
@@ -125,8 +125,9 @@ class _PackedScore(Struct, frozen=True, omit_defaults=True):
     """A score in a chunk.
 
     Attributes:
-        constraints: Each constraint, whether it is met, what was observed and what was wanted.
-        details: What else its checker or judge says, as JSON.
+        constraints: For each constraint its text, whether it is met, the observed value and the
+            target.
+        details: Other details from its checker or judge, as JSON.
     """
 
     name: str
@@ -138,7 +139,9 @@ class _PackedScore(Struct, frozen=True, omit_defaults=True):
 
 
 class _Packed(Struct, frozen=True, omit_defaults=True):
-    """An attempt in a chunk. ``prompt`` is one of the instance's, unset if its line has none."""
+    """An attempt in a chunk; ``prompt`` is an index into the instance's, unset if its line has
+    none.
+    """
 
     text: Text | None = None
     prompt: int | UnsetType = UNSET
@@ -276,14 +279,14 @@ class Archive:
             column.append(value)
 
     def _label(self, label: str) -> dict[str, Any]:
-        """Return a label's groups, and the group of each instance; -1 for none."""
+        """Return a label's groups, and the group of each instance (-1 for none)."""
         names = sorted({groups[label] for groups in self._groups if label in groups})
         number = {name: at for at, name in enumerate(names)}
         of = [number[groups[label]] if label in groups else -1 for groups in self._groups]
         return {"name": label, "groups": names, "of": of}
 
     def _changes(self, comparison: RunComparison | None) -> list[dict[str, Any]]:
-        """For each run the instances of the page in which it is better and worse."""
+        """List, for each run, the page's instances in which it is better and worse."""
         if comparison is None:
             return []
         place = {name_digest(name): at for at, name in enumerate(self._names)}
@@ -350,7 +353,7 @@ def _checked(constraint: Mapping[str, Any]) -> tuple[bool | None, Text, Text]:
 
 
 def _value(found: Any) -> Text:
-    """Return what was observed or wanted: a text as it is, a line for each item of a list."""
+    """Format an observed value or target: a text unchanged, a list with one line per item."""
     if isinstance(found, list):
         return _text("\n".join(each if isinstance(each, str) else _plain(each) for each in found))
     return _text(found if isinstance(found, str) else _plain(found))

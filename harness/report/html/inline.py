@@ -1,7 +1,7 @@
-"""What may stand in the page: text without hidden characters, data in script elements, code.
+"""Safe content for the page: text without hidden characters, data in script elements, code.
 
-The template escapes markup. What is left are characters that turn the direction of a line, that
-have no width, or that control a terminal: a name with one of them looks like another name.
+The template escapes markup. That leaves characters that change the direction of a line, have no
+width, or control a terminal: a name with one of them looks like another name.
 `assets/text.js` does the same for texts that are unpacked in the browser. Data are compressed and
 in base64, whose letters end no element. Code runs by its hash, so that nothing else can.
 
@@ -62,7 +62,9 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """A JSON value with `visible` texts and keys, so that a chart's fields match its data."""
+    """Return a JSON value with `visible` texts and keys, so that a chart's fields match its
+    data.
+    """
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):
@@ -99,7 +101,7 @@ def json_block(name: str, value: Any) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """Return a value as JSON; half a surrogate pair becomes the replacement character."""
+    """Encode a value as JSON; half a surrogate pair becomes the replacement character."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:

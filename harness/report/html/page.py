@@ -62,11 +62,12 @@ _MOST_TOLD = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a page is made of.
+    """The contents of a page.
 
     Attributes:
         comparison: None for a single run.
-        most_attempts: Of any one run; beyond it whole instances are left out. None for all.
+        most_attempts: Most attempts of any one run; whole instances are left out beyond it. None
+            for all.
         themes: Vega-Lite configurations by ``light`` and ``dark``.
     """
 
@@ -100,7 +101,9 @@ def write_page(path: Path, report: Report) -> None:
 
 
 def _write(file: IO[str], report: Report, prefix: str) -> None:
-    """Write all of the page; ``prefix`` is what the runs' names were shortened by."""
+    """Write the whole page; ``prefix`` is the common prefix that was dropped from the runs'
+    names.
+    """
     selection = select([run.index for run in report.runs], report.most_attempts)
     archive = Archive(report.runs, selection)
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
@@ -112,7 +115,7 @@ def _write(file: IO[str], report: Report, prefix: str) -> None:
 
 
 def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> str:
-    """Return the page up to its last element, which the chunks follow."""
+    """Render the page up to its last element, which the chunks follow."""
     style = "\n".join(_asset(name) for name in _STYLES)
     library, script = _chart_library(), _script()
     data = (
@@ -137,7 +140,7 @@ def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> st
 
 
 def _told(report: Report, prefix: str) -> dict[str, Any]:
-    """Return what the template shows, except for the attempts."""
+    """Collect what the template shows, except for the attempts."""
     runs, comparison = report.runs, report.comparison
     return {
         "report": report,
@@ -182,7 +185,7 @@ def _sections(report: Report) -> list[tuple[str, str, list[tuple[int, Figure]]]]
 
 
 def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
-    """For each run its name, its attempts in the page, and all of its attempts."""
+    """Return each run's name, its attempts in the page, and all of its attempts."""
     return [
         (run.name, len(rows), len(run.attempts))
         for run, rows in zip(report.runs, selection.rows, strict=True)
@@ -190,7 +193,7 @@ def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Return what the page may do: run its own scripts, and nothing else."""
+    """Return the content security policy: the page may run its own scripts, and nothing else."""
     return "; ".join(
         [
             "default-src 'none'",
@@ -239,7 +242,7 @@ def _environment() -> Any:
 
 
 def _shown(table: Table) -> Iterator[list[tuple[str, str, str, Sequence[str]]]]:
-    """For each cell of a row its text, link, full text and marks."""
+    """Yield each row's cells as text, link, full text and marks."""
     for row in table.rows:
         yield [
             (text, *((cell.href, cell.title) if isinstance(cell, Cell) else ("", "")), marks)
@@ -250,5 +253,5 @@ def _shown(table: Table) -> Iterator[list[tuple[str, str, str, Sequence[str]]]]:
 
 
 def _inert(value: Any) -> Any:
-    """Return a value for the template, without characters that a page would obey or hide."""
+    """Make a value safe for the template: no characters that a page would obey or hide."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
