@@ -303,7 +303,7 @@ class Rewriting(Struct, frozen=True):
 
     Attributes:
         used: Whether it kept everything it must; otherwise the original text was used.
-        call_id, usage, cost_usd, cached: Of its call; None if the call failed.
+        call_id, usage, cost_usd, cached: The call's; None if it failed.
     """
 
     of: Literal["instruction", "feedback"]

@@ -228,7 +228,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         stderr: Clustered; null over fewer than two clusters.
         ci95: Difference ± t * stderr (`_interval`).
         degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
-        p_value: Of no difference.
+        p_value: For the hypothesis of no difference.
         p_adjusted: Adjusted for all comparisons of a family.
         method: How the p value was computed.
         better, worse: Pairs in which the second is larger, and smaller.

@@ -186,10 +186,10 @@ class Asked(Struct, frozen=True):
     """The constraint on decoding of one instance's first attempt.
 
     Attributes:
-        instance: the instance's name.
+        instance: The instance's name.
         kind: json_schema, regex and so on.
-        value: the schema, the expression and so on.
-        error: why there is no answer; None if there is one.
+        value: The schema, the expression and so on.
+        error: Why there is no answer; None if there is one.
     """
 
     instance: str

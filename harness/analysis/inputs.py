@@ -43,12 +43,12 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A person's verdict on one criterion of one answer.
 
     Attributes:
-        instance: the instance's name.
+        instance: The instance's name.
         label: None if the person could not decide.
-        sample: from 0.
-        criterion: its place in the judge's list, from 0, or its text; None for the only one.
-        run: the run's name; None for the only one.
-        attempt: hash of the labelled text; None for the one that the run has.
+        sample: From 0.
+        criterion: Its place in the judge's list, from 0, or its text; None for the only one.
+        run: The run's name; None for the only one.
+        attempt: Hash of the labelled text; None for the one that the run has.
         note: ignored.
     """
 

@@ -54,7 +54,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
     Attributes:
         n: Criteria that both decided on and for which the judge's probability is known.
-        bins: Of equal width.
+        bins: Bins of equal width.
         expected_error: Expected calibration error; null over nothing.
         mean_confidence: Mean probability of the judge's own verdict; compare with its accuracy.
         confidence_covariance: Covariance of that probability with the verdict being right.

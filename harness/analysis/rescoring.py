@@ -60,7 +60,7 @@ class VerdictChanges:
     """Counts what re-scoring changes, attempt by attempt.
 
     Attributes:
-        verdicts: Of all attempts.
+        verdicts: Verdict changes of all attempts.
         groups: By label, then group.
         left: Failed calls, which have no answer to score; counted nowhere else.
         gone: Attempts whose instance no longer exists.

@@ -185,12 +185,12 @@ R = TypeVar("R", bound=Running)
 class OwnedServers:
     """The servers and engines of this process, shared by the runs that want the same one.
 
-        The variants of a run file, and a judge that is also the model, share one server: it is
-    started once, kept while a later run needs it, and ended with the last one. A server that
-        nobody is using makes room for the next one: two large models seldom fit on one machine.
+    The variants of a run file, and a judge that is also the model, share one server: it is started
+    once, kept while a later run needs it, and ended with the last one. An unused server
+    makes room for the next one: two large models seldom fit on one machine.
 
-        Args:
-            command: The command that starts a vLLM server; empty for the installed vLLM.
+    Args:
+        command: The command that starts a vLLM server; empty for the installed vLLM.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:

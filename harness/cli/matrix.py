@@ -73,7 +73,7 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
     """Print the matrix of runs, recomputed from their attempts.
 
     Args:
-        names: Of runs, or of run files for all of their variants; one suffices for its groups.
+        names: Names of runs, or of run files for all variants; with --by, one run suffices.
     """
     check_format(form, ["table", *FORMATS])
     external = read_model_scores(asked.external) if asked.external else None

@@ -120,7 +120,7 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Docu
 
     Args:
         changes: What re-scoring changed.
-        versions: Of the harness that made the run, and of the one that scores now.
+        versions: Harness versions: that of the run, and the current one.
     """
     before, now = versions
     turns = _turns(changes.verdicts)

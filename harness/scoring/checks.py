@@ -52,7 +52,7 @@ class Check(Struct, frozen=True):
     """A check as written, or with its options taken from a row (`Rules.of`).
 
     Attributes:
-        name: Of its score; for a check by a judge, the judge's name in the run.
+        name: Name of its score; for a check by a judge, the judge's name in the run.
         checker: ``judge`` for a check by a judge.
         of: Whether it looks at the extracted answer or at the whole text.
     """

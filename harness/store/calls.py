@@ -1,4 +1,4 @@
-"""The calls of a run: how many there were, their tokens, their cost, how long they took.
+"""The calls of a run: how many, their tokens, their cost, their durations.
 
 Calls are counted once, however many attempts share them.
 """
@@ -33,15 +33,15 @@ class CallTotals:
     """The calls of a run, including those of superseded lines, which were paid for.
 
     Attributes:
-        n: how many there are.
-        usage: tokens of the calls that were counted; None where there are calls and none was.
-        n_without_usage: calls whose tokens are unknown.
-        known_cost_usd: of the calls whose cost is known.
-        paid_usd: the part of it that this run paid; the rest came from the cache.
-        n_without_cost: calls whose cost is unknown.
-        model: the calls of the run's own model (and of the one that paraphrases); None for a run
-            without judges, where all calls are.
-        judges: the calls of each judge, by its name. A call that two judges share is with both.
+        n: Number of calls.
+        usage: Tokens of the calls that were counted; None if there are calls and none was counted.
+        n_without_usage: Calls whose tokens are unknown.
+        known_cost_usd: Cost of the calls with known cost.
+        paid_usd: The part of it that this run paid; the rest came from the cache.
+        n_without_cost: Calls whose cost is unknown.
+        model: The calls of the run's own model (and of the one that paraphrases); None for a run
+            without judges, where these are all calls.
+        judges: The calls of each judge, by its name. A call that two judges share counts for both.
     """
 
     n: int
@@ -110,7 +110,7 @@ class CallCounter:
 
 
 class _Called(LineName, gc=False):
-    """What a line says of its calls."""
+    """The fields of a line that describe its calls."""
 
     call_id: str | None = None
     usage: Usage | None = None
@@ -127,7 +127,7 @@ def read_calls(path: Path) -> CallTotals:
     """Read the calls of a run, including those of superseded lines and of its judges.
 
     Args:
-        path: of the run's attempts.
+        path: The run's attempts file.
 
     Raises:
         DataInvalid: A line is damaged, or has another schema version.
@@ -150,7 +150,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
     """Read what a run paid for its calls in US dollars, by the call's key, as far as is known.
 
     Args:
-        path: of the run's attempts.
+        path: The run's attempts file.
 
     Raises:
         DataInvalid: A line is damaged, or has another schema version.
@@ -166,7 +166,7 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 
 def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, RecordedCall]]:
-    """Yield the calls of a run's attempts by their ids; keys: the ids must be keys, in hex."""
+    """Yield the calls of a run's attempts by their ids; with ``keys``, the ids must be hex keys."""
     for number, _, line in decoded(path, _Called, ATTEMPT):
         calls: tuple[_Called | Rewriting, ...] = (line, *line.polish)
         for call in calls:
@@ -179,10 +179,11 @@ def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, Recor
 
 
 def _judge_calls(folder: Path, *, keys: bool = False) -> Iterator[tuple[str, str, JudgeCall]]:
-    """The calls of a run's judges, for references too: the judge's name, the call's id, the call.
+    """Yield the calls of a run's judges, also on references: the judge's name, the id, the call.
 
     Args:
-        keys: The ids must be keys, in hex.
+        folder: The run's folder.
+        keys: Whether the ids must be hex keys.
     """
     if not (folder / JUDGES).exists():
         return
@@ -209,8 +210,7 @@ def _check(call: RecordedCall, key: str) -> None:
 def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
     """Read the attempts and the calls of a run; both are empty if there is no file.
 
-    They are read one after the other, so that what is gathered of one is not held beside the
-    other.
+    They are read one after the other, to save memory.
 
     Raises:
         DataInvalid: A line is damaged, or has another schema version.
@@ -230,7 +230,7 @@ class _Timed(msgspec.Struct, gc=False):
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
     """Yield the seconds of each call that was made for an attempt that counts, each call once.
 
-    Replies from the cache are left out, and so are failed calls, since a failure may be fast.
+    Replies from the cache are excluded, and so are failed calls, since a failure may be fast.
 
     Raises:
         DataInvalid: A line is damaged.

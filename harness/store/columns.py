@@ -1,9 +1,9 @@
 """A run's attempts as columns, and how lines are gathered into them.
 
 A million attempts stay small. Texts, requests, feedback and the reasons of scores are left out,
-and instances and clusters are 64-bit digests. Lines are packed into tens of bytes each, in blocks
-so small that they fit into the gaps that the run has left in its memory: a run of many prompts
-ends with hardly more memory than a run of few.
+and instances and clusters are 64-bit digests. Each line is packed into tens of bytes. The blocks
+are small enough to fill the gaps that a run has left in its memory, so a run of many prompts ends
+with hardly more memory than a run of few.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MOST_SCORES = 200
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 
-@lru_cache(maxsize=4096)  # names come again and again, and more would cost a run its memory
+@lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """64 bits that stand in columns for the name of an instance or a cluster.
+    """Hash the name of an instance or a cluster to 64 bits, for columns.
 
-    They are the same in every process. Among a million names, the odds that any two have the
-    same digest are 1 in 10^7.
+    The hash is the same in every process. Among a million names, the odds of a collision are 1 in
+    10^7.
     """
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
@@ -59,7 +59,7 @@ class InstanceTable:
         digest: (m,) `name_digest` of the names, ascending.
         cluster: (m,) number of the statistical unit.
         grouping: (m,) index into ``groupings``.
-        groupings: the distinct mappings of label to group.
+        groupings: The distinct mappings of label to group.
     """
 
     digest: NDArray[np.int64]
@@ -78,8 +78,8 @@ class AttemptTable:
         round: (n,) from 1.
         outcome: (n,) index into `harness.records.OUTCOMES`.
         passed: (n,) 1, 0 or `NOT_JUDGED`.
-        scores: the (n,) values of each score, by its name.
-        instances: shared by every selection of rows.
+        scores: The (n,) values of each score, by its name.
+        instances: Shared by every selection of rows.
     """
 
     instance: Ints
@@ -95,17 +95,17 @@ class AttemptTable:
 
     @property
     def cluster(self) -> Ints:
-        """(n,) statistical unit of each attempt."""
+        """Return (n,) statistical unit of each attempt."""
         return self.instances.cluster[self.instance]
 
     @property
     def judged(self) -> Bools:
-        """(n,) whether each attempt has a verdict."""
+        """Return (n,) whether each attempt has a verdict."""
         judged: Bools = self.passed != NOT_JUDGED
         return judged
 
     def measured(self, name: str) -> Bools:
-        """(n,) whether each attempt has a value for a score."""
+        """Return (n,) whether each attempt has a value for a score."""
         values = self.scores[name]
         measured: Bools = values != NOT_JUDGED if values.dtype == np.int8 else ~np.isnan(values)
         return measured
@@ -125,7 +125,7 @@ class AttemptTable:
         )
 
     def sample_starts(self) -> Bools:
-        """(n,) true at the first row of each sample."""
+        """Return (n,) true at the first row of each sample."""
         starts = np.ones(len(self), dtype=np.bool_)
         starts[1:] = (np.diff(self.instance) != 0) | (np.diff(self.sample) != 0)
         return starts
@@ -135,7 +135,9 @@ class AttemptTable:
         return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
 
     def labels(self) -> list[str]:
-        """Return what the attempts can be grouped by, in the order of the instances' labels."""
+        """Return the labels that attempts can be grouped by, in the order of the instances'
+        labels.
+        """
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
@@ -159,7 +161,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
     Args:
         codes: (m,) number of each row's group, from 0; -1 for a row in no group.
-        n: how many groups there are.
+        n: How many groups there are.
 
     >>> [(number, rows.tolist()) for number, rows in rows_by(np.array([2, -1, 0, 2]), 3)]
     [(0, [2]), (2, [0, 3])]
@@ -174,10 +176,10 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """Rows of numbers that are gathered one by one and read by column.
+    """Rows of numbers, appended one by one and read by column.
 
     Args:
-        fields: the `struct` code of each column.
+        fields: The `struct` code of each column.
     """
 
     def __init__(self, **fields: str) -> None:
@@ -198,7 +200,7 @@ class Rows:
             self._blocks.append(bytearray())
 
     def column(self, name: str) -> NDArray[Any]:
-        """(n,) copy of a column."""
+        """Return an (n,) copy of a column."""
         return np.concatenate([np.frombuffer(b, self._dtype)[name] for b in self._blocks])
 
 
@@ -211,7 +213,7 @@ _Round = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 
 
 class LineName(msgspec.Struct, gc=False):
-    """What every line must have; keys that a later version adds are ignored."""
+    """What every line must have; keys added by a later version are ignored."""
 
     v: int
     instance: str
@@ -220,13 +222,13 @@ class LineName(msgspec.Struct, gc=False):
 
 
 class ScoreValue(msgspec.Struct, gc=False):
-    """What the columns need of a score."""
+    """The fields of a score that the columns need."""
 
     value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
 
 
 class TableLine(LineName, gc=False):
-    """What the columns need of an attempt."""
+    """The fields of an attempt that the columns need."""
 
     groups: msgspec.Raw  # decoded once for each distinct mapping
     cluster: str
@@ -296,7 +298,12 @@ class TableBuilder:
         return table, lines
 
     def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        """Return what each instance's attempts share; first: (m,) a line of each."""
+        """Return what each instance's attempts share.
+
+        Args:
+            digest: (n,) digest of each line's instance.
+            first: (m,) a line of each instance.
+        """
         clusters = self._rows.column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)
@@ -384,7 +391,7 @@ class ScoreColumns:
 
 
 def changes(values: NDArray[Any]) -> Bools:
-    """(n,) true at the first value, and where a value differs from the one before it."""
+    """Return (n,) true at the first value, and where a value differs from the one before it."""
     new = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return new

@@ -1,10 +1,10 @@
-"""What scores and judges say of each base constraint of an answer: met or not, and by how much.
+"""What scores and judges say about each base constraint of an answer: met or not, and by how much.
 
 A score lists its constraints in ``details.constraints``: each has ``constraint`` (its text),
 ``passed``, ``observed`` and ``target``, and may have ``kind`` (its text without the values),
-``reason`` and ``groups`` (labels of its own, each with a group). A judge that decides on criteria
+``reason`` and ``groups`` (its own labels, each with a group). A judge that decides on criteria
 lists them the same way, with ``probability`` (of yes), ``rule`` (a rule checker's verdict on the
-same criterion) and ``decided_by``, which is ``rule`` where the rule decided and the judge was not
+same criterion) and ``decided_by``, which is ``rule`` if the rule decided and the judge was not
 asked. Details of any other shape are ignored.
 
 >>> index = AttemptIndex(Path("runs/none/attempts.jsonl"))
@@ -118,8 +118,8 @@ class Misses:
     """The failed constraints of a kind.
 
     Attributes:
-        off_by: how often each difference of observed and target occurs, if both are one number.
-        reasons: how often each reason occurs.
+        off_by: How often each difference of observed and target occurs, if both are one number.
+        reasons: How often each reason occurs.
     """
 
     off_by: Counter[float] = field(default_factory=Counter)
@@ -143,12 +143,12 @@ class Findings:
     """The constraints of each sample's last round.
 
     Attributes:
-        table: a row for each constraint of an instance, as if it were an instance: its kind is
-            its group of `LABEL`, ``passed`` whether it was met. Its cluster is the instance's,
-            and so are its other groups, unless it has its own.
-        misses: by kind.
-        of: the scores that have constraints, each with a place in the score's list.
-        without: samples without constraints: refused, empty or failed.
+        table: A row for each constraint of an instance, as if it were an instance. Its group of
+            `LABEL` is its kind, and ``passed`` says whether it was met. It has the instance's
+            cluster, and the instance's groups unless it has its own.
+        misses: Failed constraints, by kind.
+        of: The scores that have constraints, each with an index in the score's list.
+        without: Samples without constraints: refused, empty or failed.
     """
 
     table: AttemptTable
@@ -160,7 +160,7 @@ class Findings:
         """Map digests in the table to the name of the instance that has the constraint.
 
         Args:
-            names: of the run's instances (`harness.store.index.read_names`).
+            names: Names of the run's instances (`harness.store.index.read_names`).
         """
         return {
             name_digest(_row_name(name, score, place)): name
@@ -173,8 +173,8 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> Findings:
     """Read the constraints of a run's scores.
 
     Args:
-        index: of the run's attempts.
-        round_: take each sample's last round up to this one; None for its last one.
+        index: The index of the run's attempts.
+        round_: Take each sample's last round up to this one; None for its last one.
 
     Raises:
         DataInvalid: A line is damaged.
@@ -215,7 +215,7 @@ def _row_name(instance: str, score: str, place: int) -> str:
 
 
 def _table_line(name: str, of: _Named, groups: Mapping[str, str], passed: bool | None) -> TableLine:
-    """Return a constraint as a line of a table, of the same sample and cluster as its answer."""
+    """Convert a constraint to a line of a table, with the sample and cluster of its answer."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, of.sample, 1, raw, of.cluster, "ok", passed)
 
@@ -228,7 +228,7 @@ def _kind(found: _Constraint) -> str:
 
 
 def _groups(groups: Any) -> dict[str, str]:
-    """A constraint's own labels, shortened; what does not map a label to a group is left out."""
+    """Return a constraint's own labels, shortened; anything but a label with a group is dropped."""
     if not isinstance(groups, dict):
         return {}
     return {
@@ -254,12 +254,12 @@ class Verdict(NamedTuple):
     """One verdict of a judge on an answer.
 
     Attributes:
-        criterion: its text, or the name of the score without the judge's.
+        criterion: Its text, or the name of the score without the judge's.
         passed: None if the judge abstained.
-        probability: of yes; None if unknown.
-        rule: a rule checker's verdict on the criterion; None if there is none.
-        by_rule: the rule decided, and the judge was not asked.
-        groups: labels of its own, each with a group.
+        probability: Probability of yes; None if unknown.
+        rule: A rule checker's verdict on the criterion; None if there is none.
+        by_rule: Whether the rule decided, and the judge was not asked.
+        groups: The criterion's own labels, each with a group.
     """
 
     criterion: str
@@ -271,12 +271,12 @@ class Verdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a judge said of an answer.
+    """A judge's verdicts on an answer.
 
     Attributes:
-        outcome: of its judgement.
-        verdicts: empty if it gave none.
-        of_criteria: they are on criteria, and not on the scores themselves.
+        outcome: Outcome of the judgement.
+        verdicts: Empty if it gave none.
+        of_criteria: Whether they are on criteria instead of the scores themselves.
     """
 
     outcome: JudgementOutcome
@@ -288,13 +288,13 @@ class Answer(NamedTuple):
     """A sample's last answer.
 
     Attributes:
-        instance: the instance's name.
-        sample: from 0.
-        cluster: the statistical unit.
+        instance: The instance's name.
+        sample: From 0.
+        cluster: The statistical unit.
         attempt: `harness.store.judgements.text_hash` of its text.
-        said: by each of the judges asked for; None if one has not judged it.
-        outcome: of the attempt.
-        groups: the instance's.
+        said: What each requested judge said; None for one that has not judged it.
+        outcome: Outcome of the attempt.
+        groups: The instance's groups.
     """
 
     instance: str
@@ -311,12 +311,12 @@ class JudgedConstraints:
     """The constraints that a judge has judged, of each sample's last round.
 
     Attributes:
-        judge: its name in the run.
-        table: a row for each constraint of an instance, as if it were an instance, by its place
-            in the list; ``passed`` whether it was met. Its cluster is the instance's, and so are
-            its groups, besides labels of its own.
-        without: samples without constraints, by the outcome of the attempt: refused, empty and
-            failed answers are not judged; on an ``ok`` one the judge gave no verdict.
+        judge: The judge's name in the run.
+        table: A row for each constraint of an instance, as if it were an instance, by its index in
+            the list; ``passed`` says whether it was met. It has the instance's cluster, and the
+            instance's groups besides its own labels.
+        without: Samples without constraints, by the outcome of the attempt: refused, empty and
+            failed answers are not judged; for ``ok`` ones the judge gave no verdict.
     """
 
     judge: str
@@ -327,15 +327,15 @@ class JudgedConstraints:
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[Answer]:
-    """Read every sample's last answer, with what some judges said last of its text.
+    """Read every sample's last answer, with the latest verdicts of some judges on its text.
 
     A judge that decides on criteria gives a verdict on each; any other gives one for each of its
-    scores that is true, false or could not be made.
+    scores that is true, false or missing.
 
     Args:
-        index: of the run's attempts.
-        judges: their names in the run.
-        round_: take each sample's last round up to this one; None for its last one.
+        index: The index of the run's attempts.
+        judges: Their names in the run.
+        round_: Take each sample's last round up to this one; None for its last one.
 
     Raises:
         DataInvalid: A line is damaged.
@@ -359,9 +359,9 @@ def read_judged(index: AttemptIndex, judge: str, round_: int | None = None) -> J
     """Read the constraints that a judge has judged.
 
     Args:
-        index: of the run's attempts.
-        judge: its name in the run.
-        round_: take each sample's last round up to this one; None for its last one.
+        index: The index of the run's attempts.
+        judge: Its name in the run.
+        round_: Take each sample's last round up to this one; None for its last one.
 
     Raises:
         DataInvalid: A line is damaged.
@@ -385,8 +385,8 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
     """List the judges of a run that give verdicts, in the order of its register.
 
     Args:
-        path: of the run's attempts.
-        of_criteria: only those that decide on criteria.
+        path: The run's attempts file.
+        of_criteria: Only those that decide on criteria.
 
     Raises:
         DataInvalid: A line is damaged.
@@ -403,7 +403,9 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 
 
 def _said(line: _Judgement) -> Said:
-    """What a line says; its verdicts are on the criteria of the first score that lists any."""
+    """Parse what a judgement's line says; verdicts are on the criteria of the first score with
+    any.
+    """
     for score in line.scores.values():
         try:
             details = _CRITERIA.decode(score.details)

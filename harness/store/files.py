@@ -31,8 +31,8 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
     """Yield a temporary file that replaces a file once the block ends without an error.
 
     Args:
-        path: of the file to replace; of a link, its target is replaced.
-        remedy: what to do if it cannot be written.
+        path: The file to replace; of a link, the target is replaced.
+        remedy: What to do if it cannot be written.
 
     Raises:
         StoreFailed: The file system failed, in the block or afterwards.
@@ -67,7 +67,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces the file which a user named for an export.
+    """Yield a temporary file that replaces the file named by the user for an export.
 
     Raises:
         ConfigError: The path names a folder, or a file of a run.

@@ -1,8 +1,8 @@
 """The one index over a run's `attempts.jsonl`: which lines count, and where they are.
 
-The last line of a key (instance, sample, round) counts. A round that is written again ends its
-sample: the later rounds that stand before it in the file followed another answer. A torn last
-line is no line, and a line of another schema version is refused.
+The last line of a key (instance, sample, round) counts. A round that is written again discards the
+sample's later rounds that precede it in the file, because they followed another answer. A torn last
+line is ignored, and a line of another schema version is refused.
 
 Every reader goes through this index: a run that resumes, columns for analysis, reports and
 exports that read texts, judges, re-scoring. Memory holds tens of bytes for each attempt; texts
@@ -44,7 +44,7 @@ from harness.store.run_folder import JUDGES
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then made again.")
+ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
 
 _UNUSABLE = (*UNREADABLE, OverflowError, struct.error)
 """What is raised for a line whose content cannot be read, or held."""
@@ -89,15 +89,15 @@ class AttemptIndex:
     It shows the file as it was when the index was built. A file that does not exist has none.
 
     Args:
-        path: of the run's attempts.
-        judges: read what the run's judges say, too; without, scores and verdicts are those of
+        path: The run's attempts file.
+        judges: Whether to read the judges' scores, too; if not, scores and verdicts are those of
             the rules.
 
     Attributes:
-        path: of the run's attempts.
-        attempts: as columns.
+        path: The run's attempts file.
+        attempts: As columns.
         offset: (n,) where each one's line begins, in bytes.
-        judgements: what the run's judges say; None for a run without judges.
+        judgements: What the run's judges say; None for a run without judges.
 
     Raises:
         DataInvalid: A line is damaged, or has another schema version.
@@ -146,7 +146,7 @@ class AttemptIndex:
 
     @property
     def size(self) -> int:
-        """Bytes of the file's complete lines, as far as they were read."""
+        """Return the number of bytes in complete lines, as far as the file was read."""
         if not len(self):
             return 0
         last = int(self.offset.max())
@@ -183,14 +183,14 @@ class AttemptIndex:
         stop_on_pass: bool,
         retried: Collection[Outcome] = frozenset({"error"}),
     ) -> int | None:
-        """Find the round that a sample has to do next.
+        """Find the next round of a sample.
 
         Args:
-            instance: the instance's name.
-            sample: from 0.
-            rounds: the number of rounds of a sample, at most.
-            stop_on_pass: whether a sample ends with the first round that passes.
-            retried: outcomes whose attempts are made again.
+            instance: The instance's name.
+            sample: From 0.
+            rounds: The number of rounds of a sample, at most.
+            stop_on_pass: Whether a sample ends with the first round that passes.
+            retried: Outcomes whose attempts are retried.
 
         Returns:
             A round from 1, or None if the sample is finished.
@@ -204,7 +204,9 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """How often a round of a sample was answered: all answers but the last are superseded."""
+        """Count how often a round of a sample was answered: all answers but the last are
+        superseded.
+        """
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
@@ -226,7 +228,7 @@ class AttemptIndex:
     # Many
 
     def in_order(self) -> NDArray[np.intp]:
-        """(n,) rows instance by instance, in the order in which the file begins them."""
+        """Return (n,) rows, instance by instance, in the order in which the file begins them."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
@@ -235,7 +237,7 @@ class AttemptIndex:
         """Return the rows that are a sample's last round, in the order of `in_order`.
 
         Args:
-            round_: take the last round up to this one; None for the last in the file.
+            round_: Use the last round up to this one; None for the last in the file.
         """
         table = self.attempts
         reached = np.ones(len(table), np.bool_) if round_ is None else table.round <= round_
@@ -255,10 +257,10 @@ class AttemptIndex:
         """Read the lines of attempts.
 
         Args:
-            shape: a struct with some of an attempt's fields. If it has ``scores``, those of the
+            shape: A struct with some of an attempt's fields. If it has ``scores``, those of the
                 judges are added; ``passed`` is the verdict of rules and judges.
-            rows: which attempts, in the order wanted; all, `in_order`, by default.
-            judged: false for the scores and the verdict of the rules alone.
+            rows: Which attempts, in the order wanted; all, `in_order`, by default.
+            judged: False for the scores and the verdict of the rules alone.
 
         Raises:
             DataInvalid: A line is damaged.
@@ -295,12 +297,12 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Read what judges said last of attempts.
+        """Read the latest judgements of attempts.
 
         Args:
-            rows: which attempts, in the order wanted.
-            decode: of a judgement's line.
-            judges: their names; all of the run's by default.
+            rows: Which attempts, in the order wanted.
+            decode: Decodes a judgement's line.
+            judges: Their names; all of the run's by default.
 
         Yields:
             For each attempt a judgement of each judge, or None.
@@ -326,8 +328,8 @@ class AttemptIndex:
         """Find what some judges have yet to judge.
 
         Args:
-            judges: their names.
-            retried: outcomes of judgements that are made again.
+            judges: Their names.
+            retried: Outcomes of judgements that are retried.
 
         Returns:
             For the row of each such attempt, the judges and how often each has answered before.
@@ -400,7 +402,7 @@ def _resolve(
     """Decide which lines of a file count.
 
     Args:
-        key: the (n,) instance, sample and round of each line. The lines are sorted by these and,
+        key: The (n,) instance, sample and round of each line. The lines are sorted by these and,
             for one key, as in the file.
         number: (n,) of each line in the file.
         answered: (n,) whether each line holds an answer.
@@ -428,7 +430,14 @@ def _resolve(
 def _resolve_again(
     of: Ints, round_: Ints, number: NDArray[np.int64], answered: Bools
 ) -> tuple[Bools, Ints]:
-    """Like `_resolve`, with the number of each line's sample; answers are those of each line."""
+    """Like `_resolve`, for samples with a round that was written again.
+
+    Args:
+        of: Number of each line's sample.
+        round_: Round of each line.
+        number: Number of each line in the file.
+        answered: Whether each line holds an answer.
+    """
     again = (np.diff(of) == 0) & (np.diff(round_) == 0)
     last, first = np.append(~again, True), np.append(True, ~again)
     # Each sample's lines are lifted above those of the samples before it, so that one running

@@ -1,8 +1,7 @@
 """JSON lines: appending whole lines, and reading the complete ones.
 
 A line is written by one system call at the end of the file. A crash or a full disk may leave a
-torn last line: readers ignore it and the next writer cuts it off, so that what it recorded is
-done again.
+torn last line: readers ignore it, the next writer cuts it off, and its work is repeated.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ class LineKind(NamedTuple):
     """What the lines of a file are, for error messages.
 
     Attributes:
-        name: with its article, such as "an attempt".
-        remedy: what to do about a damaged line.
+        name: With its article, such as "an attempt".
+        remedy: What to do about a damaged line.
     """
 
     name: str
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error for a damaged line, by its number from 1."""
+        """Return the error for a damaged line, given its number from 1."""
         # The decoder's message may quote the line, which may be long.
         return DataInvalid(
             f"{path}, line {number}: not {self.name} ({str(error)[:160]}).", self.remedy
@@ -72,9 +71,9 @@ def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, i
     """Decode every complete line of a file.
 
     Args:
-        path: of the file, which need not exist.
-        shape: what to read of each line; other fields are ignored.
-        kind: what the lines are.
+        path: The file, which need not exist.
+        shape: What to read of each line; other fields are ignored.
+        kind: What the lines are.
 
     Yields:
         The line's number from 1, its byte offset, and its content.
@@ -119,7 +118,7 @@ def decoded_at(
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise StoreFailed where the block cannot read a file of a run."""
+    """Raise StoreFailed if the block cannot read a file of a run."""
     try:
         yield
     except OSError as error:
@@ -161,13 +160,13 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 
 
 class JsonLinesWriter:
-    """Appends records to a file, a line each. A file has one writer (the run's lock ensures it).
+    """Appends records to a file, one per line. A file has one writer (the run's lock ensures it).
 
     Opening it cuts off a torn last line.
 
     Raises:
         StoreFailed: The file cannot be opened, or a line cannot be written whole; the file then
-            ends with the last line that was.
+            ends with the last complete line.
     """
 
     def __init__(self, path: Path) -> None:

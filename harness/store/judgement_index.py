@@ -1,7 +1,7 @@
 """An index over `judgements.jsonl`, by judge, attempt and judged text.
 
-What a judge said last of a text counts. Memory holds some 30 bytes for each judgement, and the
-values of its scores: texts and reasons are read when they are asked for.
+A judge's last judgement of a text counts. Memory holds some 30 bytes for each judgement, and the
+values of its scores: texts and reasons are read on demand.
 
 >>> index = JudgementIndex(Path("runs/none"))
 >>> index.of("a", 0, 1, "The answer.")
@@ -49,16 +49,16 @@ S = TypeVar("S")
 _OUTCOMES: tuple[JudgementOutcome, ...] = get_args(JudgementOutcome)
 
 NO_VERDICT = 2
-"""Verdict of a judgement whose scores were made, and give none."""
+"""Verdict of a judgement whose scores give none."""
 
 NONE = -1
 """Instead of a row: there is no judgement."""
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
-    """64 bits that stand for an attempt and its text.
+    """Hash an attempt and its text to 64 bits.
 
-    Among a million, the odds that any two have the same are 1 in 10^7.
+    Among a million, the odds of a collision are 1 in 10^7.
     """
     return _key(instance, sample, round_, text_hash(text or ""))
 
@@ -80,7 +80,7 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """1, 0, `NOT_JUDGED` if no verdict could be made, or `NO_VERDICT`."""
+        """Return 1, 0, `NOT_JUDGED` if no verdict could be made, or `NO_VERDICT`."""
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -91,10 +91,10 @@ class JudgementIndex:
     """The judgements of a run's registered judges, as rows sorted by attempt and text.
 
     Args:
-        folder: of the run.
+        folder: The run's folder.
 
     Attributes:
-        register: the run's judges.
+        register: The run's judges.
 
     Raises:
         DataInvalid: A line is damaged, or has another schema version.
@@ -135,14 +135,14 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Find what a judge said last of some attempts.
+        """Find a judge's last judgements of some attempts.
 
         Args:
-            judge: its name.
+            judge: Its name.
             keys: (n,) `judged_key` of the attempts.
 
         Returns:
-            (n,) a row for each, or `NONE`.
+            (n,) the row of each judgement, or `NONE`.
         """
         own = self._of.get(judge, np.empty(0, np.intp))
         if not len(own):
@@ -158,7 +158,7 @@ class JudgementIndex:
 
         Args:
             rows: (n, k) from `match`.
-            decode: of a line.
+            decode: Decodes a line.
 
         Yields:
             For each of the n, its k judgements; None for `NONE`.
@@ -173,7 +173,7 @@ class JudgementIndex:
             yield [None if one == NONE else next(found) for one in row.tolist()]
 
     def of(self, instance: str, sample: int, round_: int, text: str | None) -> dict[str, Judgement]:
-        """Read what each judge said last of an attempt's text, by the judge's name.
+        """Read each judge's last judgement of an attempt's text, by the judge's name.
 
         Raises:
             DataInvalid: A line is damaged.
@@ -193,7 +193,7 @@ class JudgementIndex:
         """Add the judges' scores to attempts, and decide what passed by rules and judges.
 
         Args:
-            table: of n attempts with the rules' scores and verdicts.
+            table: Table of n attempts with the rules' scores and verdicts.
             keys: (n,) `judged_key` of the attempts.
             neutral: (n,) whether the rules give no verdict although each could be applied.
         """
@@ -229,10 +229,10 @@ class JudgementIndex:
         """Find what some judges have yet to judge.
 
         Args:
-            table: of n attempts.
+            table: Table of n attempts.
             keys: (n,) `judged_key` of the attempts.
-            judges: their names.
-            retried: outcomes of judgements that are made again.
+            judges: Their names.
+            retried: Outcomes of judgements that are retried.
 
         Returns:
             For the row of each such attempt, the judges and how often each has answered before.
@@ -244,7 +244,7 @@ class JudgementIndex:
             rows = self.match(name, keys)
             done = (rows != NONE) & ~self._ended(rows, retried)
             members = self.register.judges[name].members if name in self.register.judges else ()
-            for member in members:  # a panel speaks again once one of its judges has
+            for member in members:  # a panel is recomputed once one of its judges has judged again
                 later = self.match(member, keys)
                 done &= (later <= rows) | self._ended(later, FAILED)
             missing[:, place] = judged & ~done
@@ -260,13 +260,13 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
-        """(n,) whether each attempt has an outcome that is judged."""
+        """Return (n,) whether each attempt has an outcome that is judged."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         judged: Bools = np.isin(table.outcome, codes)
         return judged
 
     def _ended(self, rows: NDArray[np.intp], outcomes: Collection[JudgementOutcome]) -> Bools:
-        """(n,) whether each row is a judgement with one of these outcomes."""
+        """Return (n,) whether each row is a judgement with one of these outcomes."""
         if not len(self._key):
             return np.zeros(len(rows), np.bool_)
         codes = [_OUTCOMES.index(outcome) for outcome in outcomes]
@@ -274,14 +274,14 @@ class JudgementIndex:
         return ended
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """(n,) how often a judge has answered: a failed call is no answer."""
+        """Return (n,) how often a judge has answered: a failed call is not an answer."""
         own = self._of.get(judge, np.empty(0, np.intp))
         answered = self._key[own[~self._ended(own, FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
         return last - first
 
     def _scores(self, judge: str, rows: NDArray[np.intp]) -> dict[str, Values]:
-        """(n,) values of each of a judge's scores in some of its rows, without one for `NONE`."""
+        """Return (n,) values of each of a judge's scores in the given rows; unset for `NONE`."""
         own = self._of[judge]
         in_file = np.argsort(self._line[own])
         place = np.empty(len(own), np.int32)  # of each row among the judge's lines

@@ -1,10 +1,10 @@
-"""`judgements.jsonl`: what judges say of attempts, in a file beside theirs.
+"""`judgements.jsonl`: what judges say about attempts, beside the attempts' file.
 
 One line for each judge and attempt, written after the attempt's. A line names the judged text by
 its hash, so that a judgement of a superseded answer is not mistaken for one of the new answer.
 ``judges.json`` beside it lists the run's judges with their settings, and says which of them
 decide, with the rules, whether an answer passed: those of the run file. A judge that is added
-later (`harness judge`) only adds its scores.
+later (`harness judge`) adds scores but does not decide.
 
 >>> verdict_over(True, {"exact": Score(True, True)}, [])
 True
@@ -31,7 +31,7 @@ JUDGEMENT = LineKind("a judgement", "Remove the line: its attempt is then judged
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
 
 FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])
-"""Outcomes of judgements that are always made again."""
+"""Outcomes of judgements that are always retried."""
 
 
 class JudgeCall(Struct, frozen=True):
@@ -43,20 +43,20 @@ class JudgeCall(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """One line of ``judgements.jsonl``: what one judge says of one attempt.
+    """One line of ``judgements.jsonl``: what one judge says about one attempt.
 
     It is identified by (judge, instance, sample, round) and the judged text.
 
     Attributes:
-        judge: its name in the run.
+        judge: Its name in the run.
         attempt: `text_hash` of the judged text.
-        scores: by ``JUDGE.SCORE``; empty if the replies held no verdict.
-        replies: their texts, as they came.
-        call_ids: the ids of their calls.
-        usage: of all calls; None if that of one is unknown.
-        cost_usd: of all calls; None if that of one is unknown.
-        cached: none of the calls had to be paid for.
-        calls: each call by itself, if there are several.
+        scores: By ``JUDGE.SCORE``; empty if the replies held no verdict.
+        replies: Their texts, as they came.
+        call_ids: The ids of their calls.
+        usage: Usage of all calls; None if unknown for any of them.
+        cost_usd: Cost of all calls; None if unknown for any of them.
+        cached: None of the calls had to be paid for.
+        calls: Each call by itself, if there are several.
     """
 
     v: int
@@ -90,19 +90,19 @@ class JudgedAttempt(Attempt, frozen=True):
 
 
 def text_hash(text: str) -> str:
-    """Identify a judged text by 32 hex digits, the same before and after it was in a file."""
+    """Hash a judged text to 32 hex digits, the same before and after it was in a file."""
     return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
 
 
 def verdict_over(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
-    """Decide whether an answer passed by the rules and by the judges that decide.
+    """Decide whether an answer passed, from the rules' verdict and the deciding judges' judgements.
 
     Args:
-        passed: the rules' verdict.
-        scores: the rules' scores.
-        judgements: one of each deciding judge; None for one that has not judged yet.
+        passed: The rules' verdict.
+        scores: The rules' scores.
+        judgements: One of each deciding judge; None for one that has not judged yet.
 
     Returns:
         None if a score could not be made, or a deciding judge has not judged or could not.
@@ -127,12 +127,12 @@ class RegisteredJudge(Struct, frozen=True):
     """A judge of a run.
 
     Attributes:
-        section: its settings, resolved, as an element of ``judges:``.
-        decides: its scores count towards whether an answer passed.
-        simulated: its answers are made up.
-        fingerprint: what its judgements depend on besides the section: its prompt's text.
-        verdicts: its scores give verdicts, whether they decide or not.
-        by_criteria: it decides on the task's criteria one by one.
+        section: Its settings, resolved, as an element of ``judges:``.
+        decides: Whether its scores count towards whether an answer passed.
+        simulated: Whether its answers are made up.
+        fingerprint: What its judgements depend on besides the section: its prompt's text.
+        verdicts: Whether its scores give verdicts, whether they decide or not.
+        by_criteria: Whether it decides on the task's criteria one by one.
     """
 
     section: Mapping[str, Any]
@@ -149,7 +149,7 @@ class RegisteredJudge(Struct, frozen=True):
 
     @property
     def model(self) -> str:
-        """The name of the model that it asks; empty if that has none."""
+        """Return the name of the judging model; empty if it has none."""
         model = self.section.get("model")
         name = model.get("name") if isinstance(model, Mapping) else None
         return name if isinstance(name, str) else ""
@@ -159,8 +159,8 @@ class Register(Struct, frozen=True):
     """``judges.json``: the judges of a run by their names.
 
     Attributes:
-        judged: outcomes of the attempts that are judged.
-        judges: by their names in the run.
+        judged: Outcomes of the attempts that are judged.
+        judges: By their names in the run.
     """
 
     schema_version: int = SCHEMA_VERSION

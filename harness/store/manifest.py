@@ -1,4 +1,4 @@
-"""The manifest: what a run's numbers were made with, and when."""
+"""The manifest: what produced a run's numbers, and when."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Manifest:
     Its ``id`` identifies the run in the record of payments, whatever its folder is called.
 
     Args:
-        folder: of the run.
-        run: its resolved run file.
-        fingerprint: what the task's scores depend on (hashes, tokeniser).
-        simulated: no model is called.
-        measure: the task's primary score; None for the pass rate.
-        variant: the name of the variant in its run file; empty if there are none.
-        clock: seconds since the epoch.
-        run_id: identifies a new run; random by default.
+        folder: The run's folder.
+        run: The resolved run file.
+        fingerprint: What the task's scores depend on (hashes, tokeniser).
+        simulated: Whether no model is called.
+        measure: The task's primary score; None for the pass rate.
+        variant: The name of the variant in its run file; empty if there are none.
+        clock: Seconds since the epoch.
+        run_id: Identifies a new run; random by default.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Manifest:
         """Record that a session begins.
 
         Args:
-            retried: outcomes whose attempts it makes again.
+            retried: Outcomes whose attempts the session retries.
         """
         self._sessions.append(
             {

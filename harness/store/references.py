@@ -2,7 +2,7 @@
 
 It has the form of a run: ``attempts.jsonl`` with a line for each instance, whose text is the
 reference answer, and the judges' ``judgements.jsonl`` and ``judges.json``. So references are
-judged, resumed, paid for and read like answers, and are never mixed with them.
+judged, resumed, paid for and read like answers, and never mixed with them.
 
 >>> references_folder(RunFolder(Path("runs"), "coherent")).attempts.as_posix()
 'runs/coherent/gold/attempts.jsonl'
@@ -67,9 +67,9 @@ def record_references(
     """Write the references that are not recorded yet, or have changed.
 
     Args:
-        folder: of the references.
-        references: of the run's instances.
-        clock: seconds since the epoch.
+        folder: The folder of the references.
+        references: The references of the run's instances.
+        clock: Seconds since the epoch.
 
     Raises:
         DataInvalid: A line is damaged, or has another schema version.

@@ -1,4 +1,4 @@
-"""The folder of one run: its files, its lock, whether it may be continued, and how it is found."""
+"""The folder of one run: its files, its lock, whether it may be continued, and how to find it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONGEST_SHOWN = 200
 
 
 class _Manifest(msgspec.Struct):
-    """What a manifest must look like where it is read."""
+    """The fields of a manifest that are read."""
 
     id: str = ""
     task: str = ""
@@ -46,8 +46,8 @@ class RunFolder:
     """``runs/NAME`` and the paths of its files.
 
     Args:
-        root: the folder of runs.
-        name: the run's.
+        root: The folder of runs.
+        name: The run's.
 
     Raises:
         ConfigError: The name cannot be that of a folder.
@@ -110,9 +110,9 @@ class RunFolder:
         """Refuse to continue a run as a different one.
 
         Args:
-            run: the run file to continue with.
-            fingerprint: what the task's scores depend on now.
-            resolve: fills in the defaults of plug-ins' options, including those that an older
+            run: The run file to continue with.
+            fingerprint: What the task's scores depend on now.
+            resolve: Fills in the defaults of plug-ins' options, including those that an older
                 version did not write.
 
         Raises:
@@ -159,24 +159,24 @@ class RunFolder:
         return found
 
     def run_id(self) -> str | None:
-        """Return the run's id in the record of payments; None before it is started."""
+        """Return the run's id in the record of payments, or None before it is started."""
         found = self.read_manifest().get("id")
         return found if isinstance(found, str) else None
 
     def progress(self) -> tuple[bool, int | None]:
-        """Return whether the run is complete, and how many samples it has, or None if unknown."""
+        """Return whether the run is complete, and how many samples it has; None if unknown."""
         manifest = self.read_manifest()
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Samples that the last session left unfinished; None if it was killed."""
+        """Return how many samples the last session left unfinished, or None if it was killed."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions")
         killed = not sessions or sessions[-1].get("ended") == "killed"
         return None if killed else manifest.get("owed")
 
     def read_metrics(self) -> dict[str, Any]:
-        """Read the metrics as they were last written; empty if there are none."""
+        """Read the metrics last written; empty if there are none."""
         return _read_json(self.metrics)
 
     def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
@@ -185,7 +185,7 @@ class RunFolder:
 
 
 def _change(key: str, old: object, new: object) -> str:
-    """Return a key with its values, if they are short enough to help and not hashes."""
+    """Format a key with its values, if they are short enough to help and not hashes."""
     shown = [str(value) for value in (old, new)]
     if any(len(value) > LONGEST_SHOWN or HASH.fullmatch(value) for value in shown):
         return key
@@ -298,8 +298,8 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
     """Find the runs of a file's variants, in the order in which they were started.
 
     Args:
-        root: the folder of runs, unless the name is a path.
-        name: of the run file, or the path of the runs' folders without the variant.
+        root: The folder of runs, unless the name is a path.
+        name: Name of the run file, or the path of the runs' folders without the variant.
 
     Raises:
         DataMissing: There are fewer than two.
@@ -328,10 +328,12 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Whether a run is a variant of the file with that name, rather than of another or a copy.
+    """Return whether a run is a variant of this file, not of another file and not a copy.
 
     Args:
-        base: May be followed by the beginning of the variants' names (``FILE.gpt-4``).
+        run: The run.
+        base: The file's name, perhaps followed by the start of the variants' names
+            (``FILE.gpt-4``).
     """
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record it

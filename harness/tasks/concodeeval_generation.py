@@ -60,14 +60,14 @@ class ConCodeEvalGeneration(ConCodeEval):
     Args:
         dataset: ``builtin``, ``recorded``, a folder made by ``harness build concodeeval``, or a
             JSONL file of schemas.
-        representation: of the schema: json, yaml, xml, python or natural_language.
-        outputs: the formats that samples are asked for in.
+        representation: How the schema is shown: json, yaml, xml, python or natural_language.
+        outputs: The formats to ask for.
         prompt: chat (our wording), paper (the authors'), or your own template file.
-        wording: of natural_language: corrected, or paper, which says "greater" of maxima; default:
+        wording: For natural_language: corrected, or paper, which says "greater" of maxima; default:
             corrected unless prompt is paper.
         mode: strict (Draft 2020-12, formats asserted, exact numbers, XML read by its schema) or
             paper (Draft 7, no formats, floats, xmltodict).
-        extraction: where in a reply the sample is: fence, open_fence, last_fence, whole, json,
+        extraction: Where in a reply the sample is: fence, open_fence, last_fence, whole, json,
             tags:NAME or brackets:NAME.
     """
 

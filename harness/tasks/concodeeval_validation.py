@@ -70,12 +70,12 @@ class ConCodeEvalValidation(ConCodeEval):
 
     Args:
         dataset: ``builtin``, or a folder made by ``harness build concodeeval``.
-        representation: of the schema: json, yaml, xml, python or natural_language.
-        outputs: the formats that samples are shown in.
+        representation: How the schema is shown: json, yaml, xml, python or natural_language.
+        outputs: The formats that samples are shown in.
         prompt: chat (our wording), paper (the authors'), or your own template file.
-        wording: of natural_language: corrected, or paper, which says "greater" of maxima; default:
+        wording: For natural_language: corrected, or paper, which says "greater" of maxima; default:
             corrected unless prompt is paper.
-        mode: the validation that decides: strict (Draft 2020-12, formats asserted, exact numbers)
+        mode: The validation that decides: strict (Draft 2020-12, formats asserted, exact numbers)
             or paper (Draft 7, no formats, floats).
     """
 

@@ -127,7 +127,7 @@ def test_a_wrong_key_is_named_and_not_shown() -> None:
         (none,) = found(listed(server))
         assert CANARY not in repr(listed(server, CANARY))
     assert right.state == "ok"
-    assert (wrong.said, wrong.remedy) == ("refuses the key (401)", "Check the key in MY_KEY.")
+    assert (wrong.said, wrong.remedy) == ("rejects the key (401)", "Check the key in MY_KEY.")
     assert none.state == "lack"
 
 
@@ -199,7 +199,7 @@ def test_gpus_and_what_starts_vllm(tmp_path: Path) -> None:
     }
     said = words(harness("doctor", "--no-network", env=environment).stdout)
     assert "ok GPU 0 NVIDIA H100, 81559 MiB, 80000 MiB free" in said
-    assert "lets this use 0" in said
+    assert "allows 0" in said
     assert "vLLM's server is started by" in said
     smi.write_text("#!/bin/sh\necho 'no driver' >&2; exit 9\n")
     environment["HARNESS_VLLM_COMMAND"] = "/no/such program"

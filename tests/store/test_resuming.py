@@ -193,7 +193,7 @@ def test_a_damaged_line_in_the_middle_is_named_with_its_number(path: Path, line:
     path.write_bytes(before + line + b"\n" + before)
     with pytest.raises(DataInvalid, match=r"attempts\.jsonl, line 2: not an attempt") as caught:
         AttemptIndex(path)
-    assert caught.value.remedy == "Remove the line and run again: its attempt is then made again."
+    assert caught.value.remedy == "Remove the line and run again: its attempt is then repeated."
     path.write_bytes(before + before)
     assert len(AttemptIndex(path)) == 1, "the remedy works"
 

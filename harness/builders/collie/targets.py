@@ -65,9 +65,9 @@ class Take:
     Attributes:
         how: ``value``, as it is; ``common``, the one value that all of several have; ``least`` or
             ``greatest`` of several numbers; ``sample``, some of several texts.
-        bounds: Of each number that is taken.
+        bounds: Bounds of each number that is taken.
         values: How many values must be observed, if there are several.
-        size: Of a sample.
+        size: Size of a sample.
     """
 
     how: Taking

@@ -30,7 +30,7 @@ class Files:
         data: The data folder.
         path: A folder or file, below the data folder or anywhere else.
         pattern: A glob below the folder. A link that leads out of the folder is unreadable.
-        encoding: Of the texts. A document in another encoding is unreadable.
+        encoding: Encoding of the texts. A document in another encoding is unreadable.
     """
 
     def __init__(self, data: DataFolder, path: str, pattern: str, encoding: str) -> None:

@@ -28,8 +28,8 @@ class GutenbergLoader:
 
     Args:
         path: The folder.
-        language: Of the books, where there is metadata.
-        encoding: Of the texts.
+        language: Language of the books to use, if there is metadata.
+        encoding: Encoding of the texts.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ class TextLoader:
     Args:
         path: A folder or a file.
         files: A glob below the folder.
-        encoding: Of the texts.
+        encoding: Encoding of the texts.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ class WordListLoader:
 
     Args:
         path: The file.
-        encoding: Of the file.
+        encoding: Encoding of the file.
     """
 
     def __init__(self, path: str, encoding: str = "utf-8", *, data: DataFolder) -> None:

@@ -89,7 +89,7 @@ async def build(
         sources: The chat logs.
         out: The folder to write.
         asking: Asks the models.
-        stages: Of `stages_folder`, locked by this process.
+        stages: The stages in `stages_folder`, locked by this process.
         status: Receives a line about the progress.
 
     Raises:

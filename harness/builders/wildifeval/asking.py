@@ -60,7 +60,7 @@ class StageAnswer(Struct, frozen=True):
 
     Attributes:
         outcome: How the call ended; ``refused`` also if the provider refused the question.
-        logprobs: Of the first positions, if requested; None after visible thinking, since these
+        logprobs: For the first positions, if requested; None after visible thinking, since these
             positions may belong to the thoughts.
     """
 

@@ -50,7 +50,7 @@ def estimate(
     Args:
         curation: The curation file.
         chats: Those that passed the screening.
-        prompts: Of the stages.
+        prompts: The prompts of the stages.
         gives_logprobs: Whether a stage's model gives log-probabilities.
     """
     sizes = sorted((len(chat.text.encode()) for chat in chats), reverse=True)

@@ -50,7 +50,7 @@ def line_chart(
     Args:
         points: The points of all lines.
         kinds: Kinds of lines; the first is solid.
-        titles: Of the horizontal axis, of the values, and of what n counts.
+        titles: Titles of the horizontal axis, of the values, and of what n counts.
         runs: For colours and shapes.
     """
     at, value, of = titles

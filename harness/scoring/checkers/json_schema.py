@@ -29,7 +29,7 @@ class JsonSchemaChecker:
 
     Args:
         schema: The schema itself, or the path of its file (JSON, or YAML by its suffix).
-        format: Of the answer: json, yaml or xml.
+        format: Format of the answer: json, yaml or xml.
         mode: strict; or paper, to validate as ConCodeEval's authors do.
         draft: For a schema without ``$schema``.
         extraction: Where in the reply the answer is (`harness.scoring.extraction`).

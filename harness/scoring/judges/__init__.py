@@ -217,7 +217,7 @@ class YesProbability(NamedTuple):
     """The probability of yes, and where it was read.
 
     Attributes:
-        probability: Of yes among yes and no.
+        probability: Probability of yes among yes and no.
         position: Index of the deciding token.
         tokens: The likeliest tokens there, most likely first.
     """

@@ -69,8 +69,8 @@ class Choice(PromptJudge):
         prompt: The name of a template in prompts/judges, or a file. It has the fields text,
             question, choices, and asked if the task says what it asked.
         samples: How often each question is asked; the numbers are averaged.
-        temperature: Of a reply.
-        max_tokens: Of a reply; one that was cut off names no choice.
+        temperature: Sampling temperature.
+        max_tokens: Most tokens of a reply; a truncated one names no choice.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
 

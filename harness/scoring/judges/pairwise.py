@@ -39,8 +39,8 @@ class Pairwise(PromptJudge):
             second, question and asked.
         samples: How often each order is asked; the pairs are averaged.
         passes_from: The least preference that passes (0.5: not worse); None gives no verdict.
-        temperature: Of a reply.
-        max_tokens: Of a reply; one that was cut off expresses no preference.
+        temperature: Sampling temperature.
+        max_tokens: Most tokens of a reply; a truncated one expresses no preference.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
         answers: Opens the answers of another run.

@@ -34,8 +34,8 @@ class NumberJudge(PromptJudge):
         high: The greatest number that counts.
         samples: How often the question is asked.
         passes_from: The least mean that passes; None gives no verdict.
-        temperature: Of a reply.
-        max_tokens: Of a reply; one that was cut off holds no number.
+        temperature: Sampling temperature.
+        max_tokens: Most tokens of a reply; a truncated one holds no number.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
 

@@ -53,12 +53,12 @@ class YesNo(PromptJudge):
             criterion.
         votes: How many votes to count. By default log-probabilities are read if the judging
             model's backend has them, else five votes are counted.
-        temperature: Of votes.
-        max_tokens: Of a reply.
+        temperature: Sampling temperature of votes.
+        max_tokens: Most tokens of a reply.
         rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict beside
             the judge's; ``skip`` does not ask the judge.
         task: The task, which must have criteria.
-        features: Of the judging model's backend; None if unknown.
+        features: Features of the judging model's backend; None if unknown.
 
     Raises:
         ConfigError: The task has no criteria, or an option is wrong.

@@ -107,7 +107,7 @@ def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> st
     Args:
         value: The value.
         format: The format of the text.
-        indent: Of JSON; None for one line.
+        indent: Indentation of JSON; None for one line.
 
     Raises:
         DataInvalid: The value is not one of JSON's, exceeds the limits, or has a character that XML

@@ -53,7 +53,7 @@ class CollieTask:
 
     Args:
         dataset: ``builtin``, ``v1``, or a path.
-        word_list: a file with one word per line, in the data folder or a path (on Debian,
+        word_list: A file with one word per line, in the data folder or a path (on Debian,
             ``/usr/share/dict/words``). With it, an answer that should be a word is also looked up
             in the list: the score ``word``.
     """

@@ -39,7 +39,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
     Attributes:
         root: Its type; "any" if it names none or several.
-        range: Of the values in it, from the authors' file names, such as "0-10".
+        range: Range of the values in it, from the authors' file names, such as "0-10".
     """
 
     id: str

@@ -54,19 +54,19 @@ class JsonlTask:
     Args:
         path: ``builtin`` (a small example), or a file: .jsonl (or .jsonl.gz), .json, .yaml, .csv,
             .tsv.
-        prompt: a template of the user's turn over the row's fields; null if rows have prompts.
-        system: a template of the system message.
-        extract: where the answer is in a text: {regex: ...}, {number: last} or {json: key}; null
+        prompt: A template of the user's turn over the row's fields; null if rows have prompts.
+        system: A template of the system message.
+        extract: Where the answer is in a text: {regex: ...}, {number: last} or {json: key}; null
             for all of it.
-        checks: checkers and judges by name, with options.
-        gold: a template of a right answer, for shots and simulated runs (target is the first of
+        checks: Checkers and judges by name, with options.
+        gold: A template of a right answer, for shots and simulated runs (target is the first of
             several there); null to use the target, if that passes.
-        groups: fields of the rows that results are broken down by.
+        groups: Fields of the rows that results are broken down by.
         preset: gsm8k or shuffled_objects: prompt, extract and checks for rows of that form.
-        on_truncated: whether truncated answers fail or are graded (fail, grade).
-        data: the data folder.
-        judges: the run's judges: name to whether the judge decides on criteria; None if unknown.
-        panels: the run's panels: name to judges; a check may name a panel for all of its judges.
+        on_truncated: Whether truncated answers fail or are graded (fail, grade).
+        data: The data folder.
+        judges: The run's judges: name to whether the judge decides on criteria; None if unknown.
+        panels: The run's panels: name to judges; a check may name a panel for all of its judges.
     """
 
     def __init__(

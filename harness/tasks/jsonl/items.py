@@ -31,7 +31,7 @@ class Item(Struct, frozen=True):
     """A row with its conversation and checks.
 
     Attributes:
-        messages: Of round 1, without shots.
+        messages: The messages of round 1, without shots.
         rules: The checks by rules, their options taken from the row.
         judges: The checks by judges.
     """

@@ -62,15 +62,15 @@ class LastLetterTask:
 
     Args:
         dataset: ``builtin``, ``recorded``, or a path.
-        form: of the answer that the prompt asks for: free (a line of text) or json (an object).
-        parser: how the answer is read: strict (one pattern), flexible (five), or json; default:
+        form: Form of the answer that the prompt asks for: free (a line of text) or json (an object).
+        parser: How the answer is read: strict (one pattern), flexible (five), or json; default:
             strict for free text, json for JSON.
-        examples: how many worked examples of four names the prompt shows, or ``paper`` for the
+        examples: How many worked examples of four names the prompt shows, or ``paper`` for the
             recorded prompt, whose one example has two names.
-        labels: take the correct answers as the data ``given`` them, or compute the ``true`` ones
+        labels: Take the correct answers as the data ``given`` them, or compute the ``true`` ones
             from the words: five of the recorded labels are wrong.
-        n: how many questions to draw for ``builtin``.
-        seed: of the drawing.
+        n: How many questions to draw for ``builtin``.
+        seed: Seed of the drawing.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"

@@ -89,7 +89,7 @@ def fresh(n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()) ->
 
     Args:
         n: How many.
-        seed: Of the drawing.
+        seed: Seed of the drawing.
         avoid: Words of questions that must not be drawn (those of the shots).
     """
     drawn = set(avoid)

@@ -54,21 +54,21 @@ class NaturalInstructionsTask:
 
     Args:
         dataset: ``builtin``, ``v1``, or a file or folder of tasks.
-        tasks: names of the tasks to use; default: all.
+        tasks: Names of the tasks to use; default: all.
         encoding: instance_only, prompt, prompt_definition, positive_examples or full; or a list of
             the instruction's fields, in order.
-        examples: how many right examples are shown, if the encoding has them: a number, a mapping
+        examples: How many right examples are shown, if the encoding has them: a number, a mapping
             of tasks to numbers, own (all of the task's own) or fit (as many as token_budget holds).
         form: paper (the authors' text, byte for byte) or chat.
-        truncation: the part of an answer that exact_match, token_f1 and accuracy look at: none (all
+        truncation: The part of an answer that exact_match, token_f1 and accuracy look at: none (all
             of it), first_line, or stop (the part before the first stop sequence).
-        stop: the stop sequences, for that truncation.
-        instances: at most how many of each task; null for all. The authors use 50.
-        categories: a YAML file, task to category, that overrides what is known of the tasks.
-        token_budget: most tokens of the longest prompt, with examples: fit.
-        token_table: the model's tokens (such as r50k_base.tiktoken), in the data folder or a path;
+        stop: The stop sequences, for that truncation.
+        instances: At most how many of each task; null for all. The authors use 50.
+        categories: A YAML file, task to category, that overrides what is known of the tasks.
+        token_budget: Most tokens of the longest prompt, with examples: fit.
+        token_table: The model's tokens (such as r50k_base.tiktoken), in the data folder or a path;
             default: tokens are estimated.
-        metrics: further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
+        metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in's.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"

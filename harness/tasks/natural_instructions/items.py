@@ -133,7 +133,7 @@ class Showing:
     """What the prompts of each task show, and how.
 
     Args:
-        fields: Of the instruction, in order.
+        fields: Fields of the instruction, in order.
         form: The wording.
         examples: How many right examples.
         instances: How many of each task; None for all.

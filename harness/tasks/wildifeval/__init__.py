@@ -73,12 +73,12 @@ class WildIFEvalTask:
     Args:
         dataset: ``builtin`` (ours), ``paper_examples`` (20 of the paper), ``public`` (joined to
             your own copy of LMSYS-Chat-1M), or a path: JSONL, or files of the public form.
-        chats: your copy of the chats, a file or a folder; default: its place in the data folder.
-        categories: for the public form, a CSV file of constraints and their categories.
-        domains: for the public form, a CSV file of tasks and their domains.
-        missing_chats: if your copy lacks conversations, ``refuse`` to run, or ``leave_out`` their
+        chats: Your copy of the chats, a file or a folder; default: its place in the data folder.
+        categories: For the public form, a CSV file of constraints and their categories.
+        domains: For the public form, a CSV file of tasks and their domains.
+        missing_chats: If your copy lacks conversations, ``refuse`` to run, or ``leave_out`` their
             tasks and count them in the manifest.
-        rules: what to do with constraints that a rule can decide: nothing (``off``), a score
+        rules: What to do with constraints that a rule can decide: nothing (``off``), a score
             ``beside`` the verdict, or a score that is part of the verdict (``decide``).
     """
 

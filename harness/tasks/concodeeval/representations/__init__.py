@@ -51,7 +51,7 @@ def render(
     Args:
         schema: To render.
         representation: In which of the five.
-        wording: Of natural_language: ``paper``, with the authors' mistakes, or ``corrected``.
+        wording: For natural_language: ``paper``, with the authors' mistakes, or ``corrected``.
 
     Raises:
         ConfigError: There is no such representation.
