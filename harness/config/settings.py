@@ -136,7 +136,8 @@ def secret(variable: str) -> str:
         )
     if not (text.isascii() and text.isprintable()):
         raise ConfigError(
-            f"The environment variable {variable} contains a line break or a character that no key has.",
+            f"The environment variable {variable} contains a line break or a character that no "
+            "key has.",
             "Copy the key again.",
         )
     return text
