@@ -66,7 +66,7 @@ def test_a_fetch_that_is_killed_goes_on_and_ends_with_what_the_replay_needs(
 
     public.requests.clear()
     again = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
-    assert "collie was already there" in again.stderr
+    assert "collie is already installed" in again.stderr
     assert again.stdout == ended.stdout
     assert public.requests == []
 
@@ -123,7 +123,7 @@ def test_ls_and_path_of_what_is_there(data_dir: Path) -> None:
     assert any(row.split()[:2] == ["collie", "yes"] for row in rows)
     assert harness("data", "path", "collie", env=there).stdout == f"{data_dir}/collie\n"
     ended = harness("data", "fetch", "collie", env=there)  # it reads, and writes nothing
-    assert "collie was already there" in ended.stderr
+    assert "collie is already installed" in ended.stderr
     assert ended.returncode == 0
 
 
