@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from harness.config.run_file import RunFile
+from harness.config.run_file import RunFile, matrix_keys
 from harness.config.validation import MUST, Location, explain, shown, valid_keys
-from harness.config.variants import keys
 from harness.errors import ConfigError, nearest
 from harness.records import DecodingConstraint
 
@@ -210,7 +209,7 @@ def load(
     fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
     base = validate(_changed(raw, fixed, str(path)), str(path))
     variants = base.combinations()
-    axes = keys(base.matrix)
+    axes = matrix_keys(base.matrix)
     for key, _ in fixed:
         if key in axes:
             raise ConfigError(
