@@ -1,7 +1,7 @@
-"""The run file: what to run, as validated models.
+"""The run file as a validated model.
 
-Unknown keys are errors that name the nearest valid one. Options of a task or
-backend are checked later, by the plug-in they belong to.
+Unknown keys are errors that name the nearest valid one. Options of a task, backend or judge are
+checked later, by the plug-in that they belong to.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import (
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.sections import (
@@ -31,29 +26,30 @@ from harness.config.sections import (
     TaskSection,
     keys_of,
     names_a_secret,
-    shown,
 )
+from harness.config.validation import shown
 from harness.config.variants import check_name, expanded
 from harness.records import Decoding
 
 
-def _refuse_twice(names: Sequence[str]) -> None:
+def _refuse_duplicates(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two are named {name!r}: give one another name with 'as'")
+            raise ValueError(f"two are named {name!r}: rename one with 'as'")
 
 
 class RunFile(Section):
     """A whole run file, resolved: defaults filled in, overrides and variant applied.
 
-    samples: independent answers per instance (k).
-    seed: of the order, the provider seeds and the simulation; null sends no seed.
-    limit: how many instances, taken from a seeded order round the groups; null for all.
-    judges: models that score answers, each with a section of its own.
-    panels: judges that decide together.
-    polish: a second model that rewrites instruction and feedback; null for none.
-    variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
-    matrix: axes whose combinations are the variants (`harness.config.variants`).
+    Attributes:
+        samples: Independent answers per instance (k).
+        seed: Of the order, the seeds sent to providers and the simulation; null sends no seed.
+        limit: Number of instances, from a seeded round-robin order over groups; null for all.
+        judges: Models that score answers.
+        panels: Judges that decide together.
+        polish: A second model that rewrites instructions and feedback; null for none.
+        variants: Name to overrides; each variant is a separate run, ``NAME.VARIANT``.
+        matrix: Axes whose combinations are the variants (`harness.config.variants`).
     """
 
     task: TaskSection
@@ -81,7 +77,7 @@ class RunFile(Section):
     def _numbers_are_numbers(cls, decoding: Any) -> Any:
         for key, value in decoding.items() if isinstance(decoding, dict) else ():
             if isinstance(value, bool) and key != "prompt_logprobs":
-                raise ValueError(f"{shown(key)} is true or false, which it cannot be")
+                raise ValueError(f"{shown(key)} cannot be true or false")
         return decoding
 
     @field_validator("decoding")
@@ -93,15 +89,17 @@ class RunFile(Section):
         if top_p is not None and not 0 < top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
         if decoding.max_tokens is not None and not 1 <= decoding.max_tokens <= MOST:
-            raise ValueError("max_tokens must be 1 or more (and below two thousand million)")
+            raise ValueError(f"max_tokens must be from 1 to {MOST:,}")
         if not all(decoding.stop):
-            raise ValueError("stop holds an empty text")
+            raise ValueError("stop contains an empty text: remove it")
         if any(map(names_a_secret, keys_of(decoding.extra))):
-            raise ValueError("extra would hold a secret: secrets go into environment variables")
+            raise ValueError("extra would contain a secret: put secrets into environment variables")
         try:
             json.dumps(decoding.extra, allow_nan=False)
         except (TypeError, ValueError):
-            raise ValueError("extra must be JSON: texts, numbers, lists and mappings") from None
+            raise ValueError(
+                "extra must be valid JSON: text, numbers, lists and mappings"
+            ) from None
         return decoding
 
     @field_validator("judges", mode="before")
@@ -113,10 +111,10 @@ class RunFile(Section):
 
     @field_validator("judges")
     @classmethod
-    def _judges_have_names_of_their_own(
+    def _judges_have_unique_names(
         cls, judges: tuple[JudgeSection, ...]
     ) -> tuple[JudgeSection, ...]:
-        _refuse_twice([judge.as_ for judge in judges])
+        _refuse_duplicates([judge.as_ for judge in judges])
         return judges
 
     @field_validator("panels", mode="before")
@@ -132,7 +130,7 @@ class RunFile(Section):
         cls, panels: tuple[PanelSection, ...], info: ValidationInfo
     ) -> tuple[PanelSection, ...]:
         judges = [judge.as_ for judge in info.data.get("judges", ())]
-        _refuse_twice([*judges, *(panel.as_ for panel in panels)])
+        _refuse_duplicates([*judges, *(panel.as_ for panel in panels)])
         for panel in panels:
             panel.check_members(judges)
         return panels
@@ -144,20 +142,20 @@ class RunFile(Section):
             check_name(name)
             for key in changes:
                 if not all(key.split(".")):
-                    raise ValueError(f"{name!r} holds {shown(key)!r}, which is no key.path")
+                    raise ValueError(f"{name!r} sets {shown(key)!r}, which is not a key.path")
                 if key.split(".")[0] in ("variants", "matrix"):
-                    raise ValueError(f"{name!r} holds variants of its own, which it cannot")
+                    raise ValueError(f"{name!r} sets variants or matrix, which a variant cannot")
         return variants
 
     @model_validator(mode="after")
     def _matrix_makes_variants(self) -> RunFile:
         if self.matrix and self.variants:
-            raise ValueError("variants and matrix do not go together: write one of them")
+            raise ValueError("variants and matrix cannot be combined: remove one of them")
         self._variants_are_flat(expanded(self.matrix))
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """The variants, as written or as the matrix has them: name to overrides."""
+        """Return the variants, as written or from the matrix: name to overrides."""
         return expanded(self.matrix) if self.matrix else self.variants
 
 
@@ -166,12 +164,12 @@ MAY_CHANGE = (
     *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
     *("model.price", "polish.price", "polish.limits"),
 )
-"""Keys (and all below them) that a continued run may change, besides options that a backend names
-itself (`harness.ports.Resumable`)."""
+"""Keys, with all below them, that may change when a run is resumed. A backend may name more of its
+options (`harness.ports.Resumable`)."""
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted keys: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``."""
+    """Flatten nested mappings to dotted keys: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"

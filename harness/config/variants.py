@@ -1,6 +1,6 @@
-"""Names of runs and variants, and ``matrix:`` every combination of some settings as variants.
+"""Names of runs and variants, and ``matrix:``, which makes a variant of every combination.
 
-An axis of a matrix is a key with its values, or a name with changes by name:
+An axis of a matrix is a key with a list of values, or a name with named sets of changes:
 
     matrix:
       model.name: [gpt-4o, gpt-4o-mini]
@@ -19,47 +19,45 @@ from itertools import product
 from math import prod
 from typing import Any
 
-LONGEST_NAME = 200
-"""Bytes of a run's name: file systems take 255, and files within are named after it."""
+MAX_NAME = 200
+"""Bytes of a run's name: file systems allow 255, and file names in the run extend it."""
 
 
 def check_name(name: str) -> str:
-    """A run's or variant's name, fit to be a folder's.
-
-    Raises: ValueError.
-    """
-    if len(name.encode(errors="replace")) > LONGEST_NAME:
-        raise ValueError(f"'{name[:20]}…' cannot name a run: more than {LONGEST_NAME} bytes long")
+    """Return the name of a run or variant if it can name a folder. Raises ValueError."""
+    if len(name.encode(errors="replace")) > MAX_NAME:
+        raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     allowed = all(letter.isalnum() or letter in "._-" for letter in name)
     if not name or not allowed or name[0] in ".-":
         raise ValueError(
-            f"{name!r} cannot name a run: letters, digits, '_', '-' and '.' only, "
-            "beginning with a letter, digit or '_'"
+            f"{name!r} cannot name a run: use letters, digits, '_', '-' and '.' only, "
+            "and begin with a letter, a digit or '_'"
         )
     return name
 
 
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 
-MOST_COMBINATIONS = 1_000
+MAX_COMBINATIONS = 1_000
 
 
 def expanded(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """The variants of a matrix: name to changes, the last axis changing fastest.
+    """Return the variants of a matrix: name to changes, with the last axis changing fastest.
 
-    Raises: ValueError where an axis is empty, its values cannot name a variant apart, or there are
-        too many combinations.
+    Raises:
+        ValueError: An axis is empty, two variants would have the same name, two axes set the same
+            key, or there are too many combinations.
     """
     axes = [_named(key, axis) for key, axis in matrix.items()]
-    if prod(map(len, axes)) > MOST_COMBINATIONS:
-        raise ValueError(f"matrix has more than {MOST_COMBINATIONS:,} combinations")
+    if prod(map(len, axes)) > MAX_COMBINATIONS:
+        raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
     _refuse_common_keys(matrix, axes)
     made: dict[str, dict[str, Any]] = {}
     for chosen in product(*(axis.items() for axis in axes)):
         name = ".".join(name for name, _ in chosen)
         if name in made:
             raise ValueError(
-                f"matrix makes the name {name!r} twice: name its values, matrix: {{AXIS: {{NAME: "
+                f"matrix makes the name {name!r} twice: name the values, matrix: {{AXIS: {{NAME: "
                 "{KEY: VALUE}}}"
             )
         if chosen:
@@ -68,7 +66,7 @@ def expanded(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
 
 
 def keys(matrix: Mapping[str, Axis]) -> set[str]:
-    """The keys that a matrix sets."""
+    """Return the keys that a matrix sets."""
     return {
         key
         for name, axis in matrix.items()
@@ -82,7 +80,9 @@ def _refuse_common_keys(matrix: Mapping[str, Axis], axes: Sequence[Mapping[str, 
     for name, axis in zip(matrix, axes, strict=True):
         for key in {key for changes in axis.values() for key in changes}:
             if key in seen:
-                raise ValueError(f"matrix sets {key} by two axes, {seen[key]} and {name}")
+                raise ValueError(
+                    f"matrix sets {key} by two axes, {seen[key]} and {name}: remove it from one"
+                )
             seen[key] = name
 
 
@@ -93,7 +93,7 @@ def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
         return {name: dict(changes) for name, changes in axis.items()}
     named = {_name(key, value): {key: value} for value in axis}
     if len(named) < len(axis):
-        raise ValueError(f"matrix.{key} holds a value twice")
+        raise ValueError(f"matrix.{key} has a value twice")
     return named
 
 
@@ -103,6 +103,6 @@ def _name(key: str, value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value).replace("/", "-")  # Qwen/Qwen3-8B
     raise ValueError(
-        f"matrix.{key} holds a list or a section: name its values, matrix: {{AXIS: {{NAME: "
-        f"{{{key}: ...}}}}}}"
+        f"matrix.{key} has a list or a section as a value: name its values, "
+        f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
     )

@@ -57,11 +57,11 @@ def test_names_of_values() -> None:
     ("text", "said"),
     [
         ("matrix: {samples: []}", "matrix.samples is empty"),
-        ("matrix: {samples: [1, 1]}", "holds a value twice"),
+        ("matrix: {samples: [1, 1]}", "has a value twice"),
         ("matrix: {decoding.stop: [[a], [b]]}", "name its values"),
-        ("matrix: {samples: [1, 2]}\nvariants: {a: {}}", "do not go together"),
+        ("matrix: {samples: [1, 2]}\nvariants: {a: {}}", "cannot be combined"),
         ("matrix: {model.name: ['a b']}", "cannot name a run"),
-        ("matrix: {x: {a: {matrix.y: 1}}}", "variants of its own"),
+        ("matrix: {x: {a: {matrix.y: 1}}}", "sets variants or matrix"),
         ("matrix: {limit: [%s], seed: [%s]}" % ((",".join(map(str, range(1, 40))),) * 2), "more"),
         ("matrix: {sampels: [1, 2]}", "sampels"),
         (
