@@ -70,7 +70,7 @@ def loaded(site: Path, script: str) -> str:
     ("kind", "name", "probe"),
     [
         ("checkers", "shouting", "build('shouting', {'share': .5}).check('HEy', None).passed"),
-        ("judges", "politeness", "build('politeness', {})._model == 'judge'"),
+        ("judges", "politeness", "build('politeness', {}).questions(None, 'x')[0].samples == 1"),
     ],
 )
 def test_its_checker_and_judge_come_in_by_the_same_door(

@@ -162,7 +162,7 @@ def test_the_table_in_the_docs_is_what_is_printed(replayed: Path) -> None:
 
 def test_a_category_is_not_compared_where_the_tasks_differ(replayed: Path) -> None:
     said = mistake(harness("ablation", REPLAY, "--over", "category", env=on(replayed)))
-    assert "take different groups of 'task'" in said
+    assert "use different groups of 'task'" in said
     assert "--over task" in said
 
 

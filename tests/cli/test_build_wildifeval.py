@@ -249,7 +249,7 @@ def test_ctrl_c_ends_after_the_calls_on_the_way_and_one_process_builds_at_a_time
     finally:
         few.server.change(latency=0.0)
     assert first.returncode == 130, told
-    assert "Interrupted. The same command goes on." in told
+    assert "Interrupted. Repeat the command to resume." in told
 
 
 def test_a_model_that_only_thinks_is_told_of_before_its_stage_is_paid_for(few: Place) -> None:
@@ -282,7 +282,7 @@ def test_lines_that_are_no_chats_are_counted_and_named(few: Place) -> None:
     ended = harness(*command, env=few.environment)
     assert ended.returncode == 0, ended.stderr
     assert "2 of 5 chats cannot be read, such as chats.jsonl, line 4: no chat" in ended.stderr
-    assert "screen: 3 of 5 left (2 unreadable left out)" in ended.stderr
+    assert "screen: 3 of 5 left (2 unreadable removed)" in ended.stderr
     report = (few.folder / "mine" / "report.md").read_text()
     assert "chats.jsonl, line 5: not a JSON object" in report.replace("\\", "")
     path.write_text('{"id": "b"}\n')

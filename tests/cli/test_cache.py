@@ -103,16 +103,16 @@ def test_it_asks_first(cache: Path) -> None:
     assert "Delete these 30 paid replies?" in ended.stderr
     assert "Deleted 30 replies." in ended.stderr
     assert not left(cache)
-    assert "needs to be told what to delete" in mistake(harness("cache", "prune", "--yes"))
+    assert "needs a filter" in mistake(harness("cache", "prune", "--yes"))
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "needs to be told what to delete"),
-        ({"everything": True, "model": "o3"}, "contradict"),
-        ({"older_than": "month"}, "--older-than 'month' is no age"),
-        ({"older_than": "-3d"}, "is no age"),
+        ({}, "needs a filter"),
+        ({"everything": True, "model": "o3"}, "cannot be combined"),
+        ({"older_than": "month"}, "--older-than 'month' is not an age"),
+        ({"older_than": "-3d"}, "is not an age"),
         ({"model": "gpt4"}, "Did you mean 'gpt-4'?"),
         ({"backend": "opnai"}, "Did you mean 'openai'?"),
     ],

@@ -158,7 +158,7 @@ def test_rejected_schemas_are_told_by_keyword_and_are_no_failed_samples(
     assert "root: string" in shown.stdout
     assert "told to reject this request" in shown.stdout
     mistaken = harness("show", "vllm_concodeeval_constrained.free", "--rejected", env=environment)
-    assert "held to nothing" in mistake(mistaken)
+    assert "did not constrain decoding" in mistake(mistaken)
 
 
 @pytest.mark.parametrize("name", ["last_letter_free", "last_letter_constrained", "jsonl_example"])

@@ -101,7 +101,7 @@ def test_what_a_data_set_asks_for() -> None:
     ("arguments", "message"),
     [
         (("wildifevl",), "Did you mean 'wildifeval'?"),
-        (("collie",), "does not say what an answer has to satisfy"),
+        (("collie",), "has no criteria to describe"),
         (("wildifeval", "-o", "dataset"), "must be KEY=VALUE"),
         (("wildifeval", "-o", "datset=builtin"), "Did you mean 'dataset'?"),
         (("wildifeval", "--format", "csv"), "There is no format 'csv'"),

@@ -84,8 +84,8 @@ def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
         (("weak", "strong", "--baseline", "x"), "none of the runs"),
         (("weak", "--images", "x", "--format", "gif"), "no image format 'gif'"),
         (("weak", "-o", "no/such/folder/report.html"), "there is no folder"),
-        (("weak", "-o", "README.md"), "is there and is no report"),
-        (("weak", "--by", "structure"), "nothing to compare"),
+        (("weak", "-o", "README.md"), "exists and is not a report"),
+        (("weak", "--by", "structure"), "cannot be compared"),
         (("weak", "strong", "--round", "9"), "None of the runs has a round 9"),
     ],
 )
