@@ -62,11 +62,7 @@ class LastLetterTask:
 
     Args:
         dataset: ``builtin``, ``recorded``, or a path.
-<<<<<<< HEAD
         form: Form of the answer asked for: free (a line of text) or json (an object).
-=======
-        form: The answer that the prompt asks for: free (a line of text) or json (an object).
->>>>>>> origin/main
         parser: How the answer is read: strict (one pattern), flexible (five), or json; default:
             strict for free text, json for JSON.
         examples: How many worked examples of four names the prompt shows, or ``paper`` for the

@@ -7,7 +7,7 @@ too, in their words: Mishra et al. 2022, "Cross-Task Generalization via Natural 
 Crowdsourcing Instructions" (ACL), and its first version of 2021 (arXiv 2104.08773v1).
 
 >>> paper(Instruction(prompt="Name a colour."), ("Prompt",), "grass")
-'Prompt: Name a colour.\ninput: grass\noutput:'
+'Prompt: Name a colour.\\ninput: grass\\noutput:'
 >>> list(named_fields("_Prompt_Positive Examples Full Only"))
 ['Prompt', 'Positive Examples']
 """
