@@ -91,7 +91,7 @@ class Measures:
         Args:
             outputs: The references.
             text: The reply.
-            labels: Bare labels of a classification; adds `accuracy`, which ignores text after a label.
+            labels: Bare labels of a classification; adds `accuracy`, ignoring text after it.
             source: The instance's input.
         """
         answer = self.answer(text)
