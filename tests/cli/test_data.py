@@ -83,7 +83,7 @@ def test_a_wrong_hash_is_refused(
     log = public.files[f"/collie/{LOG}"]
     public.files[f"/collie/{LOG}"] = log.replace(b"The history", b"Das history", 1)
     said = mistake(harness("data", "fetch", "collie", "--from", public.url, env=elsewhere))
-    assert "has the sha256" in said
+    assert "collie/generations/gpt-4.jsonl gets the sha256" in said
     assert not (tmp_path / "data" / "collie" / "generations" / "gpt-4.jsonl").exists()
     public.files[f"/collie/{LOG}"] = log
     ended = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
