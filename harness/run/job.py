@@ -51,7 +51,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """Which variant of a run file a run is.
+    """The variant of a run file that a run belongs to.
 
     Attributes:
         name: Empty if the file has no variants.
