@@ -1,1 +1,1 @@
-"""Making new benchmarks: pipelines of their own. Where one asks models, it is given them."""
+"""Pipelines that build new benchmarks. A stage that asks models receives them as an argument."""

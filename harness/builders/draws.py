@@ -1,7 +1,7 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Each use has its own stream, named by a path below the seed: what one schema draws does not change
-what the next one gets. Only ``random.Random.random`` is used, the one method whose sequence Python
+Each use has its own stream, named by a path below the seed, so that what one schema draws does not
+affect the next one. Only ``random.Random.random`` is used, the one method whose sequence Python
 promises to keep.
 
 >>> Draws(0, "schemas", 3).integer(1, 6) == Draws(0, "schemas", 3).integer(1, 6)
@@ -35,15 +35,15 @@ class Draws:
         return self._random.random() < probability
 
     def integer(self, low: int, high: int) -> int:
-        """Return a whole number from low to high, both included."""
+        """Draw a whole number from low to high, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Draw one of the items."""
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
-        """One of the keys, with a probability in proportion to its weight."""
+        """Draw one of the keys, with a probability in proportion to its weight."""
         left = self.integer(1, sum(weights.values()))
         for item, weight in weights.items():
             left -= weight
@@ -52,7 +52,7 @@ class Draws:
         raise ValueError("no weights")
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:
-        """Up to ``size`` different items, in the order drawn."""
+        """Draw up to ``size`` different items, in the order drawn."""
         left = list(items)
         return [left.pop(self.integer(0, len(left) - 1)) for _ in range(min(size, len(left)))]
 

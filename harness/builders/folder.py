@@ -1,7 +1,8 @@
 """A benchmark's folder: written whole or not at all, never over somebody else's files.
 
-Beside its tables a folder holds ``manifest.json``: what built it, and the SHA-256 of the tables. A
-folder is left alone if it holds other files, another manifest, or a table changed since the build.
+Besides its tables, a folder holds ``manifest.json``: what built it, and the SHA-256 of the tables.
+A folder is left alone if it holds other files, another manifest, or a table changed since the
+build.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Cell = str | int | float | None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return a table; columns of numbers are aligned right."""
+    """Format a table; columns of numbers are aligned right."""
     cells = [list(row) for row in rows]
     numeric = [
         bool(cells) and all(isinstance(row[column], int | float | None) for row in cells)
@@ -28,13 +28,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def quoted(text: str, longest: int) -> str:
-    """Return a text as a quotation of at most ``longest`` characters."""
+    """Format a text as a quotation of at most ``longest`` characters."""
     shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
 
 
 def inline(text: str) -> str:
-    """Return a text in one line, every character of Markdown or HTML escaped."""
+    """Format a text on one line, with every character of Markdown or HTML escaped."""
     return "".join(
         f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
     )
@@ -49,5 +49,5 @@ def _cell(cell: Cell) -> str:
 
 
 def settings(mapping: Mapping[str, Any]) -> str:
-    """Return a table of names and values, the values as JSON."""
+    """Format a table of names and values, the values as JSON."""
     return table(["setting", "value"], [[key, json.dumps(each)] for key, each in mapping.items()])

@@ -1,7 +1,7 @@
 """The stages of a build: finished ones are saved, so that an interrupted build resumes.
 
 A stage has a name and a key, a hash of everything its result depends on. A result saved under the
-same key is read; any other is made again. Results are written whole or not at all.
+same key is reused; any other is recomputed. Results are written whole or not at all.
 
 >>> with locked_stages(Path("mine.stages"), Path("mine")) as stages:  # doctest: +SKIP
 ...     stages.result("count", key_of("books", 300), dict[str, int], lambda: {"words": 9})
@@ -41,7 +41,7 @@ class Stages:
     """The saved results of a build's stages, in a folder.
 
     Attributes:
-        resumed: How many results were read rather than made.
+        resumed: Number of results that were reused.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,7 +70,7 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result: the saved one, else a new one, which is saved.
+        """Return a stage's saved result, or compute and save it.
 
         Raises:
             StoreFailed: It cannot be written.
@@ -82,12 +82,14 @@ class Stages:
         return found
 
     def delete(self) -> None:
-        """Delete the folder: the build has ended."""
+        """Delete the folder, because the build has ended."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the stages if the input of the build was wrong: another input cannot use them."""
+        """Delete the stages if the input of the build was wrong: a corrected input cannot use
+        them.
+        """
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
@@ -132,7 +134,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return a hash of plain data and msgspec records."""
+    """Hash plain data and msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

@@ -1,4 +1,4 @@
-"""Work on a stream of pieces in several processes: results in order, few pieces in memory.
+"""Processes a stream of pieces in several processes: results in order, few pieces in memory.
 
 The processes start when there are at least two pieces, end with the process that started them (even
 if it is killed), and leave Ctrl-C to it.
@@ -94,14 +94,14 @@ class Workers:
 
 
 def cores() -> int:
-    """Return the cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _begin() -> None:
-    """Set a new process up."""
+    """Set up a new process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("harness").setLevel(logging.ERROR)  # the first process has warned already
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -79,7 +79,7 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
     taken, held = sorted(PARAMETERS & features), sorted(CONSTRAINTS & features)
     others = sorted(features - PARAMETERS - CONSTRAINTS)
     return (
-        ("takes", ", ".join(taken) or "no decoding parameter"),
-        ("holds answers to", ", ".join(held) or "no form"),
+        ("accepts", ", ".join(taken) or "no decoding parameters"),
+        ("constrains answers by", ", ".join(held) or "nothing"),
         ("features", ", ".join(others) or "none"),
     )

@@ -11,11 +11,12 @@ import typer
 from rich.text import Text
 
 from harness.builders.concodeeval import build as make
+from harness.cli import SETTINGS
 from harness.cli.build_collie import audit, collie
 from harness.cli.build_wildifeval import wildifeval
 from harness.cli.console import messages
 
-build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.")
+build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
 
 
 class Vocabulary(StrEnum):

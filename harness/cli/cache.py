@@ -20,6 +20,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from harness.cli import SETTINGS
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
@@ -28,7 +29,7 @@ from harness.report.terminal import terminal
 from harness.report.text import date_text, size_text
 from harness.run import replies_path
 
-cache = typer.Typer(help="Inspect and clear the cache of paid replies.")
+cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTINGS)
 
 BATCH = 5_000
 """Rows per transaction."""

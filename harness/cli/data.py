@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.constraints import describe as counted
+from harness.cli import SETTINGS
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
 from harness.datasets import fetch
@@ -26,7 +27,9 @@ from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 
 data = typer.Typer(
-    help="Fetch public data sets, list them, and show where they are.", no_args_is_help=True
+    help="Fetch public data sets, list them, and show where they are.",
+    no_args_is_help=True,
+    **SETTINGS,
 )
 
 

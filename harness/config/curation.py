@@ -1,11 +1,10 @@
-"""A curation file: how a benchmark like WildIFEval is made from chats, and by which models.
+"""A curation file: how to build a benchmark like WildIFEval from chats, and with which models.
 
     model: {backend: openai, preset: vllm, name: my-model, base_url: http://localhost:8000/v1}
     filter: {keep: 0.1}
     budget: {usd: 5}
 
-What a file leaves out has the paper's value (Lior et al. 2025, arXiv 2503.06573), where the paper
-has one.
+Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) if the paper gives one.
 
 >>> load_curation(None, ["model.backend=simulated"]).filter.keep
 0.1
@@ -28,9 +27,9 @@ from harness.config.sections import (
     ModelSection,
     SecondModelSection,
     Section,
-    shown,
 )
-from harness.errors import ConfigError, nearest
+from harness.config.validation import problems
+from harness.errors import ConfigError
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -45,19 +44,21 @@ PromptName = Literal[
     "merge_domains",
     "domain",
 ]
-FORM = "It must hold at least a model: {backend: …, name: …} (docs/wildifeval_build.md)."
+FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_build.md)."
 
 
 class ScreenSection(Section):
-    """``screen:`` what is left out before any model is asked.
+    """``screen:`` what to discard before any model is called.
 
-    language: ISO 639-1 code of the one that is kept; null for all.
-    other_language: the least probability with which another one is found.
-    code: signs of program code: the letters "code" (the paper's), the shape of lines.
-    toxicity: who finds it: a classifier by its words, or the ``toxicity`` stage's model; null for
-        nobody.
-    toxic_from: the least probability of it; the paper's is 0.6, by another classifier.
-    labels: believe what the log itself says of language and toxicity.
+    Attributes:
+        language: ISO 639-1 code of the language to keep; null for all.
+        other_language: Probability from which a text counts as being in another language.
+        code: Signs of program code: the letters "code" (the paper's), or the shape of lines.
+        toxicity: How to detect toxicity: a classifier by words, or the model of the ``toxicity``
+            stage; null for no check.
+        toxic_from: Probability from which a text is toxic; the paper's is 0.6, with another
+            classifier.
+        labels: Trust the log's own labels of language and toxicity.
     """
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
@@ -71,9 +72,11 @@ class ScreenSection(Section):
 class FilterSection(Section):
     """``filter:`` which messages are constrained generation tasks.
 
-    keep: the share with the highest probability of yes that is kept.
-    votes: how often each is asked; null: log-probabilities where the model tells them, else five.
-    max_tokens: of a reply; a model that thinks before it answers needs more.
+    Attributes:
+        keep: Share of messages to keep: those with the highest probability of "yes".
+        votes: Replies per message; null uses log-probabilities if the model returns them, else
+            five.
+        max_tokens: Of a reply; a reasoning model needs more.
     """
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -82,17 +85,18 @@ class FilterSection(Section):
 
 
 class DecomposeSection(Section):
-    """``decompose:`` how a message is taken apart."""
+    """``decompose:`` how to split a message into constraints."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Count = 500
 
 
 class ConstraintsSection(Section):
-    """``constraints:`` what is left out once they are known.
+    """``constraints:`` what to discard once the constraints are known.
 
-    most_tasks: tasks that may have the same one.
-    most_of_a_task: constraints of a task.
+    Attributes:
+        most_tasks: Upper bound of tasks that share a constraint.
+        most_of_a_task: Upper bound of constraints in a task.
     """
 
     most_tasks: Count = 40
@@ -100,11 +104,13 @@ class ConstraintsSection(Section):
 
 
 class DomainsSection(Section):
-    """``domains:`` how they are found.
+    """``domains:`` how to find the domains.
 
-    batch: tasks that are looked at together; proposed: domains named for each batch.
-    merged: domains in the end.
-    shown: characters of a task in a batch.
+    Attributes:
+        batch: Tasks per batch.
+        proposed: Domains proposed for each batch.
+        merged: Domains in the end.
+        shown: Characters of a task that a batch shows.
     """
 
     batch: Count = 100
@@ -116,9 +122,10 @@ class DomainsSection(Section):
 class Curation(Section):
     """A whole curation file.
 
-    models: other models for some of the stages.
-    prompts: files of the user's, in the place of ours.
-    seed: of draws, and of the providers' seeds.
+    Attributes:
+        models: Other models for some of the stages.
+        prompts: Your own prompt files, instead of the built-in ones.
+        seed: Of random draws, and of the seeds sent to providers.
     """
 
     model: ModelSection
@@ -135,12 +142,14 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """The curation that a file asks for.
+    """Load a curation file.
 
-    path: None where the overrides say all.
-    overrides: ``key.path=value``.
+    Args:
+        path: The file; None if the overrides set everything.
+        overrides: ``key.path=value``.
 
-    Raises: ConfigError naming the key; no value is quoted, for it may be a secret.
+    Raises:
+        ConfigError: Names the key. No value is quoted: it may be a secret.
     """
     where = str(path) if path else "-o"
     tree: dict[str, Any] = copy.deepcopy(read(path, "curation file", FORM)) if path else {}
@@ -149,21 +158,6 @@ def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
     try:
         return Curation.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-    loc = [str(part) for part in first["loc"]]
-    key = ".".join(map(shown, loc))
-    if first["type"] == "extra_forbidden":
-        raise ConfigError(f"{where}: unknown key {key!r}.", nearest(loc[-1], _keys(loc[:-1])))
-    if first["type"] == "missing":
-        raise ConfigError(f"{where}: {key} is missing.", FORM)
-    message = first["msg"].removeprefix("Value error, ").replace("Input should", "it must", 1)
-    raise ConfigError(f"{where}: {key}: {message}.".replace("..", "."))
-
-
-def _keys(section: list[str]) -> Iterable[str]:
-    """The valid keys of a section."""
-    found: Any = Curation
-    for part in section:
-        field = getattr(found, "model_fields", {}).get(part)
-        found = field.annotation if field else None
-    return getattr(found, "model_fields", {})
+        remedy = FORM if any(one["type"] == "missing" for one in error.errors()) else ""
+        message = "; ".join(problems(error, Curation)[:3])
+        raise ConfigError(f"{where}: {message}.", remedy) from None

@@ -1,4 +1,4 @@
-"""A run's identity: in what a continued run may differ from what it was begun with."""
+"""A run's identity: which keys of its run file may change when it is resumed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from harness.plugins import kind
 from harness.ports import Resumable
 
 GROWING = ("samples", "rounds.max", "limit")
-"""Keys that a continued run may raise, never lower."""
+"""Keys that a resumed run may raise, never lower."""
 
 NAMED = ("judges", "panels")
-"""Sections whose elements have names in the run."""
+"""Lists whose elements are identified by name."""
 
-MAY_CHANGE_OF_JUDGE = (*("model.path", "model.api_key_env", "model.price", "model.limits"),)
-"""The same of a judge's section."""
+MAY_CHANGE_OF_JUDGE = ("model.path", "model.api_key_env", "model.price", "model.limits")
+"""Keys of a judge's section that may change."""
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """The dotted keys in which a run may not differ from what it was begun with.
+    """Return the dotted keys that changed although they may not.
 
-    A section that one of them lacks, or has as a number, is named once; judges
-    and panels are told apart by their names in the run.
+    A section that one of the run files lacks, or has as a number, is named once. Judges and panels
+    are identified by their names.
+
+    Args:
+        before: The run file that the run was started with.
+        now: The run file to resume it with.
     """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
@@ -48,7 +52,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
-    """The dotted keys in which a judge may not differ from what it was begun with."""
+    """Return the dotted keys of a judge's section that changed although they may not."""
     tree = now.model_dump(mode="json")
     old, new = flatten(before.model_dump(mode="json")), flatten(tree)
     return [
@@ -61,7 +65,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def may_change(key: str, tree: Mapping[str, Any]) -> bool:
-    """Whether a continued run may differ in a key.
+    """Return whether a key may change when a run is resumed.
 
     Args:
         key: A dotted key of `by_name`.
@@ -75,7 +79,7 @@ def may_change(key: str, tree: Mapping[str, Any]) -> bool:
 
 
 def _is_free_option(key: str, tree: Mapping[str, Any]) -> bool:
-    """Whether a key is an option of a backend that says that it may change."""
+    """Return whether a key is a backend's option that the backend allows to change."""
     section: Any = tree
     parts = key.split(".")
     for number, part in enumerate(parts):
@@ -89,7 +93,7 @@ def _is_free_option(key: str, tree: Mapping[str, Any]) -> bool:
 def _free_options(backend: str) -> frozenset[str]:
     try:
         plugin = kind("backends").load(backend)
-    except ConfigError:  # a run can be read where its backend is not installed
+    except ConfigError:  # A run can be read even if its backend is not installed.
         return frozenset()
     return plugin.may_change if isinstance(plugin, Resumable) else frozenset()
 
@@ -99,13 +103,13 @@ def _below(key: str, sections: Iterable[str]) -> bool:
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
-    """The run file as mappings alone: its judges and panels by their names in the run."""
+    """Return the run file as mappings only, with judges and panels by name."""
     tree = run.model_dump(mode="json")
     return {**tree, **{section: {one["as"]: one for one in tree[section]} for section in NAMED}}
 
 
 def value(run: RunFile, key: str) -> Any:
-    """The value of a dotted key, None where the run file has no such key."""
+    """Return the value of a dotted key, or None if the run file has no such key."""
     tree = by_name(run)
     flat = flatten(tree)
     if key in flat:
@@ -117,4 +121,4 @@ def value(run: RunFile, key: str) -> Any:
 
 
 def _grew(old: int | None, new: int | None) -> bool:
-    return new is None or (old is not None and new >= old)  # null: without limit
+    return new is None or (old is not None and new >= old)  # null is no limit

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, Literal, TypeVar
 
 from pydantic import (
@@ -21,32 +21,33 @@ from pydantic import (
     model_validator,
 )
 
-from harness.config.prices import Price
-from harness.config.sections import LimitsSection, PluginSection, SecondModelSection, shown
+from harness.config.sections import PluginSection, SecondModelSection
+from harness.config.validation import problems
 from harness.errors import nearest
 
 S = TypeVar("S", bound=BaseModel)
 
-LONGEST_JUDGE = 60
-"""Characters of a judge's name in its run."""
+MAX_JUDGE_NAME = 60
+"""In characters."""
 
 
 def check_judge_name(name: str) -> str:
-    """What may name a judge or a panel in a run. Raises: ValueError."""
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name) or len(name) > LONGEST_JUDGE:
+    """Return the name of a judge or panel if it is valid. Raises ValueError."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name) or len(name) > MAX_JUDGE_NAME:
         raise ValueError(
-            f"letters, digits, '_' and '-' only, at most {LONGEST_JUDGE}, since it stands "
-            "before the names of scores"
+            f"letters, digits, '_' and '-' only, at most {MAX_JUDGE_NAME} characters: the name "
+            "becomes a prefix of score names"
         )
     return name
 
 
 class JudgeSection(PluginSection):
-    """An element of ``judges:`` a judge, the model that it asks, and the judge's options.
+    """An element of ``judges:`` a judge, its model, and the judge's options.
 
-    name: of its plug-in.
-    as: its name in the run, by default the plug-in's; its scores are ``AS.SCORE``.
-    model: a second model; ``limits:`` may stand in it or beside it.
+    Attributes:
+        name: The plug-in's name.
+        as_: The judge's name in the run (key ``as``; default: `name`). Its scores are ``AS.SCORE``.
+        model: The judge's model; ``limits:`` may be inside it or beside it.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
@@ -66,7 +67,7 @@ class JudgeSection(PluginSection):
         limits, model = tree.pop("limits", None), tree.get("model")
         if limits is not None and isinstance(model, dict):
             if model.get("limits") is not None:
-                raise ValueError("limits stands in model and beside it: keep one of the two")
+                raise ValueError("limits is inside model and beside it: remove one of them")
             tree["model"] = {**model, "limits": limits}
         return tree
 
@@ -74,13 +75,14 @@ class JudgeSection(PluginSection):
 
 
 class PanelSection(BaseModel):
-    """An element of ``panels:``. It asks nobody anything.
+    """An element of ``panels:`` judges that decide together. A panel makes no calls itself.
 
-    as: its name in the run; its scores are ``AS.SCORE``.
-    of: the names of judges of the run, two or more. They decide through the panel alone.
-    by: ``majority`` of their verdicts, or ``mean`` of their numbers.
-    passes_from: of means, the least that passes; without it they give no verdict.
-    quorum: how many of them must have a verdict; by default more than half.
+    Attributes:
+        as_: The panel's name in the run (key ``as``). Its scores are ``AS.SCORE``.
+        of: Names of two or more judges of the run. Only the panel's verdict counts, not theirs.
+        by: ``majority`` of their verdicts, or ``mean`` of their numbers.
+        passes_from: The lowest mean that passes; without it, means give no verdict.
+        quorum: How many of the judges must have a verdict; by default more than half.
     """
 
     model_config = ConfigDict(
@@ -98,17 +100,17 @@ class PanelSection(BaseModel):
     @model_validator(mode="after")
     def _can_decide(self) -> PanelSection:
         if len(self.of) < 2 or len(set(self.of)) < len(self.of):
-            raise ValueError("of names two or more judges, each once")
+            raise ValueError("of must name two or more judges, each once")
         if self.as_ in self.of:
-            raise ValueError(f"of names the panel itself, {self.as_!r}")
+            raise ValueError(f"of names the panel itself, {self.as_!r}: remove it")
         if self.passes_from is not None and self.by != "mean":
-            raise ValueError("passes_from is of means: set by: mean")
+            raise ValueError("passes_from applies to means only: set by: mean")
         if self.quorum is not None and self.quorum > len(self.of):
-            raise ValueError(f"quorum is {self.quorum}, and there are {len(self.of)} judges")
+            raise ValueError(f"quorum is {self.quorum}, but there are {len(self.of)} judges")
         return self
 
     def check_members(self, judges: Collection[str]) -> None:
-        """That all it is made of are judges of the run. Raises: ValueError."""
+        """Check that all members are judges of the run. Raises ValueError."""
         for name in self.of:
             if name not in judges:
                 raise ValueError(
@@ -124,7 +126,7 @@ def judge_section(raw: object) -> JudgeSection:
             a secret.
     """
     form = "a judge is a section: {name: …, model: {backend: …, name: …}}"
-    return _validated(JudgeSection, raw, form, [])
+    return _validated(JudgeSection, raw, form)
 
 
 def panel_section(raw: object) -> PanelSection:
@@ -133,12 +135,11 @@ def panel_section(raw: object) -> PanelSection:
     Raises:
         ValueError: It is not valid; the message names the key.
     """
-    keys = [field.alias or name for name, field in PanelSection.model_fields.items()]
     form = "a panel is a section: {as: NAME, of: [judge, judge, judge]}"
-    return _validated(PanelSection, raw, form, keys)
+    return _validated(PanelSection, raw, form)
 
 
-def _validated(section: type[S], raw: object, form: str, keys: Sequence[str]) -> S:
+def _validated(section: type[S], raw: object, form: str) -> S:
     if isinstance(raw, section):
         return raw
     if not isinstance(raw, dict):
@@ -146,13 +147,4 @@ def _validated(section: type[S], raw: object, form: str, keys: Sequence[str]) ->
     try:
         return section.model_validate(raw)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-    loc = [str(part) for part in first["loc"]]
-    key = ".".join(shown(part) for part in loc)
-    if first["type"] == "extra_forbidden":
-        valid = keys or (LimitsSection.model_fields if "limits" in loc else Price.model_fields)
-        raise ValueError(f"unknown key {key!r:.60}. {nearest(loc[-1], valid)}".rstrip("."))
-    if first["type"] == "missing":
-        raise ValueError(f"{key} is missing")
-    message = first["msg"].removeprefix("Value error, ")
-    raise ValueError(f"{key}: {message}" if key else message)
+        raise ValueError(problems(error, section)[0]) from None

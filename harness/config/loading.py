@@ -1,4 +1,4 @@
-"""From a YAML file, ``-o`` overrides and a variant to a `RunFile`.
+"""Loads a run file: YAML, ``-o`` overrides and variants become one `RunFile` per run.
 
 >>> load(Path("configs/quickstart.yaml"), ["samples=4"])  # doctest: +SKIP
 RunFile(...)
@@ -9,56 +9,56 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from harness.config.run_file import RunFile
-from harness.config.sections import shown
-from harness.config.variants import keys
+from harness.config.run_file import RunFile, matrix_keys
+from harness.config.validation import MUST, Location, explain, shown, valid_keys
 from harness.errors import ConfigError, nearest
 from harness.records import DecodingConstraint
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Valid YAML that a run file may not hold; never quotes a value."""
+    """Valid YAML that is rejected; the message never quotes a value."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
         self.remedy = remedy
 
 
-MOST_MERGED = 1_000
-"""Most keys that merging (``<<``) may bring together: a few lines could name billions."""
+MAX_MERGED = 1_000
+"""Keys that merging (``<<``) may produce: a few lines could produce billions."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without silent surprises: keys are words as written, and none is there twice."""
+    """YAML without silent surprises: keys are text as written, and none occurs twice."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         own = len(node.value)
         super().flatten_mapping(node)
-        if len(node.value) > max(own, MOST_MERGED):
-            raise _Refused("too many keys are merged", node, "Write them out.")
+        if len(node.value) > max(own, MAX_MERGED):
+            raise _Refused("merging (<<) produces too many keys", node, "Write them out.")
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep=deep)
         except (ValueError, OverflowError):
             raise _Refused(
-                "a value that looks like a number or a date is none", node, "Put it in quotes."
+                "a value looks like a number or a date but is not valid", node, "Put it in quotes."
             ) from None
 
     def construct_scalar(self, node: Any) -> Any:
         text = super().construct_scalar(node)
         if isinstance(text, str) and not text.isascii():
-            try:  # JSON writes a rare character as two escapes, which YAML leaves apart
+            try:  # JSON writes a rare character as two escapes; YAML does not join them
                 return text.encode("utf-16", "surrogatepass").decode("utf-16")
             except UnicodeDecodeError:
-                raise _Refused("a text holds half a character", node, "Write it out.") from None
+                raise _Refused(
+                    "a text contains half of a character", node, "Write the character itself."
+                ) from None
         return text
 
 
@@ -73,10 +73,10 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     for key_node, _ in node.value:
         key = _key(key_node)
         if key in seen:
-            problem = f"the key {shown(key)!r} is there already, in line {seen[key]}"
-            raise _Refused(problem, key_node, "Keep one of the two.")
+            problem = f"the key {shown(key)!r} is already in line {seen[key]}"
+            raise _Refused(problem, key_node, "Remove one of them.")
         seen[key] = key_node.start_mark.line + 1
-    loader.flatten_mapping(node)  # merge keys; the node's own keys come last and win
+    loader.flatten_mapping(node)  # Merge keys (<<); the node's own keys come last and win.
     return {_key(key): loader.construct_object(value, deep=True) for key, value in node.value}
 
 
@@ -87,26 +87,30 @@ def _parse(text: str) -> Any:
     try:
         return yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader)
     except RecursionError:
-        raise _Refused("nested too deeply", None, "Write it flatter.") from None
+        raise _Refused("the nesting is too deep", None, "Use fewer levels.") from None
 
 
 def read(
-    path: Path, what: str = "run file", form: str = "It must hold at least 'task:' and 'model:'."
+    path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """The mapping that a YAML file holds, not validated.
+    """Read a YAML file as a mapping, without validating it.
 
-    what, form: what the file should be, and what to write into it.
+    Args:
+        path: The file.
+        what: What the file should be, for errors.
+        form: What to write into it, for errors.
 
-    Raises: ConfigError with file and line.
+    Raises:
+        ConfigError: Names file and line.
     """
     try:
         raw = _parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a text file in UTF-8.") from None
+        raise ConfigError(f"{path} is not a text file in UTF-8.", "Save it as UTF-8.") from None
     except yaml.reader.ReaderError:
-        raise ConfigError(f"{path} is not a text file: it holds control characters.") from None
+        raise ConfigError(f"{path} is not a text file: it contains control characters.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -114,7 +118,7 @@ def read(
         remedy = getattr(error, "remedy", "Check indentation and quotes.")
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
-        problem = "is empty" if raw is None else f"is no {what}"
+        problem = "is empty" if raw is None else f"is not a {what}"
         raise ConfigError(f"{path} {problem}.", form)
     return raw
 
@@ -123,17 +127,18 @@ def _siblings(path: Path) -> str:
     try:
         folder = path if path.is_dir() else path.parent
         names = [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else []
-    except OSError:  # a name longer than names can be
+    except OSError:  # The name is too long for the file system.
         names = []
     return nearest(path.name, names) if names else "Check the path."
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set ``key.path`` in a nested mapping, making sections on the way.
+    """Set ``key.path`` in a nested mapping, creating sections as needed.
 
-    An element of a list is named by its ``as``, else its ``name``: ``judges.second.max_tokens``.
+    An element of a list is found by its ``as``, else its ``name``: ``judges.second.max_tokens``.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: The path leads through a value, or to an element of a list.
     """
     *sections, last = key.split(".")
     at: dict[str, Any] | list[Any] = tree
@@ -147,68 +152,69 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
         at = below
     if isinstance(at, list):
         raise ConfigError(
-            f"{shown(key)!r} cannot be set: it is one of a list.", "Set its keys, one by one."
+            f"{shown(key)!r} cannot be set as a whole: it is an element of a list.",
+            "Set its keys one by one.",
         )
     at[last] = value
 
 
 def _element(elements: list[Any], name: str) -> Any:
-    """The element of a list that has this name. Raises: ConfigError."""
+    """Find an element of a list by name. Raises ConfigError."""
     named = {
-        str(told): one
+        str(own): one
         for one in elements
-        if isinstance(one, dict) and (told := one.get("as") or one.get("name"))
+        if isinstance(one, dict) and (own := one.get("as") or one.get("name"))
     }
     if name not in named:
         raise ConfigError(
-            f"{shown(name)!r} is none of {', '.join(named) or 'the list'}.",
-            (named and nearest(name, named)) or "Elements are named by their 'as' or 'name'.",
+            f"The list has no element {shown(name)!r}.",
+            (named and nearest(name, named)) or "Elements are found by their 'as' or 'name'.",
         )
     return named[name]
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """``key.path=value``, the value read as YAML.
-
-    Raises: ConfigError.
-    """
+    """Parse ``key.path=value``, with the value as YAML. Raises ConfigError."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
-        # Only its beginning is shown: what lacks the '=' may be a key run together with a secret.
+        # Only the beginning is shown: without '=', a key may be run together with a secret.
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
-        raise ConfigError(f"-o {begin!r} is no override.", "Write -o key.path=value.")
+        raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
     try:
         return key, _parse(value)
     except _Refused as error:
         raise ConfigError(f"-o {shown(key)}: {error.problem}.", error.remedy) from None
     except yaml.YAMLError:
         raise ConfigError(
-            f"-o {shown(key)}: the value is not YAML.", f"Quote it: -o '{shown(key)}=\"…\"'."
+            f"-o {shown(key)}: the value is not valid YAML.", f"Quote it: -o '{shown(key)}=\"…\"'."
         ) from None
 
 
 def load(
     path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
-    """The runs that a file asks for: variant name to run; ``""`` where it has no variants.
+    """Load the runs of a file: variant name to run, or ``""`` if it has no variants.
 
-    overrides: ``key.path=value``, over the file and over each variant.
-    further: dotted key to value, over everything (command-line options).
+    Args:
+        path: The run file.
+        overrides: ``key.path=value``, applied over the file and over each variant.
+        further: Dotted key to value, applied over everything (command-line options).
 
-    Raises: ConfigError naming file, key and the nearest valid one.
+    Raises:
+        ConfigError: Names file, key and the nearest valid name.
     """
     path = Path(path)
     raw = read(path)
     fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
     base = validate(_changed(raw, fixed, str(path)), str(path))
     variants = base.combinations()
-    axes = keys(base.matrix)
+    axes = matrix_keys(base.matrix)
     for key, _ in fixed:
         if key in axes:
             raise ConfigError(
-                f"{key} is an axis of the matrix in {path}, and cannot be one value for all.",
-                "Change the matrix, or leave the override out.",
+                f"{key} is an axis of the matrix in {path}, so it cannot be overridden.",
+                "Change the matrix, or remove the override.",
             )
     if not variants:
         return {"": base}
@@ -233,11 +239,14 @@ def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str
 
 
 def validate(tree: dict[str, Any], where: str) -> RunFile:
-    """Check a mapping against the schema.
+    """Validate a mapping as a run file.
 
-    where: what to call it in an error.
+    Args:
+        tree: The run file's content.
+        where: What to call it in an error.
 
-    Raises: ConfigError.
+    Raises:
+        ConfigError: Names up to three problems.
     """
     try:
         return RunFile.model_validate(tree)
@@ -250,75 +259,21 @@ def validate(tree: dict[str, Any], where: str) -> RunFile:
         raise ConfigError(f"{where}: {'; '.join(lines[:3])}.") from None
 
 
-_SECTION = "must be a section, with keys of its own"
-_MUST = {
-    "missing": "is missing",
-    "string_type": "must be text: put it in quotes",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "tuple_type": "must be a list",
-    "dict_type": _SECTION,
-    "model_type": _SECTION,
-    "dataclass_type": _SECTION,
-}
-"""Pydantic's kind of error -> what to say of the key. No value is quoted: it may be a secret."""
-
-
 _CONSTRAINT = ("decoding", "constraint")
 
 
-def _without_kinds(loc: tuple[int | str, ...]) -> tuple[int | str, ...] | None:
-    """Where an error is, in the user's keys alone; None for one that another one says better.
+def _without_kinds(loc: Location) -> Location | None:
+    """Return an error's location in the user's keys; None if another error says it better.
 
-    Pydantic tries a constraint as each kind that it may be, and names the kinds.
+    Pydantic tries a constraint as each type that it may be, and names the types.
     """
     if loc[:2] != _CONSTRAINT or len(loc) < 3:
         return loc
     return (*_CONSTRAINT, *loc[3:]) if loc[2] == DecodingConstraint.__name__ else None
 
 
-def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    key = ".".join(shown(str(part)) for part in loc)
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        hint = _hint(str(loc[-1]), loc[:-1]).rstrip(".")
-        return f"unknown key {key!r} ({hint[:1].lower()}{hint[1:]})"
-    if loc == _CONSTRAINT and kind in _MUST:
-        kinds = ", ".join(_keys(_CONSTRAINT))
-        return f"{key} must be task, or a section with one of {kinds}"
-    if kind in _MUST:
-        return f"{key} {_MUST[kind]}"
-    message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    message = message.replace("Input should be", "must be", 1)
-    return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
-
-
-def _hint(key: str, section: tuple[int | str, ...]) -> str:
-    if ":" in key:
-        return "A space is missing after its colon"
-    for other in RunFile.model_fields:
-        if not section and key in _keys((other,)):
-            return f"Did you mean {f'{other}.{key}'!r}?"
-    return nearest(key, _keys(section))
-
-
-def _keys(section: tuple[int | str, ...]) -> list[str]:
-    """The valid keys of a section of the run file."""
-    model: Any = RunFile
-    for part in section:
-        if hasattr(model, "model_fields"):
-            model = model.model_fields[str(part)].annotation
-        else:
-            model = get_type_hints(model)[str(part)]
-        kinds = (kind for kind in get_args(model) if is_dataclass(kind) or _is_model(kind))
-        model = next(kinds, model)
-    if _is_model(model):
-        return list(model.model_fields)
-    return list(getattr(model, "__dataclass_fields__", {}))
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _explain(loc: Location, kind: str, message: str) -> str:
+    if loc == _CONSTRAINT and kind in MUST:
+        kinds = ", ".join(valid_keys(RunFile, _CONSTRAINT))
+        return f"decoding.constraint must be task, or a section with one of {kinds}"
+    return explain(loc, kind, message, RunFile)

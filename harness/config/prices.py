@@ -1,8 +1,7 @@
-"""What providers charge: US dollars per million tokens, by the API's host and the model's name.
+"""Prices in US dollars per million tokens, by the API's host and the model's name.
 
-Owns `prices.yaml` beside it, a user's own file of the same form (`HARNESS_PRICES`),
-and the arithmetic. Guesses nothing: a model that neither file lists has no price,
-and its cost is unknown, which is not 0.
+Read from the built-in `prices.yaml` and from a user's file of the same form (`HARNESS_PRICES`).
+Nothing is guessed: the cost of a model that neither file lists is unknown, which is not 0.
 
 >>> price = load_prices(None).find("api.openai.com", "gpt-4")
 >>> price and price.cost(Usage(input_tokens=1000, output_tokens=500))
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from harness.config.validation import MUST, unknown_key
 from harness.errors import ConfigError, nearest
 from harness.records import Usage
 
@@ -37,11 +37,13 @@ _MILLION = 10**6
 
 
 class Rates(BaseModel):
-    """US dollars per million tokens; what is not stated costs what its standard token costs.
+    """US dollars per million tokens; the optional prices default to `input` or `output`.
 
-    cached_input: input that the provider had in its cache; `input` where not stated.
-    cache_write: input that it puts there, where that costs more.
-    batch_input, batch_output: in the provider's batches.
+    Attributes:
+        cached_input: Input read from the provider's cache.
+        cache_write: Input written to the provider's cache, if that costs more.
+        batch_input: Input in the provider's batches.
+        batch_output: Output in the provider's batches.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,7 +56,7 @@ class Rates(BaseModel):
     batch_output: Usd | None = None
 
     def _of(self, usage: Usage, batch: bool) -> int:
-        """The price of a call, in units so small that sums are exact."""
+        """Return the price of a call, in units so small that sums are exact."""
         cached = min(usage.cached_input_tokens, usage.input_tokens)
         if batch:
             paid = self.input if self.batch_input is None else self.batch_input
@@ -73,9 +75,10 @@ class Rates(BaseModel):
 
 
 class LongContext(Rates):
-    """What every token of a call costs, from a certain length on.
+    """The price of every token of a long call.
 
-    above_tokens: input tokens, cached ones included, from which on it is so.
+    Attributes:
+        above_tokens: Calls with more input tokens than this, cached ones included, are long.
     """
 
     above_tokens: Annotated[int, Field(strict=True, ge=0)]
@@ -84,25 +87,28 @@ class LongContext(Rates):
 class Price(Rates):
     """The price of one model.
 
-    long_context: the other price of long calls, where there is one.
+    Attributes:
+        long_context: The price of long calls, if it differs.
     """
 
     long_context: LongContext | None = None
 
     def cost(self, usage: Usage, *, batch: bool = False) -> float:
-        """What a call has cost, in US dollars.
+        """Return the cost of a call in US dollars.
 
-        batch: it was part of a provider's batch. Cached input is then taken for
-            batch input, since not every provider combines the two discounts.
+        Args:
+            usage: The call's tokens.
+            batch: Whether it was part of a provider's batch. Cached input then costs the same as
+                other batch input, since not every provider combines the two discounts.
         """
         long = self.long_context
         rates = long if long and usage.input_tokens > long.above_tokens else self
         return _dollars(rates._of(usage, batch))
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """The most that a call of at most so many tokens can cost, in US dollars.
+        """Return an upper bound of a call's cost in US dollars, given upper bounds of its tokens.
 
-        Never below `cost`, whatever came from the provider's cache or went there.
+        Never below `cost`, however the provider's cache is used.
         """
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
@@ -121,11 +127,14 @@ def _dollars(units: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A price with where it is from.
+    """A price and its source.
 
-    source: the provider's page; as_of: when it said so; until: the last day that it holds.
-    note: what else is to be known of it.
-    own: it is from the user's file.
+    Attributes:
+        source: The provider's page.
+        as_of: The day on which the page gave this price.
+        until: The last day on which it is valid.
+        note: Anything else to know about it.
+        own: Whether it is from the user's file.
     """
 
     host: str
@@ -139,7 +148,7 @@ class Entry:
 
 
 class Prices:
-    """The prices there are. Later entries replace earlier ones of the same host and model."""
+    """All known prices. Later entries replace earlier ones of the same host and model."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._entries = {(entry.host, entry.model): entry for entry in entries}
@@ -148,16 +157,16 @@ class Prices:
         return iter(self._entries.values())
 
     def find(self, host: str, model: str) -> Price | None:
-        """The price of a model, None where it is not known."""
+        """Return the price of a model, or None if it is unknown."""
         entry = self.entry(host, model)
         return entry.price if entry else None
 
     def entry(self, host: str, model: str) -> Entry | None:
-        """As `find`, with where the price is from.
+        """Return the price of a model with its source, or None if it is unknown.
 
-        A dated snapshot (``gpt-4o-2024-08-06``, ``claude-opus-4-20250514``) costs
-        what its model costs, unless it is listed itself. Nothing else is guessed:
-        a name that merely begins alike may cost something else.
+        A dated snapshot (``gpt-4o-2024-08-06``, ``claude-opus-4-20250514``) has its model's price
+        unless it is listed itself. Nothing else is guessed: models whose names begin alike may
+        have different prices.
         """
         host = host.lower()
         found = self._entries.get((host, model))
@@ -166,21 +175,21 @@ class Prices:
         return found
 
     def nearest(self, host: str, model: str) -> str:
-        """For a message: the priced model of the host that is named most like this one."""
+        """Suggest the host's priced model with the most similar name, as a sentence."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         if not names:
             return f"No model of {host} has a price."
         close = get_close_matches(model, names, n=1, cutoff=0.6)
         if close:
-            return f"The nearest that has one is {close[0]!r}."
-        return f"'harness prices {host}' lists those that have one."
+            return f"The nearest model with a price is {close[0]!r}."
+        return f"'harness prices {host}' lists the models with a price."
 
 
 _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
 
 
 def _undated(model: str) -> str | None:
-    """The name without the day at its end, None where there is none."""
+    """Return the name without the date at its end, or None if it has none."""
     parts = _SNAPSHOT.fullmatch(model)
     if parts is None:
         return None
@@ -210,11 +219,14 @@ _FILE = TypeAdapter(dict[str, _Provider])
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> Prices:
-    """The built-in prices, and over them those of a user's file.
+    """Load the built-in prices, and over them those of a user's file.
 
-    today: prices that do not hold any more are left out.
+    Args:
+        path: The user's file, if there is one.
+        today: Prices that expired before this day are left out; None for the current day.
 
-    Raises: ConfigError naming file, provider, model and key.
+    Raises:
+        ConfigError: Names file, provider, model and key.
     """
     entries = list(_builtin())
     if path is not None:
@@ -225,7 +237,7 @@ def load_prices(path: Path | None, *, today: date | None = None) -> Prices:
 
 @functools.cache
 def _builtin() -> tuple[Entry, ...]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is there
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
     return tuple(_entries(_FILE.validate_python(tree), own=False))
 
@@ -234,7 +246,7 @@ _FORM = "'api.openai.com: {models: {gpt-4: {input: 30, output: 60}}}'"
 
 
 def _own(path: Path) -> Iterator[Entry]:
-    from harness.config.loading import read  # which reads run files, which hold prices
+    from harness.config.loading import read  # Not at the top: loading imports this module.
 
     try:
         tree = read(path, "list of prices", f"Its form is {_FORM}.")
@@ -266,24 +278,17 @@ def _check_host(path: Path, host: str) -> None:
         return
     meant = urlsplit(host if "//" in host else f"//{host}").hostname
     remedy = f"Write {meant!r}." if meant else "Write the API's host, such as api.openai.com."
-    raise ConfigError(f"{path}: {host!r} is no host's name.", remedy)
+    raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
 
 
-_MUST = {
-    "missing": "is missing",
-    "float_type": "must be a number",
-    "int_type": "must be a whole number",
-    "finite_number": "must be a finite number",
+_MUST = MUST | {
     "greater_than_equal": "must be 0 or more",
-    "less_than_equal": "is beyond all prices",
-    "string_type": "must be text: put it in quotes",
-    "model_type": "must be a section, with keys of its own",
-    "dict_type": "must be a section, with keys of its own",
+    "less_than_equal": "is higher than any real price",
 }
 
 
 def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    """One mistake; names have dots of their own, so places are told by commas."""
+    """Explain one error. Names contain dots, so the keys are separated by commas."""
     names = [str(part) for part in loc]
     model: type[BaseModel] = _Provider
     keys = names[1:]
@@ -295,10 +300,9 @@ def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
     *where, key = names
     place = ", ".join(where) + (": " if where else "")
     if kind == "extra_forbidden":
-        hint = nearest(key, model.model_fields).rstrip(".?")
-        return f"{place}unknown key {key!r} ({hint[:1].lower()}{hint[1:]})"
+        return place + unknown_key(key, nearest(key, model.model_fields))
     if kind.startswith("date"):
-        return f"{place}{key} must be a day, such as 2026-11-20"
+        return f"{place}{key} must be a date, such as 2026-11-20"
     if kind in _MUST:
         return f"{place}{key} {_MUST[kind]}"
     return f"{place}{key}: {message[:1].lower()}{message[1:]}"

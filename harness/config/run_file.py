@@ -1,22 +1,18 @@
-"""The run file: what to run, as validated models.
+"""The run file as a validated model.
 
-Unknown keys are errors that name the nearest valid one. Options of a task or
-backend are checked later, by the plug-in they belong to.
+Unknown keys are errors that name the nearest valid one. Options of a task, backend or judge are
+checked later, by the plug-in that they belong to.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Annotated, Any
 
-from pydantic import (
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.sections import (
@@ -31,29 +27,29 @@ from harness.config.sections import (
     TaskSection,
     keys_of,
     names_a_secret,
-    shown,
 )
-from harness.config.variants import check_name, expanded
+from harness.config.validation import shown
 from harness.records import Decoding
 
 
-def _refuse_twice(names: Sequence[str]) -> None:
+def _refuse_duplicates(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two are named {name!r}: give one another name with 'as'")
+            raise ValueError(f"two are named {name!r}: rename one with 'as'")
 
 
 class RunFile(Section):
     """A whole run file, resolved: defaults filled in, overrides and variant applied.
 
-    samples: independent answers per instance (k).
-    seed: of the order, the provider seeds and the simulation; null sends no seed.
-    limit: how many instances, taken from a seeded order round the groups; null for all.
-    judges: models that score answers, each with a section of its own.
-    panels: judges that decide together.
-    polish: a second model that rewrites instruction and feedback; null for none.
-    variants: name to overrides; each variant is a run of its own, ``NAME.VARIANT``.
-    matrix: axes whose combinations are the variants (`harness.config.variants`).
+    Attributes:
+        samples: Independent answers per instance (k).
+        seed: Of the order, the seeds sent to providers and the simulation; null sends no seed.
+        limit: Number of instances, from a seeded round-robin order over groups; null for all.
+        judges: Models that score answers.
+        panels: Judges that decide together.
+        polish: A second model that rewrites instructions and feedback; null for none.
+        variants: Name to overrides; each variant is a separate run, ``NAME.VARIANT``.
+        matrix: Axes whose combinations are the variants (`expand_matrix`).
     """
 
     task: TaskSection
@@ -81,7 +77,7 @@ class RunFile(Section):
     def _numbers_are_numbers(cls, decoding: Any) -> Any:
         for key, value in decoding.items() if isinstance(decoding, dict) else ():
             if isinstance(value, bool) and key != "prompt_logprobs":
-                raise ValueError(f"{shown(key)} is true or false, which it cannot be")
+                raise ValueError(f"{shown(key)} cannot be true or false")
         return decoding
 
     @field_validator("decoding")
@@ -93,15 +89,17 @@ class RunFile(Section):
         if top_p is not None and not 0 < top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
         if decoding.max_tokens is not None and not 1 <= decoding.max_tokens <= MOST:
-            raise ValueError("max_tokens must be 1 or more (and below two thousand million)")
+            raise ValueError(f"max_tokens must be from 1 to {MOST:,}")
         if not all(decoding.stop):
-            raise ValueError("stop holds an empty text")
+            raise ValueError("stop contains an empty text: remove it")
         if any(map(names_a_secret, keys_of(decoding.extra))):
-            raise ValueError("extra would hold a secret: secrets go into environment variables")
+            raise ValueError("extra would contain a secret: put secrets into environment variables")
         try:
             json.dumps(decoding.extra, allow_nan=False)
         except (TypeError, ValueError):
-            raise ValueError("extra must be JSON: texts, numbers, lists and mappings") from None
+            raise ValueError(
+                "extra must be valid JSON: text, numbers, lists and mappings"
+            ) from None
         return decoding
 
     @field_validator("judges", mode="before")
@@ -113,10 +111,10 @@ class RunFile(Section):
 
     @field_validator("judges")
     @classmethod
-    def _judges_have_names_of_their_own(
+    def _judges_have_unique_names(
         cls, judges: tuple[JudgeSection, ...]
     ) -> tuple[JudgeSection, ...]:
-        _refuse_twice([judge.as_ for judge in judges])
+        _refuse_duplicates([judge.as_ for judge in judges])
         return judges
 
     @field_validator("panels", mode="before")
@@ -132,7 +130,7 @@ class RunFile(Section):
         cls, panels: tuple[PanelSection, ...], info: ValidationInfo
     ) -> tuple[PanelSection, ...]:
         judges = [judge.as_ for judge in info.data.get("judges", ())]
-        _refuse_twice([*judges, *(panel.as_ for panel in panels)])
+        _refuse_duplicates([*judges, *(panel.as_ for panel in panels)])
         for panel in panels:
             panel.check_members(judges)
         return panels
@@ -144,21 +142,115 @@ class RunFile(Section):
             check_name(name)
             for key in changes:
                 if not all(key.split(".")):
-                    raise ValueError(f"{name!r} holds {shown(key)!r}, which is no key.path")
+                    raise ValueError(f"{name!r} sets {shown(key)!r}, which is not a key.path")
                 if key.split(".")[0] in ("variants", "matrix"):
-                    raise ValueError(f"{name!r} holds variants of its own, which it cannot")
+                    raise ValueError(f"{name!r} sets variants or matrix, which a variant cannot")
         return variants
 
     @model_validator(mode="after")
     def _matrix_makes_variants(self) -> RunFile:
         if self.matrix and self.variants:
-            raise ValueError("variants and matrix do not go together: write one of them")
-        self._variants_are_flat(expanded(self.matrix))
+            raise ValueError("variants and matrix cannot be combined: remove one of them")
+        self._variants_are_flat(expand_matrix(self.matrix))
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """The variants, as written or as the matrix has them: name to overrides."""
-        return expanded(self.matrix) if self.matrix else self.variants
+        """Return the variants, as written or from the matrix: name to overrides."""
+        return expand_matrix(self.matrix) if self.matrix else self.variants
+
+
+MAX_NAME = 200
+"""Bytes of a run's name: file systems allow 255, and file names in the run extend it."""
+
+
+def check_name(name: str) -> str:
+    """Return the name of a run or variant if it can name a folder. Raises ValueError."""
+    if len(name.encode(errors="replace")) > MAX_NAME:
+        raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
+    allowed = all(letter.isalnum() or letter in "._-" for letter in name)
+    if not name or not allowed or name[0] in ".-":
+        raise ValueError(
+            f"{name!r} cannot name a run: use letters, digits, '_', '-' and '.' only, "
+            "and begin with a letter, a digit or '_'"
+        )
+    return name
+
+
+Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
+
+MAX_COMBINATIONS = 1_000
+
+
+def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
+    """Return the variants of a matrix: name to changes, with the last axis changing fastest.
+
+    An axis is a key with a list of values, or a name with named sets of changes.
+
+    >>> list(expand_matrix({"samples": [1, 4], "x": {"zero": {}, "one": {"task.shots": 1}}}))
+    ['1.zero', '1.one', '4.zero', '4.one']
+
+    Raises:
+        ValueError: An axis is empty, two variants would have the same name, two axes set the same
+            key, or there are too many combinations.
+    """
+    axes = [_named(key, axis) for key, axis in matrix.items()]
+    if math.prod(map(len, axes)) > MAX_COMBINATIONS:
+        raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
+    _refuse_common_keys(matrix, axes)
+    made: dict[str, dict[str, Any]] = {}
+    for chosen in product(*(axis.items() for axis in axes)):
+        name = ".".join(name for name, _ in chosen)
+        if name in made:
+            raise ValueError(
+                f"matrix makes the name {name!r} twice: name the values, matrix: {{AXIS: {{NAME: "
+                "{KEY: VALUE}}}"
+            )
+        if chosen:
+            made[name] = {key: value for _, changes in chosen for key, value in changes.items()}
+    return made
+
+
+def matrix_keys(matrix: Mapping[str, Axis]) -> set[str]:
+    """Return the keys that a matrix sets."""
+    return {
+        key
+        for name, axis in matrix.items()
+        for changes in _named(name, axis).values()
+        for key in changes
+    }
+
+
+def _refuse_common_keys(matrix: Mapping[str, Axis], axes: Sequence[Mapping[str, Any]]) -> None:
+    seen: dict[str, str] = {}
+    for name, axis in zip(matrix, axes, strict=True):
+        for key in {key for changes in axis.values() for key in changes}:
+            if key in seen:
+                raise ValueError(
+                    f"matrix sets {key} by two axes, {seen[key]} and {name}: remove it from one"
+                )
+            seen[key] = name
+
+
+def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
+    if not axis:
+        raise ValueError(f"matrix.{key} is empty")
+    if isinstance(axis, Mapping):
+        return {name: dict(changes) for name, changes in axis.items()}
+    named = {_name(key, value): {key: value} for value in axis}
+    if len(named) < len(axis):
+        raise ValueError(f"matrix.{key} has a value twice")
+    return named
+
+
+def _name(key: str, value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str | int | float):
+        return str(value).replace("/", "-")  # Qwen/Qwen3-8B
+    raise ValueError(
+        f"matrix.{key} has a list or a section as a value: name its values, "
+        f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
+    )
 
 
 MAY_CHANGE = (
@@ -166,12 +258,12 @@ MAY_CHANGE = (
     *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
     *("model.price", "polish.price", "polish.limits"),
 )
-"""Keys (and all below them) that a continued run may change, besides options that a backend names
-itself (`harness.ports.Resumable`)."""
+"""Keys, with all below them, that may change when a run is resumed. A backend may name more of its
+options (`harness.ports.Resumable`)."""
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted keys: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``."""
+    """Flatten nested mappings to dotted keys: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``."""
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"

@@ -1,4 +1,4 @@
-"""The sections of configuration files, and what none of them may hold: secrets.
+"""The sections of configuration files, none of which may contain a secret.
 
 Unknown keys are errors, except in sections whose further keys are options of a plug-in, which
 checks them itself.
@@ -26,22 +26,17 @@ from pydantic import (
 )
 
 from harness.config.prices import Price
+from harness.config.validation import shown
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
     | {"authorization", "password", "secret", "secret_key"}
 )
-"""Option names that ask for a secret, which a run file may not hold."""
-
-
-def shown(key: str) -> str:
-    """A key as it may be shown: cut where a value was run into it (``api_key:sk-…``)."""
-    name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
-    return name if name == key else f"{name}…"
+"""Names of options that hold a secret; a run file may not set them."""
 
 
 def keys_of(tree: object) -> Iterator[str]:
-    """The keys of nested mappings and lists."""
+    """Yield all keys of nested mappings and lists."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield str(key)
@@ -52,29 +47,29 @@ def keys_of(tree: object) -> Iterator[str]:
 
 
 def names_a_secret(key: str) -> bool:
-    """Whether what stands under such a key is a secret."""
+    """Return whether the value of this key is a secret."""
     name = key.lower().replace("-", "_")
     return name in SECRETS or name.endswith(("_api_key", "_secret", "_password"))
 
 
 def names_a_user(url: str) -> bool:
-    """Whether an address holds a user's name, and with it perhaps a password."""
+    """Return whether a URL contains a user name, and so perhaps a password."""
     return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
 
 
 MOST = 2**31 - 1
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
-"""How many of something; strict, since ``true`` and ``2.0`` are slips and no counts."""
+"""A number of things; strict, since ``true`` and ``2.0`` are mistakes."""
 
 
 class Section(BaseModel):
-    """A part of the run file: frozen, unknown keys refused."""
+    """A section of a file: frozen; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PluginSection(BaseModel):
-    """A part whose further keys are options of a plug-in."""
+    """A section whose other keys are options of a plug-in."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -90,13 +85,13 @@ class PluginSection(BaseModel):
                 raise ValueError(f"a space is missing after the colon of {shown(key)!r}")
             if value and key.lower().replace("-", "_") in SECRETS:
                 raise ValueError(
-                    f"{key!r} would hold a secret: put it into an environment variable, and that "
-                    "variable's name into model.api_key_env"
+                    f"{key!r} would contain a secret: put it into an environment variable, and "
+                    "name that variable in model.api_key_env"
                 )
             if key.lower().endswith("url") and isinstance(value, str) and names_a_user(value):
                 raise ValueError(
-                    f"{key!r} holds a user name or password: put secrets into environment "
-                    "variables, and the variable's name into model.api_key_env"
+                    f"{key!r} contains a user name or password: put secrets into environment "
+                    "variables, and name the variable in model.api_key_env"
                 )
         return self
 
@@ -105,19 +100,21 @@ MOST_SHOTS = 10_000
 
 
 class ShotsSection(BaseModel):
-    """A number of shots, or how they are chosen and written.
+    """A number of few-shot examples, or how to select and write them.
 
-    n: how many; 0 is a zero-shot run, whatever the other keys say.
-    select: ``first`` in the order of the data; ``random``, by ``seed`` and the instance;
-        ``ids``, the named ones; ``errors``, by what went wrong most often in an earlier run.
-    within: labels that a shot shares with the instance.
-    across: a label whose groups the shots go round, sorted: of two, one shot of each in turn.
-    allow_fewer: an instance for which too few are fit gets those there are; else it is refused.
-    ids: for ``select: ids``, in the order wanted.
-    run: for ``select: errors``, the earlier run's name.
-    order: of the chosen ones; ``random`` by ``seed`` and the instance.
-    form: ``turns`` of a conversation; one ``message``; or as the ``task`` itself writes it.
-    source: options of the task that differ for the data that shots come from.
+    Attributes:
+        n: Number of shots; 0 is a zero-shot run, whatever the other keys are.
+        select: ``first`` in the order of the data; ``random``, by ``seed`` and the instance;
+            ``ids``, the named ones; ``errors``, the most frequent failures of an earlier run.
+        within: Labels that a shot must share with the instance.
+        across: A label whose groups take turns, in sorted order.
+        allow_fewer: Use fewer shots if an instance has too few candidates, instead of an error.
+        ids: For ``select: ids``, in this order.
+        run: For ``select: errors``, the earlier run's name.
+        order: Of the selected shots; ``random`` by ``seed`` and the instance.
+        form: ``turns`` of a conversation, one ``message``, or the ``task``'s own form.
+        source: Task options that differ for the data that shots come from.
+        seed: Of random selection and order.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -148,35 +145,36 @@ class ShotsSection(BaseModel):
     def _no_id_comes_twice(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
         twice = next((name for name in ids if ids.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"{twice!r} is there twice")
+            raise ValueError(f"ids names {twice!r} twice")
         return ids
 
     @model_validator(mode="after")
     def _keys_belong_together(self) -> ShotsSection:
         if (self.select == "ids") != bool(self.ids):
-            raise ValueError("ids and 'select: ids' need each other")
+            raise ValueError("ids and 'select: ids' need each other: set both or neither")
         if (self.select == "errors") != bool(self.run):
-            raise ValueError("run and 'select: errors' need each other")
+            raise ValueError("run and 'select: errors' need each other: set both or neither")
         if self.select == "ids" and len(self.ids) < self.n:
             raise ValueError(f"n is {self.n}, but ids names {len(self.ids)}")
         if self.select == "ids" and self.across is not None:
-            raise ValueError("'select: ids' names the shots in their order: remove across")
+            raise ValueError("'select: ids' already gives the order: remove across")
         if self.across in self.within:
-            raise ValueError(f"all shots share {self.across!r}, as within says: remove across")
+            raise ValueError(f"within makes all shots share {self.across!r}: remove across")
         if self.select == "errors" and self.source:
             raise ValueError("'select: errors' takes the shots from the run's data: remove source")
         return self
 
     @model_serializer(mode="wrap")
     def _zero_is_a_number(self, write: SerializerFunctionWrapHandler) -> Any:
-        """Zero-shot runs are written alike, and as they were before there were other keys."""
+        """All zero-shot runs are written as 0, as in files from before the other keys."""
         return write(self) if self.n else 0
 
 
 class TaskSection(PluginSection):
     """``task:`` which benchmark, and its options.
 
-    shots: worked examples put before the instance: how many, or a section.
+    Attributes:
+        shots: Few-shot examples before each instance: a number, or a section.
     """
 
     name: str
@@ -186,14 +184,17 @@ class TaskSection(PluginSection):
     @classmethod
     def _the_source_holds_no_secret(cls, shots: ShotsSection) -> ShotsSection:
         if any(map(names_a_secret, keys_of(shots.source))):
-            raise ValueError("source would hold a secret: secrets go into environment variables")
+            raise ValueError(
+                "source would contain a secret: put secrets into environment variables"
+            )
         return shots
 
 
 class ModelSection(PluginSection):
     """``model:`` which backend and model, and the backend's options.
 
-    price: US dollars per million tokens, where the list of prices lacks it.
+    Attributes:
+        price: US dollars per million tokens, if the price list lacks the model.
     """
 
     backend: str
@@ -202,9 +203,11 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """``rounds:`` how often a sample is answered, each later time after feedback.
+    """``rounds:`` answers per sample, each after the first following feedback.
 
-    stop_on_pass: end a sample with the first answer that passes.
+    Attributes:
+        max: Upper bound of rounds.
+        stop_on_pass: End a sample at the first answer that passes.
     """
 
     max: Count = 1
@@ -212,14 +215,17 @@ class RoundsSection(Section):
 
 
 class LimitsSection(Section):
-    """``limits:`` how hard the provider may be worked.
+    """``limits:`` load on the provider, timeouts and retries.
 
-    concurrency: most calls in flight; fewer are, where the provider protests.
-    rpm, tpm, input_tpm, output_tpm: requests, tokens, input and output tokens in
-        any minute; null for what the provider's headers tell.
-    timeout_s: seconds until one call is given up.
-    attempts: how often a call is tried before its failure is recorded.
-    outage_s: seconds that a run waits for a provider that is down, until it ends.
+    Attributes:
+        concurrency: Maximum calls in flight; reduced while the provider rate-limits.
+        rpm: Requests in any minute; null uses the provider's headers, also for the next three.
+        tpm: Tokens in any minute.
+        input_tpm: Input tokens in any minute.
+        output_tpm: Output tokens in any minute.
+        timeout_s: Seconds after which a call is abandoned.
+        attempts: How often a call is tried before its failure is recorded.
+        outage_s: Seconds to wait for a provider that is down before the run ends.
     """
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
@@ -233,19 +239,17 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model beside the one that is evaluated.
+    """A model besides the one that is evaluated.
 
-    limits: its own; where it has none, it has the concurrency and patience of
-        the run's ``limits:``, but not its rates, which are the first model's.
+    Attributes:
+        limits: Its own limits. By default the run's ``limits:``, except the rates (rpm, tpm, …),
+            which are the evaluated model's.
     """
 
     limits: LimitsSection | None = None
 
 
 class BudgetSection(Section):
-    """``budget:`` what the run may cost, in US dollars: a hard cap over all of its models.
-
-    The variants of a file share it. null: no cap.
-    """
+    """``budget:`` a hard cap on cost in US dollars, over all models and variants; null for none."""
 
     usd: float | None = Field(default=None, gt=0, strict=True)

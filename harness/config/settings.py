@@ -21,7 +21,7 @@ from harness.errors import ConfigError, SecretMissing
 
 
 class _Environment(BaseSettings):
-    """The environment over ``.env``; a variable set to nothing counts as not set."""
+    """Reads the environment, then ``.env``; an empty variable counts as unset."""
 
     model_config = SettingsConfigDict(env_file=".env", env_ignore_empty=True, extra="ignore")
 
@@ -29,22 +29,23 @@ class _Environment(BaseSettings):
         try:
             super().__init__(**given)
         except UnicodeDecodeError:
-            raise ConfigError("The file .env is not text in UTF-8.", "Write it anew.") from None
+            raise ConfigError("The file .env is not UTF-8 text.", "Save it as UTF-8.") from None
         except OSError as error:
             raise ConfigError(
-                f"Cannot read the file .env: {error.strerror}.", "Mend its permissions."
+                f"Cannot read the file .env: {error.strerror}.", "Fix its permissions."
             ) from None
 
 
 class Settings(_Environment):
-    """Where things are on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
+    """Paths and commands on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
-    runs_dir: holds a folder per run.
-    cache_dir: holds the file of paid replies, shared by all runs.
-    data_dir: holds data sets, laid out by name.
-    prices: a file of the user's own prices, over the built-in ones.
-    vllm_command: what starts a vLLM server here, in a shell's words; where it is empty, the
-        vLLM that is installed beside the harness.
+    Attributes:
+        runs_dir: Folder with a folder per run.
+        cache_dir: Folder of the cache of paid replies, shared by all runs.
+        data_dir: Folder of the data sets, by name.
+        prices: Your own price file, which takes precedence over the built-in prices.
+        vllm_command: Shell command that starts a vLLM server; if empty, the vLLM installed in the
+            harness's environment.
     """
 
     model_config = SettingsConfigDict(env_prefix="HARNESS_")
@@ -60,20 +61,20 @@ class Settings(_Environment):
     def _home_is_meant(cls, path: Path | None) -> Path | None:
         try:
             return path.expanduser() if path else None
-        except RuntimeError:  # there is no such user: then it is a folder's name
+        except RuntimeError:  # No such user: "~name" is then a folder's name.
             return path
 
 
 class _OfCUDA(BaseSettings):
-    """What CUDA itself reads of the environment, and of no ``.env``; Slurm sets it."""
+    """What CUDA itself reads from the environment (not from ``.env``); Slurm sets it."""
 
     cuda_visible_devices: str | None = None
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """The GPUs that this process may use, as CUDA names them; None where nobody said.
+    """Return the GPUs that this process may use, as CUDA names them; None if unrestricted.
 
-    Empty where all are hidden, by an empty text or by -1.
+    Empty if the variable is empty or -1, which hides all GPUs.
     """
     named = _OfCUDA().cuda_visible_devices
     if named is None:
@@ -84,9 +85,10 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
-    """Set variables, for a while, for a library that takes its settings from them.
+    """Set environment variables temporarily, for a library that is configured by them.
 
-    They are its child processes' too, and everybody's: at a time, one may set the same ones.
+    They apply to the whole process and its children, so two users of the same variables must not
+    overlap.
     """
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -105,13 +107,15 @@ class _Secrets(_Environment):
 
 
 def secret(variable: str) -> str:
-    """The value of a secret.
+    """Return the value of a secret.
 
-    variable: name of the environment variable (or the line in ``.env``).
+    Args:
+        variable: Name of the environment variable (or of the line in ``.env``).
 
-    Raises: SecretMissing, naming the variable; ConfigError where no variable is
-        named so (it may be the key itself, which is not shown), or where its
-        value can be no key.
+    Raises:
+        SecretMissing: The variable is not set; names it.
+        ConfigError: The name is not a variable's (it may be the key itself, so it is not shown),
+            or the value cannot be a key.
     """
     reader = create_model(
         "Secret",
@@ -123,16 +127,17 @@ def secret(variable: str) -> str:
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
         raise ConfigError(
             "The run file names an environment variable for a key (api_key_env) that is not set.",
-            "It must hold a variable's name, such as OPENAI_API_KEY, and never the key itself.",
+            "Set api_key_env to a variable's name, such as OPENAI_API_KEY, never the key itself.",
         )
     if not text:
         raise SecretMissing(
             f"The environment variable {variable} is not set.",
-            f"Set it, or put '{variable}=…' into a file named .env here.",
+            f"Set it, or add a line '{variable}=…' to the file .env in this folder.",
         )
     if not (text.isascii() and text.isprintable()):
         raise ConfigError(
-            f"The environment variable {variable} holds a line break or a letter that no key has.",
+            f"The environment variable {variable} contains a line break or a character that no "
+            "key has.",
             "Copy the key again.",
         )
     return text

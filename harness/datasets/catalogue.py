@@ -1,7 +1,8 @@
-"""The data sets that `harness data fetch` knows: where they are published, what is made of them.
+"""The data sets that `harness data fetch` knows: where they are published, and the files made of
+them.
 
 A data set has *originals*, which are downloaded, and *products*, the files that the harness reads,
-each made of one original. Every hash was computed from the file itself. It is None for originals
+each made from one original. Every hash was computed from the file itself. It is None for originals
 that were not available; then the hashes of the products decide.
 
 >>> data_set("collie").products[0].path
@@ -50,9 +51,9 @@ class Product:
 
     Attributes:
         path: Relative to the data folder, with slashes.
-        original: The name of the file it is made of.
+        original: Name of the original it is made from.
         make: Yields its bytes from that file.
-        sha256: None if unknown; then that of the first fetch holds.
+        sha256: None if unknown; then the first fetch's hash is required later.
     """
 
     path: str
@@ -63,11 +64,11 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What is fetched under one name.
+    """A data set, fetched under one name.
 
     Attributes:
         home: Its web page.
-        folder: Where it is, relative to the data folder (`harness data path`).
+        folder: Its folder, relative to the data folder (`harness data path`).
     """
 
     name: str
@@ -80,7 +81,7 @@ class DataSet:
 
 
 def unchanged(original: Path) -> Iterator[bytes]:
-    """Yield an original's own bytes."""
+    """Yield an original's bytes unchanged."""
     with original.open("rb") as file:
         yield from iter(lambda: file.read(2**16), b"")
 

@@ -77,7 +77,7 @@ STRUCTURES = {
 
 
 def write_instances(dill: Path) -> Iterator[bytes]:
-    """Return the lines of ``collie/instances.jsonl``."""
+    """Yield the lines of ``collie/instances.jsonl``."""
     return _lines(collie_instances(dill))
 
 

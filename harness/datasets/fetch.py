@@ -1,9 +1,10 @@
-"""Fetches a data set: downloads its originals, and makes the files that the harness reads of them.
+"""Fetches a data set: downloads its originals, and makes from them the files that the harness
+reads.
 
 Originals are kept in ``DATA/downloads/NAME/``, where files that you downloaded by hand are found
 too. A product gets its name only when its hash is right, and an existing one is never overwritten.
 ``seen.json`` in that folder records the hashes found; if the catalogue has no hash of a product,
-that of the first fetch holds from then on.
+later fetches must match the first one.
 
 An interrupted download resumes. What has arrived is kept in ``FILE.part``; ``FILE.part.from`` says
 which version of which URL it is part of. The server is asked for the rest of that version only
@@ -75,7 +76,7 @@ def states(found: DataSet, root: Path) -> dict[str, State]:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return whether a data set is there: yes, no, in part, or with other content."""
+    """Summarise whether a data set is installed: yes, no, in part, or with other content."""
     state = set(states(found, root).values())
     if "other" in state:
         return "other content"
@@ -96,7 +97,7 @@ def fetch(
         found: The data set.
         root: The data folder.
         mirror: A URL that has the originals as ``NAME/FILE``, used instead of the public ones.
-        progress: Gives what to call during an original's download.
+        progress: Returns a callback for an original's download.
 
     Raises:
         DataMissing: An original cannot be downloaded, or the folder cannot be written.
@@ -149,7 +150,7 @@ def _originals(
     progress: Callable[[Original], Progress],
     seen: dict[str, Seen],
 ) -> tuple[Fetched, set[str]]:
-    """Download the originals that are needed; the names of those that were downloaded."""
+    """Download the originals that are needed, and return the names of those downloaded."""
     fetched = Fetched()
     arrived: set[str] = set()
     needed = {product.original for product in missing}
@@ -172,7 +173,7 @@ def _originals(
 
 
 def _make(product: Product, downloads: Path, root: Path, seen: dict[str, Seen]) -> Seen:
-    """Make a product of its original.
+    """Make a product from its original.
 
     Raises:
         DataInvalid: Its hash is not the expected one; then it is not written.
@@ -286,12 +287,12 @@ def download(
 
 
 def _public(url: str) -> str:
-    """Return a URL without the user name and password that it may have."""
+    """Return a URL without its user name and password."""
     return re.sub(r"//[^/@]*@", "//", url, count=1)
 
 
 def _difference(original: Original, file: Path) -> str:
-    """Return how a file differs from the original; empty if it does not."""
+    """Describe how a file differs from the original; empty if it does not."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes and not {original.size:,}"
@@ -306,7 +307,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    """One download: appends what arrives to what is already there of the same version."""
+    """One download: appends to a part of the same version, if one exists."""
 
     original: Original
     url: str
@@ -317,16 +318,16 @@ class _Transfer:
 
     @property
     def part(self) -> Path:
-        """What has arrived."""
+        """Return the path of the file with what has arrived."""
         return self.file.with_name(f"{self.file.name}.part")
 
     @property
     def origin(self) -> Path:
-        """The URL and the version that the part is of."""
+        """Return the path of the note on which URL and version the part belongs to."""
         return self.file.with_name(f"{self.file.name}.part.from")
 
     def arrived(self) -> int:
-        """Bytes that have arrived."""
+        """Return the number of bytes that have arrived."""
         return self.part.stat().st_size if self.part.exists() else 0
 
     def discard(self) -> None:
@@ -366,7 +367,7 @@ class _Transfer:
             raise _Failed(problem or type(error).__name__) from None
 
     def _condition(self) -> dict[str, str]:
-        """Headers that ask for the rest, if it is known of which version."""
+        """Return headers that ask for the rest, if its version is known."""
         try:
             url, _, version = self.origin.read_text(encoding="utf-8").partition("\n")
         except (FileNotFoundError, UnicodeDecodeError):

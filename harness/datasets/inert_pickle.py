@@ -1,4 +1,4 @@
-"""Reads a pickle as data, with a machine that can neither import nor call anything.
+"""Reads a pickle as data, with an interpreter that can neither import nor call anything.
 
 A pickle is a program, and Python's unpickler runs it. Restricting `find_class` is not enough: a
 memo index or the length of a bytearray can claim all memory, and a deep tuple as a dictionary key
@@ -39,7 +39,7 @@ Value: TypeAlias = (
 
 @dataclass(slots=True)
 class Record:
-    """Stands for an object, without behaviour."""
+    """Represents an object, without behaviour."""
 
     name: str
     fields: dict[str, Value] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What a pickle may name.
+    """The names that a pickle may contain.
 
     Attributes:
-        classes: Full name of a class -> the fields that its objects may have.
-        calls: (full name of a function, its only argument) -> the value that the call stands for.
-            The function itself is never looked up.
+        classes: Maps the full name of a class to the fields that its objects may have.
+        calls: Maps a function's full name and its only argument to the value of the call. The
+            function itself is never looked up.
     """
 
     classes: Mapping[str, frozenset[str]]
@@ -273,7 +273,7 @@ def _kind(value: object) -> str:
 
 
 def _proportionate(value: object) -> Value:
-    """Return the value, after walking all of it as a writer will.
+    """Return the value, after checking its size by walking all of it as a writer would.
 
     The stack of iterators is as long as the value is deep, so neither cycles nor shared parts that
     share parts ("a billion laughs") take much memory or unbounded time.

@@ -18,8 +18,8 @@ class ExportedRun:
     """A run to export.
 
     Attributes:
-        name, task, model, simulated: From its manifest and its folder.
-        index: Its attempts.
+        name, task, model, simulated: As in its manifest and folder name.
+        index: The index of its attempts.
     """
 
     name: str
@@ -31,7 +31,9 @@ class ExportedRun:
     def samples(self) -> Iterator[list[Attempt]]:
         """Yield the attempts of each sample by round, instance by instance.
 
-        Raises: DataInvalid, StoreFailed.
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: A file cannot be read.
         """
         attempts = self.index.read(Attempt)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
@@ -39,7 +41,9 @@ class ExportedRun:
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """The messages of the first round; empty if the sample's first line is a later round's."""
+    """Return the messages of the first round; empty if the sample's first line is a later
+    round's.
+    """
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -47,7 +51,9 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """What the last answer replies to: the prompt, and earlier rounds' answers and feedback."""
+    """Return what the last answer replies to: the prompt, and earlier rounds' answers and
+    feedback.
+    """
     turns = prompt(rounds)
     for attempt in rounds[:-1]:
         turns.append({"role": "assistant", "content": attempt.text or ""})

@@ -1,4 +1,4 @@
-"""A run's folder made from another tool's results: complete, or not at all.
+"""Makes a run's folder from another tool's results: complete, or not at all.
 
 Such a run has the backend ``imported``, which cannot be called, hashes of its data, so that
 comparing it with runs of other data is refused, and the name and hash of the imported file.
@@ -75,7 +75,10 @@ def invalid(where: str, problem: str) -> DataInvalid:
 def opened(path: Path) -> BufferedReader:
     """Open a file for reading bytes.
 
-    Raises: DataMissing; StoreFailed; DataInvalid if it is not a file.
+    Raises:
+        DataMissing: It does not exist.
+        StoreFailed: It cannot be read.
+        DataInvalid: It is not a file.
     """
     try:
         if path.exists() and not path.is_file():
@@ -152,7 +155,7 @@ class Verdicts:
         self.deciding = wanted
 
     def add(self, name: str, found: FoundScore) -> None:
-        """Take a value of the file into account."""
+        """Record a value from the file."""
         seen = self._seen.setdefault(name, _Seen())
         if found.value is not None:
             seen.n += 1
@@ -161,10 +164,10 @@ class Verdicts:
             seen.graded &= found.graded
 
     def decide(self) -> None:
-        """Choose the score that decides, once all values were added.
+        """Choose the score that decides, after all values were added.
 
         Raises:
-            ConfigError: The file lacks the wanted one.
+            ConfigError: The file lacks the requested score.
         """
         if self._wanted and self._wanted not in self._seen:
             raise ConfigError(
@@ -190,7 +193,7 @@ class Verdicts:
         return self.deciding
 
     def score(self, name: str, found: FoundScore) -> Score:
-        """Return a value as a score of a run."""
+        """Convert a value to a score of a run."""
         value = found.value
         if value is None:
             return Score(None, None, found.reason, found.details)
@@ -228,7 +231,7 @@ def manifest(
     Args:
         task: Name of the task.
         model: Name of the model.
-        data: Each instance's hash of its question and reference answer.
+        data: For each instance, the hash of its question and reference answer.
         measure: The primary metric; None for the pass rate.
         others: Further keys.
     """
@@ -288,7 +291,11 @@ def write_run(
 
 
 def refuse_existing(folder: RunFolder) -> None:
-    """Raises: RunConflict if there is a run of that name."""
+    """Refuse to overwrite a run.
+
+    Raises:
+        RunConflict: There is a run of that name.
+    """
     if folder.path.exists():
         raise RunConflict(
             f"There is a run {folder.name!r} already.", "Choose another name with --name."

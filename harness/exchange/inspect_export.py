@@ -53,10 +53,7 @@ def write_inspect(
     metrics: Metrics,
     path: Path,
 ) -> None:
-    """Write a run as a log.
-
-    Raises: a `harness.errors.HarnessError`; an existing file is then unchanged.
-    """
+    """Write a run as a log; if that fails, an existing file is unchanged."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(
             f"-o {path}: an Inspect log ends with .eval or .json.", "Inspect reads no other."
@@ -75,7 +72,13 @@ def write_inspect(
 
 
 def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
-    """Return a sample of a log. rounds: its attempts; uuid: unique in the log."""
+    """Build a sample of a log.
+
+    Args:
+        rounds: Its attempts.
+        model: The model's name.
+        uuid: An id that is unique in the log.
+    """
     last = rounds[-1]
     content: Any = last.text or ""
     if last.reasoning:
@@ -152,7 +155,14 @@ def _value(value: bool | float | None) -> str | float | None:
 def _header(
     config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a log without its samples. instances: their names, in the order of the log."""
+    """Build a log without its samples.
+
+    Args:
+        config: The run file.
+        manifest: The run's manifest.
+        metrics: The run's metrics.
+        instances: Names of the instances, in the order of the log.
+    """
     backend, name = config.model.backend, config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
@@ -234,7 +244,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """`VERDICT`, or a name that no score of the task has."""
+    """Return `VERDICT`, or a name that no score of the task has."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 
@@ -244,7 +254,7 @@ def _sample_id(instance: str) -> str:
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Tokens as Inspect counts them: cached tokens are not input tokens."""
+    """Convert token counts to Inspect's, where cached tokens are not input tokens."""
     return {
         "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
         "output_tokens": usage.output_tokens,
@@ -256,7 +266,7 @@ def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
 
 
 def _date(seconds: float | None) -> str | None:
-    """Seconds since the epoch as ISO 8601; None if they are no date."""
+    """Format seconds since the epoch as ISO 8601; None if they are not a valid date."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
     except (OverflowError, ValueError, OSError):

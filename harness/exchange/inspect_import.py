@@ -1,4 +1,4 @@
-"""An Inspect log as a run, read by Inspect's own library.
+"""Reads an Inspect log as a run, with Inspect's own library.
 
 A sample's epoch is one of k samples; its answer is an attempt of one round, with the conversation
 before it as the prompt. Samples with an error, and those that the log names but lacks, have the
@@ -157,8 +157,6 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
         path: The log.
         task: Name for the task; by default the log's.
         score: The score that decides what passed; by default see `Verdicts`.
-
-    Raises: a `harness.errors.HarnessError`.
     """
     log = _Log(path)
     spec = log.header.eval
@@ -190,7 +188,7 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _exported(log: _Log, own: Mapping[str, Any], task: str) -> Imported:
-    """Return a run that the harness exported."""
+    """Restore a run that the harness exported."""
     try:
         run = RunFile.model_validate(own["config"])
     except ValidationError as error:
@@ -218,7 +216,7 @@ def _exported(log: _Log, own: Mapping[str, Any], task: str) -> Imported:
 
 
 class _Survey:
-    """What has to be known about all samples before the first is written."""
+    """What must be known about all samples before the first is written."""
 
     def __init__(self, log: _Log, score: str) -> None:
         spec, results = log.header.eval, log.header.results
@@ -361,7 +359,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Whether a log treats a score as an accuracy: it says so, or says nothing about the score."""
+    """Return a test whether a log treats a score as an accuracy, or does not say."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -384,7 +382,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Return a grade, boolean, number, or a text that stands for one; anything else has no value.
+    """Read a grade, boolean, number, or a text that represents one; anything else has no value.
 
     Neither has NaN, which is how Inspect marks what was not scored.
     """
@@ -405,7 +403,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Inspect's messages, or a user's text; a tool's output becomes the user's turn."""
+    """Convert Inspect's messages, or a user's text; a tool's output becomes the user's turn."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(
@@ -415,7 +413,7 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a content; what is not text (a picture, a tool's call) as ``[kind]``."""
+    """Return the text of a content; other parts (a picture, a tool's call) become ``[kind]``."""
     if isinstance(content, str):
         return encodable(content)
     parts = [
@@ -434,7 +432,7 @@ def _reasoning(content: Any) -> str | None:
 
 
 def _seconds(date: str | None) -> float | None:
-    """ISO 8601 as seconds since the epoch; None if it is no date."""
+    """Convert ISO 8601 to seconds since the epoch; None if it is not a date."""
     try:
         found = datetime.fromisoformat(date or "").timestamp()
     except (ValueError, OverflowError, OSError):

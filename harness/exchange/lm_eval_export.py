@@ -37,12 +37,10 @@ DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_g
 
 
 def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, int]:
-    """Write the samples of a run.
+    """Write the samples of a run; if that fails, an existing file is unchanged.
 
     Returns:
-        The number of samples written, and the number left out.
-
-    Raises: a `harness.errors.HarnessError`; an existing file is then unchanged.
+        The number of samples written, and the number skipped.
     """
     several = bool((run.index.attempts.sample > 0).any())
     given = config.decoding.given()
@@ -89,7 +87,7 @@ def _answer(
 
 
 def _metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict and the scores, renamed where their name has another meaning in a line."""
+    """Return the verdict and the scores, renamed if their name has another meaning in a line."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

@@ -1,4 +1,4 @@
-"""lm-eval's samples as a run.
+"""Reads lm-eval's samples as a run.
 
 A document is an instance with one sample; several readings of its answer (filters) are scores of
 one attempt, ``METRIC,FILTER``. The model is named in the results that lm-eval writes beside the
@@ -64,8 +64,6 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
         path: The file.
         task: Name for the task; by default the file's.
         score: The score that decides what passed; by default see `Verdicts`.
-
-    Raises: a `harness.errors.HarnessError`.
     """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
@@ -179,7 +177,7 @@ def _line_at(path: Path, document: _Document) -> dict[str, Any]:
 
 
 def _results(path: Path) -> Mapping[str, Any]:
-    """What lm-eval wrote about the same evaluation beside the samples; empty if it is missing."""
+    """Return what lm-eval wrote about the same evaluation beside the samples; empty if missing."""
     try:
         with opened(path) as file:
             return _parsed(file.read(MAX_BYTES), str(path))
@@ -253,7 +251,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply; of a choice the likeliest, or None if nothing was written."""
+        """Return the first reply; for a choice, the likeliest; None if nothing was written."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
@@ -322,7 +320,7 @@ def _message(turn: Mapping[str, Any]) -> Message:
 
 
 def _is_likelihood(reply: list[Any]) -> bool:
-    """Return whether a reply is a log likelihood and whether it was the greedy one."""
+    """Return whether a reply is a log likelihood with whether it was the greedy choice."""
     return len(reply) == 2 and str(reply[1]) in ("True", "False")
 
 

@@ -99,9 +99,11 @@ class AttemptRows:
         return sum(len(run.index.attempts) for run in self.runs)
 
     def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        """The rows run by run, instance by instance, each by sample and round.
+        """Yield the rows run by run, instance by instance, each by sample and round.
 
-        Raises: `harness.errors.DataInvalid`, `harness.errors.StoreFailed`.
+        Raises:
+            DataInvalid: A line is damaged.
+            StoreFailed: A file cannot be read.
         """
         readers = self._readers
         for run in self.runs:
@@ -194,9 +196,8 @@ def _csv_cell(cell: Cell) -> str:
 def write_parquet(rows: AttemptRows, path: Path) -> None:
     """Write the table as Parquet; times are in seconds since the epoch, and a true score is 1.
 
-    The rows go through a temporary file of JSON lines, which DuckDB converts in bounded memory.
-
-    Raises: a `harness.errors.HarnessError`; an existing file is then unchanged.
+    The rows go through a temporary file of JSON lines, which DuckDB converts in bounded memory. If
+    writing fails, an existing file is unchanged.
     """
     duckdb = import_extra("duckdb")
     folder = path.resolve().parent

@@ -96,7 +96,7 @@ class Provider:
     stats: Stats = field(default_factory=Stats, init=False)
 
     def __post_init__(self) -> None:
-        """Set up the wire formats."""
+        """Set up one wire format per path."""
         self._wires: dict[str, WireFormat] = {
             kind.path: kind(self.reasoning) for kind in WIRE_FORMATS
         }

@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -74,19 +73,18 @@ class MockServer:
     ) -> None:
         self._host = host
         self._port = port
+        limits = Limits(
+            requests_per_minute,
+            tokens_per_minute,
+            input_tokens_per_minute,
+            output_tokens_per_minute,
+        )
         self._provider = Provider(
             faults=FaultMix.of(faults or {}),
             latency=Latency.of(latency),
+            limits=RateLimits(limits),
             seed=seed,
             answerer=answerer(answers),
-            limits=RateLimits(
-                Limits(
-                    requests_per_minute,
-                    tokens_per_minute,
-                    input_tokens_per_minute,
-                    output_tokens_per_minute,
-                )
-            ),
             api_key=api_key,
             models=models,
             retry_after=retry_after,
@@ -111,12 +109,7 @@ class MockServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

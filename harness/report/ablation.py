@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
 from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
 from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
-from harness.report.text import UNKNOWN, interval, number, p_value
+from harness.report.text import UNKNOWN, number, p_value
 
 NAME_WIDTH = 24
 _VERDICTS = {
@@ -134,9 +134,9 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
 
 
 def _claims(claims: Sequence[ClaimVerdict]) -> Table:
-    columns = [Column(name, text=True) for name in ("verdict", "claim", "source", "evidence")]
+    columns = [Column("verdict", text=True), Column("claim, source and evidence", text=True)]
     rows = [
-        Row([Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}”", c.source, c.evidence])
+        Row([Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}” {c.source}: {c.evidence}"])
         for c in claims
     ]
     notes = []
@@ -160,8 +160,8 @@ def _percent(gain: Gain) -> str:
 def _hundredfold(difference: float | None, ci95: tuple[float, float] | None) -> tuple[str, str]:
     """Format a difference and its interval x 100."""
     scaled = None if difference is None else 100 * difference
-    bounds = None if ci95 is None else (100 * ci95[0], 100 * ci95[1])
-    return number(scaled, 2, sign=True), interval(bounds, 2)
+    bounds = UNKNOWN if ci95 is None else " to ".join(number(100 * one, 2) for one in ci95)
+    return number(scaled, 2, sign=True), bounds
 
 
 def _record(row: AblationRow) -> dict[str, object]:

@@ -54,7 +54,7 @@ class Check(Struct, frozen=True):
     Attributes:
         name: Name of its score; for a check by a judge, the judge's name in the run.
         checker: ``judge`` for a check by a judge.
-        of: Whether it looks at the extracted answer or at the whole text.
+        of: What it checks: the extracted answer or the whole text.
     """
 
     name: str
@@ -84,7 +84,11 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """The checks of a row: those of the run file (``shared``), replaced or changed by its own.
+    """Return the checks of a row: those of the run file, replaced or changed by its own.
+
+    Args:
+        row: The row.
+        shared: The checks of the run file.
 
     Raises:
         DataInvalid: They are malformed, or there are none.
@@ -107,7 +111,7 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
 
 
 def field_of(value: object) -> str | None:
-    """Return the row's field that an option's value ``{field: NAME}`` stands for."""
+    """Return the row's field that an option's value ``{field: NAME}`` refers to, or None."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
@@ -117,7 +121,7 @@ def from_row(row: Mapping[str, Any], field: str, check: str) -> Any:
     """Return the value of a row's field that a check needs.
 
     Raises:
-        DataInvalid: The row does not have it.
+        DataInvalid: The row does not have the field.
     """
     if field not in row:
         raise DataInvalid(
@@ -176,7 +180,7 @@ def _judge_entry(entry: Mapping[Any, Any], where: str, taken: Sequence[str]) -> 
 
 
 def _numbered(name: str, taken: Sequence[str]) -> str:
-    """Return the name, with a number if it is taken."""
+    """Return the name, with a number appended if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -205,9 +209,9 @@ class _Parameters(NamedTuple):
     """A checker's options.
 
     Attributes:
-        names: All of them.
-        principal: The one that the shorthand ``field:`` stands for.
-        from_row: Required ones that default to the row's field of their name.
+        names: All options.
+        principal: The option that the shorthand ``field:`` sets.
+        from_row: Required options that default to the row's field of the same name.
     """
 
     names: tuple[str, ...]
@@ -275,7 +279,7 @@ class Rules:
 
     @cached_property
     def _shared_files(self) -> list[tuple[str, Any]]:
-        """The files that the run file names, which rows may name too."""
+        """Return the files that the run file names, which rows may name too."""
         return [
             (check.checker, check.options.get(MAY_NAME_A_FILE[check.checker]))
             for check in self._shared

@@ -1,4 +1,4 @@
-r"""Where in a reply the answer is: a configured step before anything is checked.
+r"""Extracts the answer from a reply: a configured step before anything is checked.
 
 By name (``extraction: fence``), for structured answers:
 
@@ -113,7 +113,7 @@ class BlockExtraction:
         return rest.partition(end)[0]
 
     def write(self, answer: str) -> str:
-        """Return a reply in which `read` finds this answer, for worked examples."""
+        """Write a reply in which `read` finds this answer, for worked examples."""
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
         if self._kind in ("fence", "last_fence"):
@@ -229,7 +229,7 @@ class Found(NamedTuple):
 
 
 class RegexExtraction:
-    """Patterns, of which the one with the leftmost match counts (the rightmost for ``last``).
+    """Patterns, of which the leftmost match counts (the rightmost for ``last``).
 
     At the same offset the pattern that is written first counts: they read like their alternation,
     and each may number its groups from 1.
@@ -251,7 +251,7 @@ class RegexExtraction:
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """What precedes the group of each pattern; empty if that is unknown for one."""
+        """Return what precedes the group of each pattern; empty if unknown for any of them."""
         around = [around_group(pattern.pattern) for pattern in self.patterns]
         before = tuple(found.before.strip() for found in around if found)
         return before if len(before) == len(around) and all(before) else ()
@@ -273,7 +273,7 @@ class RegexExtraction:
         return best
 
     def read(self, text: str) -> str:
-        """Return the first group that took part, or the whole match."""
+        """Return the first group that matched, or the whole match."""
         found = self.find(text)
         if found is None or not found.answer:
             patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -283,7 +283,7 @@ class RegexExtraction:
         return found.answer
 
     def write(self, answer: str) -> str | None:
-        """The answer within the first pattern's literal text, if `read` returns it from that."""
+        """Write the answer into the first pattern's literal text, if `read` then finds it."""
         around = around_group(self.patterns[0].pattern)
         if around is None:
             return None
@@ -308,7 +308,7 @@ class NumberExtraction:
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
     def write(self, answer: str) -> str | None:
-        """Return the answer as it is, if it is a number."""
+        """Return the answer itself, if it is a number."""
         return answer if one_number(answer, self.take) is not None else None
 
 
@@ -324,7 +324,7 @@ class JsonExtraction:
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
-        """Return the value: a string as it is, anything else as JSON."""
+        """Return the value: a string unchanged, anything else as JSON."""
         found: Any = json_object(text)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
@@ -338,7 +338,7 @@ class JsonExtraction:
             raise Unparseable("The JSON object's value is out of proportion.") from None
 
     def write(self, answer: str) -> str | None:
-        """Return an object that holds the answer."""
+        """Write a JSON object that holds the answer."""
         found: Any = answer
         for key in reversed(self._path):
             found = {key: found}
@@ -402,10 +402,11 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The JSON object of a reply: the first one in its first fence, else the first one anywhere.
+    """Read the JSON object of a reply: the first one in its first fence, else the first one
+    anywhere.
 
     Raises:
-        Unparseable: There is none, or a key is there twice.
+        Unparseable: There is none, or it has a key twice.
 
     >>> json_object('Sure! ```json\\n{"answer": "NAOY"}\\n```')
     {'answer': 'NAOY'}

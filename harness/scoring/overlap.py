@@ -83,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """The label that an answer is or begins with, the longest of several; None if there is none.
+    """Return the longest label that an answer is or begins with, or None.
 
     Args:
         answer: The answer.
@@ -154,7 +154,7 @@ def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
 
 
 def _common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
-    """Length of the longest common subsequence."""
+    """Return the length of the longest common subsequence."""
     if first == second:
         return len(first)
     positions: dict[str, int] = {}

@@ -1,10 +1,10 @@
-"""Several verdicts into one: a task's criteria into its scores, and judges into a panel.
+"""Combines verdicts: a task's criteria into its scores, and judges into a panel.
 
 A panel's judges decide together, by majority or mean; the panel makes no calls. Judges of the same
 criteria are combined criterion by criterion, and the scores follow from these; other judges are
 combined score by score. A panel of several small models from different families agrees with people
 better than one large judge, and favours no family's style: Verga et al. 2024, "Replacing Judges
-with Juries" (arXiv 2404.18796), which both ways of combining are from.
+with Juries" (arXiv 2404.18796), the source of both ways of combining.
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -118,7 +118,7 @@ class Panel:
         return scores
 
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
-        """Return a score by the mean; ``passes_from`` applies to it if it has a mark."""
+        """Score by the mean; ``passes_from`` applies if the score has a mark."""
         values = [None if s.value is None else float(s.value) for s in votes.values()]
         value = _mean(values, quorum)
         mark = self._passes_from if has_mark else None
@@ -127,7 +127,7 @@ class Panel:
         return Score(value, passed, reason, _details(votes))
 
     def _majority(self, votes: Mapping[str, Score], quorum: int) -> Score:
-        """Return a score by the majority of the verdicts."""
+        """Score by the majority of the verdicts."""
         verdicts = {judge: _verdict(score) for judge, score in votes.items()}
         decided = _majority(list(verdicts.values()), quorum)
         reason = ""
@@ -139,7 +139,7 @@ class Panel:
         return Score(decided, decided, reason, _details(votes))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
-        """One criterion, from each judge's entry about it."""
+        """Combine one criterion from each judge's entry about it."""
         first = next(iter(judged.values()))
         kept = {key: first[key] for key in ("constraint", "kind", "groups") if key in first}
         rules = {key: first[key] for key in ("rule", "rule_reason") if key in first}
@@ -178,7 +178,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Each judge's entry, criterion by criterion; empty if the judges' criteria differ."""
+    """Group each judge's entries by criterion; empty if the judges' criteria differ."""
     entries = {judge: _criteria(scores) for judge, scores in given.items()}
     texts = [[one["constraint"] for one in criteria] for criteria in entries.values()]
     if not texts or not texts[0] or any(own != texts[0] for own in texts):
@@ -213,7 +213,7 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """Return the probability of yes; 1 or 0 by its verdict for a judge that gives none."""
+    """Return the probability of yes; 1 or 0 from the verdict if the judge gives none."""
     found = criterion.get("probability")
     if isinstance(found, int | float):
         return float(found)

@@ -129,7 +129,7 @@ class Pattern:
 
 
 def answer_in(match: Any) -> str:
-    """Return the first group of a match that took part; the whole match if it has no groups."""
+    """Return the first group of a match that took part, or the whole match without groups."""
     groups = match.groups()
     if not groups:
         return str(match[0])
@@ -144,7 +144,8 @@ class Around(NamedTuple):
 
 
 def around_group(pattern: str) -> Around | None:
-    """Return the literal text around a pattern's first group, or None if that is not literal text.
+    """Return the literal text around a pattern's first group, or or None if that is not literal
+    text.
 
     Anchors are dropped, and so is what is optional (``:?``, ``\\s*``). A prompt can be searched for
     this text, and a right answer be written in this form.
@@ -163,7 +164,7 @@ def around_group(pattern: str) -> Around | None:
 
 
 def _literal(pattern: str, start: int) -> tuple[str, int] | None:
-    """Return the literal text from an offset to a group or the end, and where that is."""
+    """Return the literal text from an offset to a group or the end, and where it ends."""
     pieces: list[str] = []
     at = start
     while at < len(pattern) and pattern[at] != "(":
@@ -187,7 +188,7 @@ def _literal(pattern: str, start: int) -> tuple[str, int] | None:
 
 
 def _closing(pattern: str, opened: int) -> int | None:
-    """Return where the group that opens here ends: the shortest part that is a pattern."""
+    """Return where the group that opens here ends: the shortest part that is a valid pattern."""
     import regex
 
     for found in re.finditer(r"\)", pattern[opened:]):
@@ -212,7 +213,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """All numbers in a text, in order, as people write them: ``1,234.0``, ``$42``, ``-3.5%``.
+    """Find all numbers in a text, in order, as people write them: ``1,234.0``, ``$42``, ``-3.5%``.
 
     >>> numbers("That makes 12 + 30 = $1,042.00.")
     [Decimal('12'), Decimal('30'), Decimal('1042.00')]
@@ -232,7 +233,7 @@ def numbers(text: str) -> list[Decimal]:
 
 
 def _sign(text: str, match: re.Match[str], sign: str) -> str:
-    """Return the number's own sign; after another number, as in ``5 -3``, it is an operator."""
+    """Return the number's sign; after another number, as in ``5 -3``, it is an operator."""
     before = text[max(0, match.start() - 8) : match.start()].rstrip(" ")[-1:] if sign else ""
     return "" if before.isdigit() or before in (")", "%") else sign
 

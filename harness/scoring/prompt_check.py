@@ -1,4 +1,4 @@
-"""Whether a prompt asks for the structure that its parser reads.
+"""Checks whether a prompt asks for the structure that its parser reads.
 
 In "Let Me Speak Freely?" (arXiv 2408.02442) the prompt's example had two letters where the wanted
 answers had four; "Say What You Mean" by .txt found that this, not the structure, caused the lower
@@ -41,7 +41,7 @@ class Shown:
 
 
 def check_prompt(task: Any) -> list[str]:
-    """Return what a task's prompts lack of the structure that its parser expects.
+    """List where a task's prompts do not ask for the structure that its parser expects.
 
     Empty if nothing is missing, or if the task cannot tell. Raises like reading the task's data.
     """
@@ -49,7 +49,7 @@ def check_prompt(task: Any) -> list[str]:
 
 
 def faults(shown: Shown, parser: Extraction) -> list[str]:
-    """Return what is wrong with one prompt."""
+    """List what is wrong with one prompt."""
     found = []
     for answer in shown.answers:
         if not reads(parser, answer):
@@ -74,12 +74,7 @@ def faults(shown: Shown, parser: Extraction) -> list[str]:
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """What the parser would read of a right answer in its own form; None if it reads it correctly.
-
-    >>> from harness.scoring.extraction import extraction
-    >>> garbled(extraction({"regex": "answer is (.{3})"}, "x"), "New York")
-    'New'
-    """
+    """Return what the parser would misread a right answer as, or None if it reads it correctly."""
     if not isinstance(parser, RegexExtraction):
         return None
     around = around_group(parser.patterns[0].pattern)
@@ -103,7 +98,7 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Return whether a placeholder follows, or nothing: the answer is left to the model."""
+    """Return whether a line leaves the answer to the model: a placeholder follows, or nothing."""
     rest = min(
         (line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())),
         key=len,

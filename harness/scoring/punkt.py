@@ -1,4 +1,4 @@
-"""What is used of NLTK: the Punkt sentence splitter, its tokens of words, and the Porter stemmer.
+"""NLTK's Punkt sentence splitter, word tokeniser and Porter stemmer, as used here.
 
 Importing NLTK takes a second or two, so this module is imported only when a text is first split.
 Nothing is ever downloaded: without NLTK's English parameters the same algorithm runs with our own
@@ -25,7 +25,7 @@ _UNNEEDED = ("scipy.stats", "scipy.sparse")
 
 @contextmanager
 def light_nltk() -> Iterator[None]:
-    """Let NLTK's imports of what it does not need fail, if they were not made before."""
+    """Make NLTK's imports of unneeded modules fail, unless they are already imported."""
     blocked = [module for module in _UNNEEDED if module not in sys.modules]
     for module in blocked:
         sys.modules[module] = None  # type: ignore[assignment]
@@ -123,7 +123,7 @@ def english(folder: Path | None = None) -> Punkt | None:
         folder: Where to look for them after NLTK's own folders.
 
     Raises:
-        DataInvalid: They are there and cannot be read.
+        DataInvalid: They exist but cannot be read.
     """
     if folder and str(folder) not in data.path:
         data.path.append(str(folder))  # NLTK opens no file elsewhere

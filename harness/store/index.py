@@ -158,6 +158,8 @@ class AttemptIndex:
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
         """Return the rows of an instance, or of one of its samples."""
+        if not self._digests:  # a new run asks for every sample, and has none
+            return range(0)
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
@@ -222,6 +224,8 @@ class AttemptIndex:
             DataInvalid: A line is damaged.
             StoreFailed: The file cannot be read.
         """
+        if before == 1:
+            return []
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows))
 
@@ -404,7 +408,7 @@ def _resolve(
     Args:
         key: The (n,) instance, sample and round of each line. The lines are sorted by these and,
             for one key, as in the file.
-        number: (n,) of each line in the file.
+        number: (n,) number of each line in the file.
         answered: (n,) whether each line holds an answer.
 
     Returns:

@@ -14,8 +14,7 @@ from filelock import FileLock, Timeout
 
 from harness.config.identity import conflicts, value
 from harness.config.loading import read, validate
-from harness.config.run_file import RunFile
-from harness.config.variants import check_name
+from harness.config.run_file import RunFile, check_name
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.files import RUN_REMEDY, write_whole
 from harness.store.json_lines import lines

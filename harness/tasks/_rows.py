@@ -143,7 +143,7 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
     try:
         names = next(reader, [])
         if len(set(names)) < len(names) or not all(names):
-            raise DataInvalid(f"{path}, line 1: every column needs a name, and only one column it.")
+            raise DataInvalid(f"{path}, line 1: every column needs a unique name.")
         for values in reader:
             if not values:
                 continue

@@ -39,7 +39,7 @@ from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
 
 class Item(NamedTuple):
-    """A schema, its text in the prompt, and the format that a sample is asked for in."""
+    """A schema, its text in the prompt, and the format of the requested sample."""
 
     row: SchemaRow
     text: str
@@ -112,7 +112,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """Return the schema and the task; with shots, the few-shot prompt."""
+        """Show the schema and the task; with shots, the few-shot prompt."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample.text}
@@ -122,13 +122,13 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self.prompts.messages({"schema": item.text, "output": NAMES[item.output]}, shown)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``valid``, which alone decides, and what the paper counts among the invalid ones.
+        """Score ``valid``, which alone decides, and the kinds of failure that the paper counts.
 
         ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
         format; ``invalid_sample``: either of these (IS%); ``root_type_violated``: its root has a
         different type from the schema's, where integers and floats are both numbers (RTV%). The
         details of ``valid`` list each keyword that applies to the sample: whether it is met, the
-        third of the prompted schema that it stands in (``schema_third``), and the third of the
+        third of the prompted schema that contains it (``schema_third``), and the third of the
         sample that violates it (``output_third``).
 
         Raises:
@@ -163,7 +163,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Return what the sample violates."""
+        """Say what the sample violates."""
         if scores["valid"].passed:
             return "That sample is valid."
         return (
@@ -177,7 +177,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample.text)
 
     def wrong_answer(self, instance: Instance[Item]) -> str | None:
-        """A sample that violates a constraint, or broken text; None stands for a plain sentence."""
+        """A sample that violates a constraint, or broken text; None means a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -220,7 +220,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """json_schema.
+        """Return json_schema.
 
         Raises:
             ConfigError: Samples are asked for in other formats, or inside a block.
@@ -239,7 +239,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return "json_schema"
 
     def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
-        """Return the schema itself."""
+        """Constrain decoding to the schema itself."""
         return DecodingConstraint(json_schema=dict(instance.data.row.schema))
 
 

@@ -114,7 +114,7 @@ class ConCodeEvalValidation(ConCodeEval):
         """Yield each sample in each output format; samples of equal schemas form one cluster.
 
         For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
-        schema that it stands in, and the third of the sample that violates it.
+        schema that contains it, and the third of the sample that violates it.
 
         Raises:
             DataInvalid: A sample cannot be written in a format, or its label is wrong.
@@ -144,7 +144,7 @@ class ConCodeEvalValidation(ConCodeEval):
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """Schema, sample and question; shots are the same, with their answers."""
+        """Show schema, sample and question; shots are the same, with their answers."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
@@ -154,7 +154,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return self.prompts.messages(fields, shown)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``correct``: whether the answer is right.
+        """Score ``correct``: whether the answer is right.
 
         Raises:
             Unparseable: The reply says neither yes nor no.
@@ -170,7 +170,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Return whether the answer is right (which also reveals the right one)."""
+        """Say whether the answer is right (which also reveals the right one)."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
@@ -188,14 +188,14 @@ class ConCodeEvalValidation(ConCodeEval):
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
-        """Return a choice of yes and no."""
+        """Constrain decoding to yes and no."""
         return DecodingConstraint(choices=("yes", "no"))
 
 
 def _places(
     violation: Violation, sample: str, output: Format, constraints: Constraints
 ) -> dict[str, str]:
-    """Return the violated keyword, and the thirds of schema and sample that it is violated in."""
+    """Return the violated keyword, and the thirds of schema and sample in which it is violated."""
     # Located in the strict reading of the text: paper labels do not depend on the format.
     found = {
         "keyword": violation.keyword,
@@ -207,7 +207,7 @@ def _places(
 
 
 def yes_or_no(text: str) -> Label:
-    """Return the answer in a reply.
+    """Read the answer in a reply.
 
     Raises:
         Unparseable: It says neither, or both.

@@ -19,7 +19,7 @@ def test_every_backend_says_what_it_takes() -> None:
     said = words(ended.stdout)
     assert all(name in said for name in kind("backends").names())
     assert "path text; required" in said
-    assert "takes extra, max_tokens, stop holds answers to json_schema features" in said
+    assert "accepts extra, max_tokens, stop constrains answers by json_schema features" in said
     assert "features by_instance, conversation, simulated" in said
 
 

@@ -66,7 +66,7 @@ def test_a_fetch_that_is_killed_goes_on_and_ends_with_what_the_replay_needs(
 
     public.requests.clear()
     again = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
-    assert "collie was already there" in again.stderr
+    assert "collie is already installed" in again.stderr
     assert again.stdout == ended.stdout
     assert public.requests == []
 
@@ -83,7 +83,7 @@ def test_a_wrong_hash_is_refused(
     log = public.files[f"/collie/{LOG}"]
     public.files[f"/collie/{LOG}"] = log.replace(b"The history", b"Das history", 1)
     said = mistake(harness("data", "fetch", "collie", "--from", public.url, env=elsewhere))
-    assert "gives for collie/generations/gpt-4.jsonl has the sha256" in said
+    assert "collie/generations/gpt-4.jsonl gets the sha256" in said
     assert not (tmp_path / "data" / "collie" / "generations" / "gpt-4.jsonl").exists()
     public.files[f"/collie/{LOG}"] = log
     ended = harness("data", "fetch", "collie", "--from", public.url, env=elsewhere)
@@ -123,7 +123,7 @@ def test_ls_and_path_of_what_is_there(data_dir: Path) -> None:
     assert any(row.split()[:2] == ["collie", "yes"] for row in rows)
     assert harness("data", "path", "collie", env=there).stdout == f"{data_dir}/collie\n"
     ended = harness("data", "fetch", "collie", env=there)  # it reads, and writes nothing
-    assert "collie was already there" in ended.stderr
+    assert "collie is already installed" in ended.stderr
     assert ended.returncode == 0
 
 

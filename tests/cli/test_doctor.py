@@ -47,7 +47,7 @@ def test_a_fresh_machine(tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
         said = words(ended.stdout)
         assert "ok harness 0.1.0" in said
-        assert "- collie not there" in said
+        assert "- collie missing" in said
         assert "harness data fetch collie" in said
         assert "- not set ANTHROPIC_API_KEY, AZURE_OPENAI_API_KEY" in said
         assert "export NAME=…" in said
@@ -58,7 +58,7 @@ def test_a_fresh_machine(tmp_path: Path) -> None:
 def test_tokeniser_parameters_are_found_where_nltk_finds_them(tmp_path: Path) -> None:
     (tmp_path / "tokenizers" / "punkt_tab" / "english").mkdir(parents=True)
     ended = harness("doctor", "--no-network", env=os.environ | {"NLTK_DATA": str(tmp_path)})
-    assert f"punkt  there, in {tmp_path}".replace(" ", "") in "".join(ended.stdout.split())
+    assert f"punkt  installed in {tmp_path}".replace(" ", "") in "".join(ended.stdout.split())
 
 
 def test_no_key_is_shown(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_does_not_answer() -> None:
         assert time.monotonic() - start < 0.9, "all at once"
     assert {finding.said.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
     (refused,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models"))
-    assert "start it" in refused.remedy
+    assert "Start one" in refused.remedy
     (hosted,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models", "MY_KEY"))
     assert "cannot be reached" in hosted.said
 
@@ -200,9 +200,9 @@ def test_gpus_and_what_starts_vllm(tmp_path: Path) -> None:
     said = words(harness("doctor", "--no-network", env=environment).stdout)
     assert "ok GPU 0 NVIDIA H100, 81559 MiB, 80000 MiB free" in said
     assert "allows 0" in said
-    assert "vLLM's server is started by" in said
+    assert "vLLM's server started by" in said
     smi.write_text("#!/bin/sh\necho 'no driver' >&2; exit 9\n")
     environment["HARNESS_VLLM_COMMAND"] = "/no/such program"
     said = words(harness("doctor", "--no-network", env=environment).stdout)
     assert "nvidia-smi fails: no driver" in said
-    assert "names a program that is not there: /no/such" in said
+    assert "names a program that does not exist: /no/such" in said

@@ -299,7 +299,7 @@ def test_more_samples_are_judged_by_the_later_judge_when_it_is_asked_again(
     ("content", "said"),
     [
         ("name: ai_parser", "model is missing"),
-        ("[1]", "is no judge"),
+        ("[1]", "is not a judge"),
         ("name: ai_parser\nmodel: {backend: opnai}", "Did you mean 'openai'?"),
         ("name: ai_parser\nmodel: {backend: simulated}", "is simulated, and the run"),
         ("name: ai_parser\nmodel: {backend: openai, name: m}\nshots: 1", "no option 'shots'"),

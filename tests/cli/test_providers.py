@@ -70,7 +70,11 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
         ("{backend: openai}", "seed=1", "model.name"),
         ("{backend: openai, name: o3}", "decoding.temperature=0.7", "decoding.temperature"),
         ("{backend: openai, name: m}", "decoding.constraint={regex: a}", "by a regex"),
-        ("{backend: openai, name: m}", "decoding.constraint=task", "'collie' defines no constraint"),
+        (
+            "{backend: openai, name: m}",
+            "decoding.constraint=task",
+            "'collie' defines no constraint",
+        ),
         ("{backend: openai, name: m}", "decoding.constraint={}", "is one of json_schema"),
         (
             "{backend: openai, name: m, base_url: 'http://localhost:1/v1'}",

@@ -21,7 +21,7 @@ def test_the_limits_of_a_judge_stand_beside_its_model_or_in_it() -> None:
     assert beside == within
     assert beside.judges[0].model.limits is not None
     both = JUDGE | limits | {"model": JUDGE["model"] | limits}
-    assert "keep one of the two" in problem(judges=[both])
+    assert "remove one of them" in problem(judges=[both])
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,10 @@ def test_the_limits_of_a_judge_stand_beside_its_model_or_in_it() -> None:
         ({"name": "parser"}, "model is missing"),
         (JUDGE | {"as": "a.b"}, "as: letters, digits"),
         (JUDGE | {"as": ""}, "as: letters, digits"),
-        (JUDGE | {"limits": {"concurency": 3}}, "Did you mean 'concurrency'?"),
+        (JUDGE | {"limits": {"concurency": 3}}, "did you mean 'concurrency'?"),
         (JUDGE | {"model": {"backend": "b", "price": {"input": 1}}}, "model.price"),
-        (JUDGE | {"model": {"backend": "b", "api_key": "sk-1"}}, "would hold a secret"),
-        (JUDGE | {"token": "sk-1"}, "would hold a secret"),
+        (JUDGE | {"model": {"backend": "b", "api_key": "sk-1"}}, "would contain a secret"),
+        (JUDGE | {"token": "sk-1"}, "would contain a secret"),
     ],
 )
 def test_a_judge_that_cannot_be_is_refused_and_no_value_shown(section: Any, said: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.config.loading import load
-from harness.config.variants import expanded
+from harness.config.run_file import expand_matrix
 from harness.errors import ConfigError
 
 RUN = "task: {name: collie}\nmodel: {backend: simulated}\n"
@@ -38,7 +38,7 @@ def test_every_combination_is_a_run(tmp_path: Path) -> None:
     )
 )
 def test_as_many_as_the_product_and_each_its_own(matrix: dict[str, list[int]]) -> None:
-    made = expanded(matrix)
+    made = expand_matrix(matrix)
     wanted = 1
     for values in matrix.values():
         wanted *= len(values)
@@ -48,7 +48,7 @@ def test_as_many_as_the_product_and_each_its_own(matrix: dict[str, list[int]]) -
 
 
 def test_names_of_values() -> None:
-    assert list(expanded({"model.name": ["Qwen/Qwen3-8B", None, True, 0.5]})) == [
+    assert list(expand_matrix({"model.name": ["Qwen/Qwen3-8B", None, True, 0.5]})) == [
         *("Qwen-Qwen3-8B", "null", "true", "0.5"),
     ]
 
@@ -57,11 +57,11 @@ def test_names_of_values() -> None:
     ("text", "said"),
     [
         ("matrix: {samples: []}", "matrix.samples is empty"),
-        ("matrix: {samples: [1, 1]}", "holds a value twice"),
+        ("matrix: {samples: [1, 1]}", "has a value twice"),
         ("matrix: {decoding.stop: [[a], [b]]}", "name its values"),
-        ("matrix: {samples: [1, 2]}\nvariants: {a: {}}", "do not go together"),
+        ("matrix: {samples: [1, 2]}\nvariants: {a: {}}", "cannot be combined"),
         ("matrix: {model.name: ['a b']}", "cannot name a run"),
-        ("matrix: {x: {a: {matrix.y: 1}}}", "variants of its own"),
+        ("matrix: {x: {a: {matrix.y: 1}}}", "sets variants or matrix"),
         ("matrix: {limit: [%s], seed: [%s]}" % ((",".join(map(str, range(1, 40))),) * 2), "more"),
         ("matrix: {sampels: [1, 2]}", "sampels"),
         (

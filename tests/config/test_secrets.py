@@ -1,6 +1,6 @@
 import pytest
 
-from harness.config.sections import shown
+from harness.config.validation import shown
 from tests.config.run_files import BASE, problem, run
 
 

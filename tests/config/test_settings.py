@@ -64,9 +64,9 @@ def test_other_lines_of_the_dotenv_file_are_left_alone() -> None:
 
 def test_a_dotenv_file_that_is_not_text_is_named() -> None:
     dotenv(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match=r"\.env is not text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"\.env is not UTF-8 text"):
         Settings()
-    with pytest.raises(ConfigError, match=r"\.env is not text in UTF-8"):
+    with pytest.raises(ConfigError, match=r"\.env is not UTF-8 text"):
         secret(KEY)
 
 
@@ -139,7 +139,7 @@ def test_a_key_given_for_its_variables_name_is_not_shown(key: str) -> None:
 @pytest.mark.parametrize("value", ["sk-SE\nCRET", "sk-SECRET…", "sk-SEC\tRET", "sk\x00"])
 def test_a_secret_that_no_header_can_carry_is_refused_and_not_shown(value: str) -> None:
     dotenv(f'{KEY}="{value}"\n')
-    with pytest.raises(ConfigError, match=f"{KEY} holds a line break or a letter") as caught:
+    with pytest.raises(ConfigError, match=f"{KEY} contains a line break or a character") as caught:
         secret(KEY)
     assert "sk-" not in str(caught.value)
 

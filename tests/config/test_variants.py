@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.variants import check_name
+from harness.config.run_file import check_name
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "1", "_x", "é", "a" * 200, "a..b"])

@@ -68,15 +68,15 @@ def test_a_limit_says_when_to_come_again() -> None:
 Connect = Callable[..., AbstractAsyncContextManager[openai.AsyncOpenAI]]
 
 
-@pytest.fixture(params=["httpx2", "aiohttp"])
+@pytest.fixture
 def connect(request: pytest.FixtureRequest) -> Connect:
-    """Opens the SDK on a server, over either of its HTTP clients."""
+    """Opens the SDK on a server; a test may choose the HTTP client."""
 
     @asynccontextmanager
     async def client(server: MockServer, api_key: str = "any") -> AsyncIterator[openai.AsyncOpenAI]:
         # Loopback has no TLS, and loading certificates is what takes the time.
         kinds = {"httpx2": openai.DefaultAsyncHttpxClient, "aiohttp": openai.DefaultAioHttpClient}
-        transport = kinds[request.param](verify=False)
+        transport = kinds[getattr(request, "param", "httpx2")](verify=False)
         async with openai.AsyncOpenAI(
             base_url=server.base_url, api_key=api_key, max_retries=0, http_client=transport
         ) as sdk:
@@ -97,6 +97,7 @@ async def say(
     return reply
 
 
+@pytest.mark.parametrize("connect", ["httpx2", "aiohttp"], indirect=True)
 async def test_answers_repeat_and_differ_by_seed(connect: Connect) -> None:
     texts = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The peak of any 60 seconds."""
+"""Counters by model, and the peak of any 60 seconds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.mock.limits import WINDOW_S
-from harness.mock.stats import SLICE_S, Peak, PerMinute
+from harness.mock.limits import MAX_MODELS, OTHER_MODELS, WINDOW_S
+from harness.mock.stats import SLICE_S, Peak, PerMinute, Stats
 
 Event = tuple[float, int, int]
 
@@ -76,10 +76,18 @@ def test_peak_is_never_too_low_and_hardly_too_high(clock: Clock, rate: float) ->
 def test_memory_does_not_grow_with_the_requests(clock: Clock) -> None:
     peak = Peak(clock)
     tracemalloc.start()
-    for _ in range(100_000):
+    for _ in range(20_000):
         clock.now += SLICE_S / 100
         peak.add(1000, 1000)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak.most.requests == 100_000
-    assert used < 1_000_000
+    assert peak.most.requests == 20_000
+    assert used < 200_000
+
+
+def test_made_up_models_are_counted_together() -> None:
+    stats = Stats()
+    for number in range(MAX_MODELS + 5):
+        stats.count_model(f"m{number}")
+    by_model = stats.snapshot().by_model
+    assert (len(by_model), by_model["m0"], by_model[OTHER_MODELS]) == (MAX_MODELS + 1, 1, 5)

@@ -1,9 +1,9 @@
 """A benchmark like COLLIE (arXiv 2307.08689), built from your own corpus.
 
-The paper's steps: documents are drawn and loaded (`source`), cut into natural paragraphs, sentences
-and passages (`strings`), and each string is tried on each structure (`structure`, `targets`,
-`extraction`); some of the resulting candidates become instances. Every instance is then audited
-(`audit`), and the folder is written with its card and report.
+The paper's steps: documents are drawn and loaded (`source`) and cut into natural paragraphs,
+sentences and passages (`strings`). Each string is matched against each structure (`structure`,
+`targets`, `extraction`), and some of the resulting candidates become instances. Every instance is
+then audited (`audit`), and the folder is written with its card and report.
 
 >>> recipe = Recipe(find_structures(["paper"]), [find_source("corpus/")])  # doctest: +SKIP
 >>> build(recipe, Path("mine"), data_folder)  # doctest: +SKIP
@@ -56,7 +56,7 @@ class Recipe:
         structures: The structures to find instances of.
         sources: The sources of text.
         seed: The seed of everything that is drawn.
-        targets: The most instances of a structure from one source.
+        targets: Most instances per structure and source.
     """
 
     structures: Sequence[Structure]
@@ -72,7 +72,7 @@ class Built:
     Attributes:
         facts: The content of the manifest.
         report: The report, in Markdown.
-        resumed: Stages whose results an interrupted build left behind.
+        resumed: Number of stages whose results were reused from an interrupted build.
     """
 
     folder: Path
@@ -100,7 +100,7 @@ def build(
         out: The folder to write.
         data: The data folder.
         jobs: Processes; their number does not change the result.
-        status: Receives a line about the progress.
+        status: Called with a line about the progress.
 
     Raises:
         ConfigError: Structures and sources do not fit together.
@@ -200,10 +200,10 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
 def _plugins(
     structures: Sequence[Structure], sources: Sequence[Source]
 ) -> dict[str, dict[str, str]]:
-    """Kind and name ("filter url") -> package, version and SHA-256 of the code.
+    """Map each plug-in ("filter url") to its package, version and code hash.
 
     The result depends on this code, so it is in the key of every stage. Files that a plug-in reads
-    are not.
+    are not included.
     """
     used = {
         ("measures", name)
@@ -239,13 +239,15 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return what each source yields. Each batch of documents is a stage."""
+    """Extract what each source yields; each batch of documents is a stage."""
     names = list(corpora)
     yields = {name: Yield() for name in names}
     encoded = msgspec.json.encode(plan)
 
     def missing() -> Iterator[Batch]:
-        """Yield the batches that no earlier build has done; the others are merged right away."""
+        """Yield the batches that no earlier build has done; the results of the others are
+        merged.
+        """
         for number, (name, documents) in enumerate(corpora.items()):
             for place, some in enumerate(documents.batches()):
                 stage = (f"{name}-{place:05}", key_of(key, name, some))
@@ -272,7 +274,7 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    """Return what may be wrong with a corpus that gave no instance."""
+    """Say what may be wrong with a corpus that gave no instance."""
     suspicious = sum(sum(found.suspicious.values()) for found in yields.values())
     if suspicious:
         return (

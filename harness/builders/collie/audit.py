@@ -1,4 +1,4 @@
-"""The audit of a data set in COLLIE's form: is each instance right, and how hard is it?
+"""The audit of a data set in COLLIE's form: whether each instance is right, and how hard it is.
 
 The reference answer must pass its own checker, its near misses must fail, and no constraint may
 contradict itself. Difficulty is the share of natural texts that pass, whatever they were written
@@ -30,7 +30,7 @@ TRIVIAL = 0.5
 TRIVIAL_PART = 0.95
 """The same for one of its base constraints."""
 BACKGROUND = 40
-"""Natural texts, about, of a level of a data set."""
+"""Approximate number of natural texts per level of a data set."""
 PIECE = 200
 """Instances that a process audits at a time."""
 
@@ -58,7 +58,7 @@ class Row(Struct, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Its specification in plain form."""
+        """Return the specification in plain form."""
         return {"level": self.level, "constraint": self.constraint, "targets": self.targets}
 
 
@@ -70,9 +70,9 @@ class Audited(Struct, frozen=True):
         near_misses: Texts that fail, each for another of the base constraints.
         unbroken: Base constraints that no change of the reference answer violates.
         problems: Duplicate, implied or contradictory parts.
-        natural: How many natural texts were tried; ``share``: the share of them that pass.
-        trivial: Whether most natural texts satisfy it; ``trivial_parts``: the base constraints that
-            nearly all satisfy.
+        natural: Number of natural texts tried; ``share`` is the share of them that pass.
+        trivial: Whether most natural texts satisfy it; ``trivial_parts`` are the base constraints
+            that nearly all satisfy.
         same_as: The first instance with the same prompt and reference answer, if not this one.
     """
 
@@ -108,7 +108,7 @@ def audit(
     Args:
         rows: The instances.
         background: The natural texts to check them against.
-        nltk_data: Where the parameters of the sentence splitter may be.
+        nltk_data: Folder to search for the sentence splitter's parameters.
         workers: The processes to work in.
     """
     pieces = (

@@ -1,6 +1,6 @@
-"""What is wrong with a constraint in itself: duplicate, implied, or contradictory parts.
+"""Finds what is wrong with a constraint in itself: duplicate, implied, or contradictory parts.
 
-Examined are the base constraints that must all hold. Numbers are compared as ranges, texts as the
+It examines the base constraints that must all hold. Numbers are compared as ranges, texts as the
 checker compares them. A constraint without a known problem may still be impossible.
 
 >>> [problem.kind for problem in problems(specification)]  # doctest: +SKIP
@@ -42,7 +42,7 @@ Pair = tuple[Base, Target]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem, and the base constraints that make it, in words."""
+    """A problem, and the base constraints that cause it, in words."""
 
     kind: Kind
     clauses: tuple[str, ...]
@@ -65,9 +65,9 @@ def problems(specification: Specification) -> list[Problem]:
 def refuse_impossible(structure: Structure) -> None:
     """Refuse a structure if each of its constraints contradicts itself.
 
-    Examined are the values that sweeps name: one part that is contradictory with each of its
-    values, or two parts that contradict each other with each pair of values. What is taken from a
-    text is satisfied by it.
+    It examines the values that sweeps name: one part that is contradictory for each of its values,
+    or two parts that contradict each other for each pair of values. Values taken from a text are
+    satisfied by that text.
 
     Raises:
         DataInvalid: No text can satisfy the structure.
@@ -148,7 +148,9 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(pair: Pair) -> tuple[float, float] | None:
-    """Return the numbers that satisfy a base constraint, or None if they are not one range."""
+    """Return the range of numbers that satisfies a base constraint, or None if it is not a
+    range.
+    """
     base, target = pair
     number = _sole(target)
     if not isinstance(number, int) or base.reduction not in (None, "all"):
@@ -163,13 +165,13 @@ def _range(pair: Pair) -> tuple[float, float] | None:
 
 
 def _is_below_nothing(pair: Pair) -> bool:
-    """Return whether a number of units must be negative."""
+    """Return whether a number of units would have to be negative."""
     wanted = _range(pair)
     return isinstance(_each(pair[0]), Count) and wanted is not None and wanted[1] < 0
 
 
 def _excludes(one: Pair, other: Pair) -> bool:
-    """Return whether what is measured must be two different things, or one thing and not it."""
+    """Return whether one value would have to be two things, or one thing and not that thing."""
     (first, target), (second, wanted) = one, other
     if first.reduction not in (None, "all"):
         return False
@@ -180,7 +182,7 @@ def _excludes(one: Pair, other: Pair) -> bool:
 
 
 def _disagree_on_a_place(one: Pair, other: Pair) -> bool:
-    """Return whether a place that both name must be two different texts."""
+    """Return whether two base constraints require different texts at the same place."""
     if (one[0].input_level, one[0].target_level) != (other[0].input_level, other[0].target_level):
         return False
     first, second = _places(one), _places(other)
@@ -188,7 +190,7 @@ def _disagree_on_a_place(one: Pair, other: Pair) -> bool:
 
 
 def _places(pair: Pair) -> dict[int, Target]:
-    """Return the unit that must be at each index."""
+    """Map each index to the unit that must be there."""
     base, target = pair
     position = base.transformation
     if not isinstance(position, Position) or base.relation != "==":
@@ -205,7 +207,7 @@ def _places(pair: Pair) -> dict[int, Target]:
 
 
 def _forbids(pair: Pair, other: Pair) -> bool:
-    """Return whether the one forbids a unit that the other asks for."""
+    """Return whether one constraint forbids a unit that the other requires."""
     base, target = pair
     if base.relation != "not in" or not _is_units(base) or base.reduction is not None:
         return False
@@ -219,7 +221,7 @@ def _forbids(pair: Pair, other: Pair) -> bool:
 
 
 def _miscounts(pair: Pair, other: Pair) -> bool:
-    """Return whether a number of units does not fit the units that the other names."""
+    """Return whether a number of units contradicts the units that the other constraint requires."""
     base, _ = pair
     counted = _range(pair)
     if base.transformation != Count() or base.input_level or counted is None:

@@ -1,7 +1,7 @@
-"""Extraction: what a batch of documents yields, in any process, and how yields are merged.
+"""Extraction: processes batches of documents in any process, and merges what they yield.
 
-All that the work needs travels as plain data. Merging is independent of order: neither the number
-of processes nor the batches change the result.
+All inputs are plain data, so that they can be sent to other processes. Merging is independent of
+order: neither the number of processes nor the batches change the result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Candidate(Struct, frozen=True):
         constraint: The constraint in its plain form.
         targets: The targets in their plain form.
         document: The name of the document that it comes from.
-        about: The facts that the source has about the document.
+        about: What the source says about the document.
     """
 
     text: str
@@ -56,8 +56,9 @@ class Yield(Struct):
     """What some documents of a source yielded.
 
     Attributes:
-        unreadable: How many documents could not be read; ``problems`` names some, with reasons.
-        paragraphs: How many there were; ``sentences``: how many were looked at.
+        unreadable: Number of documents that could not be read; ``problems`` names some, with
+            reasons.
+        paragraphs: Number of paragraphs; ``sentences``: number of sentences examined.
         filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
         single: Runs of paragraphs too short for a passage.
         texts: Level -> how many texts were tried; ``lengths``: their characters.
@@ -147,10 +148,10 @@ class Plan(Struct, frozen=True):
     """What to build, as plain data.
 
     Attributes:
-        structures: In the form of their files; so are ``sources``.
+        structures: The structures in the form of their files, like ``sources``.
         plugins: The plug-ins that these name, with hashes of their code.
-        targets: The most instances of a structure from one source.
-        nltk_data: Where the parameters of the sentence splitter may be.
+        targets: Most instances per structure and source.
+        nltk_data: Folder to search for the sentence splitter's parameters.
     """
 
     structures: list[dict[str, Any]]

@@ -62,7 +62,9 @@ def near_misses(specification: Specification, text: str, units: Splitter) -> Nea
 def _changes(
     text: str, level: Level, bases: Sequence[tuple[Base, Target]], units: Splitter
 ) -> Iterator[str]:
-    """Changed texts: small changes first, then those that the targets suggest, then large ones."""
+    """Yield changed texts: small changes first, then ones that the targets suggest, then large
+    ones.
+    """
     yield from _letters(text, level)
     if level == "word":
         return
@@ -91,7 +93,7 @@ def _changes(
 
 
 def _letters(text: str, level: Level) -> Iterator[str]:
-    """Yield a letter less, more or changed; in a word, at each place."""
+    """Yield texts with a letter removed, added or changed; in a word, at each position."""
     yield text[:-1]
     yield text[1:]
     if level != "word":
@@ -105,7 +107,7 @@ def _letters(text: str, level: Level) -> Iterator[str]:
 
 
 def _sentences(text: str, units: Splitter) -> Iterator[str]:
-    """Sentences shortened, changed at both ends, doubled, added and left out."""
+    """Yield texts with a sentence shortened, changed at either end, doubled, added or removed."""
     spans = []
     at = 0
     for sentence in units.sentences(text):
@@ -130,7 +132,7 @@ def _sentences(text: str, units: Splitter) -> Iterator[str]:
 
 
 def _halved_and_doubled(text: str, words: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """For a bound that the text is far from."""
+    """Yield a half and a multiple of the text, for a bound that it is far from."""
     kept = len(words) // 2
     while kept:
         yield text[: words[kept - 1][1]]

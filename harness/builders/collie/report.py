@@ -25,7 +25,7 @@ MOST_FINDINGS = 20
 
 
 def card(name: str, structures: Sequence[Structure], facts: Mapping[str, Any]) -> str:
-    """Return what the data set is, and all that is needed to build it again."""
+    """Write the card: what the data set is, and everything needed to build it again."""
     counts: Mapping[str, Mapping[str, int]] = facts["counts"]
     sources = [source["name"] for source in facts["sources"]]
     total = sum(n for of in counts.values() for n in of.values())
@@ -56,7 +56,7 @@ def report(
     rows: Sequence[Row],
     audited: Sequence[Audited],
 ) -> str:
-    """Return what became of the text, what the instances are like, and examples."""
+    """Write the report: what became of the text, what the instances are like, and examples."""
     sections = [
         "# Report of the build",
         "## Text",

@@ -1,4 +1,4 @@
-"""A source of text: where documents come from, and how natural text is made of them.
+"""A source of text: where documents come from, and how they become natural text.
 
     name: manuals
     load: {name: text, path: corpus/manuals, files: "**/*.txt"}
@@ -8,8 +8,8 @@
     passages: {from: 2, to: 4}            # paragraphs; longer runs are cut; null: never cut
 
 ``preset: wiki`` (or another of ``sources/``) gives the keys that a file leaves out. A ``path`` is
-relative to the file, on the command line to the working directory; if it is not there, the data
-folder is searched.
+relative to the file, on the command line to the working directory; if it does not exist there, the
+data folder is searched.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Paragraphs(BaseModel):
 
 
 class Source(BaseModel):
-    """How a corpus becomes texts.
+    """A corpus, and how it is turned into texts.
 
     Attributes:
         name: What the source is called.
         load: The loader and its options.
-        levels: The levels of the texts that it has.
+        levels: The levels of its texts.
         delimiter: What separates paragraphs.
         filters: Filters of paragraphs and sentences; the first one that applies is counted.
         passage_filters: Filters of paragraphs that no passage may contain.
@@ -111,7 +111,7 @@ class Source(BaseModel):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source that an argument of the command line names.
+    """Return the source that a command-line argument names.
 
     Args:
         given: A file of YAML; a folder or file of text; ``NAME=PATH``, where NAME is a preset or
@@ -212,8 +212,8 @@ class Documents:
     """The documents of a source that a build uses, drawn by a hash of their names.
 
     Attributes:
-        available: How many there are to choose from.
-        chosen: How many were chosen.
+        available: Number of documents to choose from.
+        chosen: Number of documents chosen.
     """
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:

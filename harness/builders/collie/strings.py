@@ -1,7 +1,7 @@
 """The strings of a document: its natural paragraphs, and the sentences and passages made of them.
 
 A document is split into paragraphs; filters leave out unnatural text, post-processors clean the
-rest. Runs of at least two surviving paragraphs make passages. A limited number of strings of each
+rest. Runs of at least two surviving paragraphs make passages. A limited number of strings per
 level is kept, drawn by a hash of the seed and the string, so that neither other documents nor the
 number of processes change the draw.
 """
@@ -35,8 +35,8 @@ class Segments(NamedTuple):
 
     Attributes:
         strings: The strings of each level, in the order drawn.
-        paragraphs: How many paragraphs there were.
-        sentences: How many sentences were looked at, which stops when enough are kept.
+        paragraphs: Number of paragraphs.
+        sentences: Number of sentences examined, which stops when enough are kept.
         filtered: Counts by reason, of paragraphs, sentences, and (``passage``) surviving
             paragraphs that passages may not contain.
         single: Runs of paragraphs that were too short for a passage.
@@ -111,7 +111,7 @@ class Segmenter:
         return chunk, reason
 
     def _unnatural(self, text: str) -> str:
-        """Return why a text is not natural; empty if it is."""
+        """Say why a text is not natural; empty if it is."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
@@ -123,7 +123,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
-        """Sentences of drawn paragraphs, filtered one by one until there are enough."""
+        """Return sentences of drawn paragraphs, filtered one by one until there are enough."""
         most = self._source.strings
         found: list[str] = []
         for paragraph in self._ordered("paragraph", paragraphs):
@@ -142,7 +142,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Runs of surviving paragraphs, and what the passage filters leave out."""
+        """Return runs of surviving paragraphs, and counts of what the passage filters leave out."""
         runs: list[list[str]] = [[]]
         left_out: Counter[str] = Counter()
         for text, dropped in paragraphs:
@@ -156,7 +156,7 @@ class Segmenter:
         return [run for run in runs if run], left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the runs; ones too long for a passage are cut into pieces of random size."""
+        """Yield the runs; those too long for a passage are cut into pieces of random size."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -172,7 +172,7 @@ class Segmenter:
         return self._ordered(level, strings)[: self._source.strings]
 
     def _ordered(self, level: Level, strings: Iterable[str]) -> list[str]:
-        """Different strings in the order of their hash."""
+        """Return the distinct strings of a level in the order of their hashes."""
         key = f"{self._seed} {level} ".encode()
 
         def hashed(string: str) -> bytes:
@@ -182,7 +182,7 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[Part], units: Splitter) -> dict[str, Any]:
-    """Return the plug-ins by name; a second one of the same name is called ``NAME 2``."""
+    """Build plug-ins by name; a second one of the same name is called ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)

@@ -1,4 +1,4 @@
-"""A constraint structure: a constraint whose targets are to be found in a corpus, in YAML.
+"""A constraint structure: a constraint whose targets are taken from a corpus, in YAML.
 
     name: sent02
     about: exactly n words, of which the 4th, 8th and 11th are given
@@ -64,7 +64,7 @@ class Structure:
         name: Its name.
         about: What it asks for, in a line.
         level: The level of the texts that it fits.
-        constraints: Its constraints; more than one if a part is swept.
+        constraints: The constraints; more than one if a part is swept.
         rules: A target rule for each base constraint, nested like the constraint.
         prompt: The template of the instruction, if it has one.
         plain: The mapping that it was read from.
@@ -79,7 +79,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: Specification) -> str:
-        """Return the prompt of an instance.
+        """Write the prompt of an instance.
 
         Raises:
             DataInvalid: The structure's own template fails.

@@ -1,4 +1,4 @@
-"""The targets of a structure: rules in the structure, and what they take from a text.
+"""Target rules of a structure, and what they take from a text.
 
     sweep: {from: 3, to: 9}        # or a list: one of the values, if the text satisfies it
     take: least                    # or: what is observed in the text
@@ -39,7 +39,7 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A range of whole numbers with both ends; None for no end."""
+    """A range of whole numbers with both ends included; None is an open end."""
 
     low: int | None = None
     high: int | None = None
@@ -53,18 +53,18 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Those of some values that the text satisfies."""
+    """A rule that takes those of some given values that the text satisfies."""
 
     values: tuple[Target, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """What is observed in the text.
+    """A rule that takes what is observed in the text.
 
     Attributes:
-        how: ``value``, as it is; ``common``, the one value that all of several have; ``least`` or
-            ``greatest`` of several numbers; ``sample``, some of several texts.
+        how: ``value``, as it is; ``common``, the one value that several have in common; ``least``
+            or ``greatest`` of several numbers; ``sample``, some of several texts.
         bounds: Bounds of each number that is taken.
         values: How many values must be observed, if there are several.
         size: Size of a sample.
@@ -142,7 +142,7 @@ def satisfying(
         rules: A rule for each of its base constraints.
         text: The text.
         units: The splitter of texts.
-        draws: Gives a stream of draws, if something is sampled.
+        draws: Returns a stream of draws, if something is sampled.
 
     Returns:
         The options for each base constraint; None if the text cannot satisfy the constraint.
@@ -182,7 +182,9 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """The targets that a text can get for one base constraint, given what is observed in it."""
+    """Return the targets that a text can get for one base constraint, given what is observed in
+    it.
+    """
     if isinstance(rule, Sweep):
         return [value for value in rule.values if check.satisfied(base, observed, value)]
     taken = _taken(rule, observed, draws)
@@ -213,7 +215,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether nothing is missing (the ninth of five words)."""
+    """Return whether nothing is missing (such as the ninth of five words)."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -235,7 +237,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return a target of the form that a rule gives, to check that it fits the constraint.
+    """Return an example of a target that a rule gives, to check that it fits the constraint.
 
     Raises:
         DataInvalid: The rule cannot take anything from what the constraint observes.

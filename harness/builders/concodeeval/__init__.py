@@ -1,8 +1,8 @@
 """A benchmark like ConCodeEval's (arXiv 2407.03387), built from a seed.
 
-602 schemas and 3,076 instances, 45% of which violate one keyword: built in two seconds, the same
-bytes from the same seed on any machine. How a schema is written and an instance is asked about is
-the task's business (`harness.tasks.concodeeval`).
+602 schemas and 3,076 instances, 45% of which violate one keyword: built in two seconds, with the
+same bytes from the same seed on any machine. The task (`harness.tasks.concodeeval`) decides how a
+schema is written and how an instance is asked about.
 
 >>> build(0, Path("my_benchmark"))["schemas"]["number"]  # doctest: +SKIP
 150

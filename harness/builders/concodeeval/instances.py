@@ -1,8 +1,9 @@
 """The instances of the validation task: valid ones, and ones that violate exactly one keyword.
 
-A `Target` is a keyword of the schema and the way from the root of an instance to where it applies.
-`violated` draws a valid instance, replaces the value there, and keeps the result only if the
-validator reports that keyword at that place and nothing else. Keywords within ``contains`` are no
+A `Target` is a keyword of the schema and the route from the root of an instance to where it
+applies. `violated` draws a valid instance, replaces the value there, and keeps the result only if
+the validator reports that keyword at that place and nothing else. Keywords within ``contains`` are
+no
 targets: an item that does not match violates ``contains`` itself.
 """
 
@@ -119,7 +120,9 @@ class _Source:
                 number += 1
 
     def invalid(self) -> Iterator[InstanceRow]:
-        """One keyword after the other, so that an object's many types do not crowd out the rest."""
+        """Yield invalid instances, keywords in turn, so that an object's many types do not
+        dominate.
+        """
         draws = self.draws.stream("no")
         number = 0
         for _ in range(ROUNDS):
@@ -273,7 +276,7 @@ def _reached(
 
 
 def _put(value: Any, path: str, new: Any) -> Any:
-    """Return the value with another one at a JSON Pointer."""
+    """Return the value with the part at a JSON Pointer replaced."""
     if not path:
         return new
     token, *rest = path[1:].split("/", 1)
@@ -287,7 +290,7 @@ def _put(value: Any, path: str, new: Any) -> Any:
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> list[Any]:
-    """Values in place of a valid one that violate the keyword, and probably no other."""
+    """Return replacements of a valid value that violate the keyword, and probably no other."""
     match keyword:
         case "type":
             return _of_other_types(schema, value, draws)
@@ -329,7 +332,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> list[
 
 
 def _of_other_types(schema: Schema, value: Any, draws: Draws) -> list[Any]:
-    """Return what a model gets wrong first: the same in quotes, in a list, as another scalar."""
+    """Return what models get wrong first: the value in quotes, in a list, as another scalar."""
     word = draws.choice(WORDS)
     others: list[Any] = [word, draws.integer(0, 99), draws.chance(0.5), None, [value]]
     match schema["type"]:
@@ -351,7 +354,7 @@ def _of_other_types(schema: Schema, value: Any, draws: Draws) -> list[Any]:
 
 
 def _other_values(value: Any, draws: Draws) -> list[Any]:
-    """Other values of the same type."""
+    """Return other values of the same type."""
     match value:
         case bool():
             return [not value]

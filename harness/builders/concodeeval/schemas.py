@@ -46,7 +46,7 @@ ATTEMPTS = 500
 
 
 class SchemaRow(Struct, frozen=True):
-    """A line of ``schemas.jsonl``; ``range`` is that of the values, None for boolean and null."""
+    """A line of ``schemas.jsonl``; ``range`` is the range of values, None for boolean and null."""
 
     id: str
     root: str
@@ -136,14 +136,16 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int, composite: float) -> dict[str, Any]:
-        """The schema of an item or property: a scalar, or with some chance another composite."""
+        """Draw the schema of an item or property: a scalar, or with some chance another
+        composite.
+        """
         if depth <= DEEPEST and self.draws.chance(composite):
             makers = (self._object, self._array) if self.extended else (self._object,)
             return self.draws.choice(makers)(depth)
         return self._scalar()
 
     def _scalar(self) -> dict[str, Any]:
-        """One that has instances: an optional property without any would go unnoticed."""
+        """Draw a scalar that has instances; an optional property without any would go unnoticed."""
         while True:
             schema = _inner_scalar(self.draws, self.high, extended=self.extended)
             if _has_instances(schema, self.draws):
@@ -214,7 +216,7 @@ _LENGTHS: dict[tuple[str, ...], int] = {
 
 
 def _root_number(draws: Draws, high: int) -> dict[str, Any]:
-    """Bounds are the ends of the range from 0."""
+    """Draw a number schema; bounds are the ends of the range from 0."""
     schema: dict[str, Any] = {"type": "number"}
     if draws.chance(128 / 150):
         schema["multipleOf"] = _cents(draws, 1, high * 100)
@@ -237,7 +239,7 @@ def _root_string(draws: Draws, high: int) -> dict[str, Any]:
 
 
 def _extended_string(draws: Draws) -> dict[str, Any]:
-    """Return a string with a keyword of the extended vocabulary."""
+    """Draw a string with a keyword of the extended vocabulary."""
     if draws.chance(0.5):
         return {"type": "string", "pattern": draws.choice(tuple(PATTERNS))}
     words = draws.sample(WORDS, draws.integer(1, 5))
@@ -247,7 +249,7 @@ def _extended_string(draws: Draws) -> dict[str, Any]:
 
 
 def _inner_scalar(draws: Draws, high: int, *, extended: bool) -> dict[str, Any]:
-    """Return a scalar within an array or object; also the empty schema, which allows anything."""
+    """Draw a scalar within an array or object, or the empty schema, which allows anything."""
     kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
     if extended:
         kinds |= {"integer": 3, "choice": 3, "pattern": 2}
@@ -268,7 +270,7 @@ def _inner_scalar(draws: Draws, high: int, *, extended: bool) -> dict[str, Any]:
 
 
 def _choice(draws: Draws, high: int) -> dict[str, Any]:
-    """Return a constant, or one of a few values."""
+    """Draw a constant, or one of a few values."""
     kind = draws.choice(("string", "integer"))
     pool: list[Any] = [*draws.sample(WORDS, 5)]
     if kind == "integer":

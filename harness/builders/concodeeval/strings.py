@@ -1,4 +1,4 @@
-"""Strings for a schema: words, formats, patterns, and bounds on the length.
+"""Draws strings for a schema: words, formats, patterns, and bounds on the length.
 
 The formats are those of Draft 2020-12 (section 7.3), as in the paper's recorded schemas. Each has
 short forms, so that a bound on the length leaves something to draw. The patterns are our own list,
@@ -240,7 +240,9 @@ suffix."""
 
 
 def plain(draws: Draws, low: int, high: int) -> str:
-    """Words of ``low`` to ``high`` characters; 40% of draws have exactly one of these lengths."""
+    """Draw words of ``low`` to ``high`` characters; 40% of draws have exactly one of these
+    lengths.
+    """
     size = draws.choice((low, high)) if draws.chance(0.4) else draws.integer(low, high)
     text = draws.choice(WORDS)
     while len(text) < size:
@@ -287,7 +289,7 @@ def violating(schema: Schema, keyword: str, draws: Draws) -> list[str]:
 
 
 def _other_length(schema: Schema, bounds: dict[str, int], draws: Draws) -> list[str]:
-    """Strings just beyond a bound on the length, then anywhere beyond it."""
+    """Draw strings just beyond a bound on the length, then anywhere beyond it."""
     (bound,) = bounds.values()
     if bound < 0:
         return []

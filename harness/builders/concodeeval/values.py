@@ -1,7 +1,8 @@
-"""Values that a schema allows: numbers in decimal arithmetic, strings, arrays, objects.
+"""Draws values that a schema allows: numbers in decimal arithmetic, strings, arrays, objects.
 
-Bounds are met as often as the space between them. Bounds and multiples have at most two decimals,
-as in the paper, so the shortest form of every number here is exact: a multiple of 5.88 is one.
+Values at the bounds are as frequent as values between them. Bounds and multiples have at most two
+decimals, as in the paper, so the shortest form of every number here is exact: a multiple of 5.88 is
+one.
 
 >>> valid({"type": "number", "multipleOf": 5.88, "maximum": 6, "minimum": 5}, Draws(0))
 5.88
@@ -36,7 +37,7 @@ def decimal(value: int | float) -> Decimal:
 
 
 def number(value: Decimal) -> int | float:
-    """Return a JSON number; whole ones without a decimal point."""
+    """Convert to a JSON number; whole ones have no decimal point."""
     return int(value) if value == value.to_integral_value() else float(value)
 
 
@@ -54,7 +55,9 @@ class Range:
 
     @classmethod
     def of(cls, schema: Schema) -> Range:
-        """The numbers that a numeric schema allows, in steps of 0.01 unless it names a multiple."""
+        """Return the numbers that a numeric schema allows, in steps of 0.01 unless it has
+        ``multipleOf``.
+        """
         whole = schema.get("type") == "integer"
         step = Decimal("1") if whole else Decimal("0.01")
         if "multipleOf" in schema:
@@ -91,14 +94,16 @@ class Range:
         return [self.step * self.first, self.step * self.last]
 
     def draw(self, draws: Draws) -> Decimal:
-        """One of the numbers; 40% of draws are one of the ends."""
+        """Draw one of the numbers; 40% of draws are one of the ends."""
         if draws.chance(0.4):
             return draws.choice(self.ends())
         return self.step * draws.integer(self.first, self.last)
 
 
 def numbers_beyond(schema: Schema, keyword: str, draws: Draws) -> list[Decimal]:
-    """Numbers that violate a bound, nearest first: of an exclusive bound, the bound itself."""
+    """Return numbers that violate a bound, nearest first: for an exclusive bound, the bound
+    itself.
+    """
     free = {key: value for key, value in schema.items() if key in ("type", "multipleOf")}
     bound = decimal(schema[keyword])
     step = Range.of(free).step
@@ -114,7 +119,7 @@ def numbers_beyond(schema: Schema, keyword: str, draws: Draws) -> list[Decimal]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[Decimal]:
-    """Numbers within the bounds that violate ``multipleOf``, the nearest to a multiple first."""
+    """Return numbers within the bounds that violate ``multipleOf``, nearest to a multiple first."""
     step = decimal(schema["multipleOf"])
     allowed = Range.of({key: value for key, value in schema.items() if key != "multipleOf"})
     if allowed.empty:
@@ -149,7 +154,7 @@ def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
 
 
 def anything(draws: Draws) -> Any:
-    """Return a scalar, for a place where any value is allowed."""
+    """Draw a scalar, for a place where any value is allowed."""
     return draws.choice((draws.choice(WORDS), draws.integer(0, 99), 2.5, True, False, None))
 
 

@@ -1,4 +1,4 @@
-"""Captions of pictures and tables: little text before a colon."""
+"""Drops captions of pictures and tables: little text before a colon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class CaptionFilter:
 
     Args:
         characters: Leave out a text with fewer characters there.
-        words: Leave out a text with at most so many words there (the authors' code: 5).
+        words: Leave out a text with at most this many words there (the authors' code: 5).
     """
 
     def __init__(self, characters: int = 6, words: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Copyright notices."""
+"""Drops copyright notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text without a sentence: headings, list items, names."""
+"""Drops text without a sentence: headings, list items, names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class NoSentenceFilter:
         self._units = units
 
     def __call__(self, text: str) -> bool:
-        """Return whether no sentence does."""
+        """Return whether no sentence is long enough."""
         return "." not in text or not any(
             "." in sentence and len(sentence.split()) > 2
             for sentence in self._units.sentences(text)

@@ -1,4 +1,4 @@
-"""Text that matches a regular expression of your own."""
+"""Drops text that matches your own regular expression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class PatternFilter:
         """Return whether the pattern is found.
 
         Raises:
-            PatternTooSlow: The content of a data set must not depend on a clock.
+            PatternTooSlow: The search takes too long. It is an error, since the content of a data
+                set must not depend on a clock.
         """
         try:
             return self._pattern.search(text) is not None

@@ -1,4 +1,4 @@
-"""Rows of tables."""
+"""Drops rows of tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class TableFilter:
     """Leaves out text with a bar (``|``)."""
 
     def __call__(self, text: str) -> bool:
-        """Return whether it has one."""
+        """Return whether the text has a bar."""
         return "|" in text
 
 

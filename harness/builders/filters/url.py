@@ -1,8 +1,9 @@
-r"""Text with a URL.
+r"""Drops text with a URL.
 
 The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
-``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. All but a name, a dot and two letters is optional, so
-these alone decide; the whole pattern would take quadratic time on a long run of letters.
+``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. Everything but a name, a dot and two letters is
+optional, so these alone decide; the whole pattern would take quadratic time on a long run of
+letters.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class UrlFilter:
     """Leaves out text with a URL, or what looks like one ("the end.Then")."""
 
     def __call__(self, text: str) -> bool:
-        """Return whether it has one."""
+        """Return whether the text has a URL."""
         return NAME_AND_ENDING.search(text) is not None
 
 

@@ -29,7 +29,7 @@ class Files:
     Args:
         data: The data folder.
         path: A folder or file, below the data folder or anywhere else.
-        pattern: A glob below the folder. A link that leads out of the folder is unreadable.
+        pattern: A glob below the folder. A link out of the folder counts as unreadable.
         encoding: Encoding of the texts. A document in another encoding is unreadable.
     """
 
@@ -66,7 +66,7 @@ class Files:
         yield from names
 
     def read_chosen(self, names: Collection[str]) -> Iterator[Document]:
-        """Return the documents of the chosen names, in order."""
+        """Yield the documents of the chosen names, in order."""
         return (self.read(name) for name in self.names() if name in names)
 
     def read(self, name: str) -> Document:
@@ -115,13 +115,13 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 def _normalised(text: str) -> str:
-    """Return a text with ``\\n`` as line end, no byte-order mark, and empty blank lines."""
+    """Normalise a text: ``\\n`` as line end, no byte-order mark, and empty blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Return whether a path, links followed, is a folder or below it.
+    """Return whether a path, with links resolved, is a folder or below it.
 
     Raises:
         OSError, RuntimeError, ValueError: It cannot be resolved.

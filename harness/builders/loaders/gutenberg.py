@@ -40,7 +40,11 @@ class GutenbergLoader:
         self._books = _books(metadata, language) if metadata.is_file() else None
 
     def names(self) -> Iterator[str]:
-        """Return the books' paths. Raises: DataMissing."""
+        """Yield the books' paths.
+
+        Raises:
+            DataMissing: There are none.
+        """
         return self._files.names() if self._books is None else iter(self._books)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -53,7 +57,7 @@ class GutenbergLoader:
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
-    """Title and author of the books in a language, by their paths, in the order of the file."""
+    """Map the paths of the books in a language to title and author, in the order of the file."""
     try:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:

@@ -34,7 +34,7 @@ class HuggingFaceLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Return the rows' numbers."""
+        """Yield the rows' numbers."""
         return map(str, range(len(self._rows)))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:

@@ -31,11 +31,19 @@ class JsonlLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Return the numbers of the lines that are not blank."""
+        """Yield the numbers of the lines that are not blank.
+
+        Raises:
+            DataInvalid, DataMissing: The file cannot be read.
+        """
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the texts. Raises: DataInvalid, DataMissing."""
+        """Yield the texts.
+
+        Raises:
+            DataInvalid, DataMissing: The file cannot be read.
+        """
         for number, row in json_rows(self._path, names):
             if isinstance(row, str):
                 yield Document(str(number), "", problem=row)
@@ -70,7 +78,7 @@ def json_object(line: bytes) -> dict[str, Any]:
     """Decode an object; half of a surrogate pair, as of a cut emoji, becomes U+FFFD.
 
     Raises:
-        MsgspecError, ValueError, RecursionError: The line is no object.
+        MsgspecError, ValueError, RecursionError: The line is not an object.
     """
     line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
     try:

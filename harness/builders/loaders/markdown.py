@@ -40,7 +40,11 @@ class MarkdownLoader:
         self._files = Files(data, path, files, encoding)
 
     def names(self) -> Iterator[str]:
-        """Return the files' paths. Raises: DataMissing."""
+        """Yield the files' paths.
+
+        Raises:
+            DataMissing: There are none.
+        """
         return self._files.names()
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -50,7 +54,7 @@ class MarkdownLoader:
 
 
 def running_text(markdown: str) -> str:
-    """Return the paragraphs of Markdown without its marks.
+    """Return the paragraphs of Markdown without markup.
 
     >>> running_text("# Snow\\n\\nIt *fell*\\nall [night](url).\\n\\n- an item")
     'It fell all night.'

@@ -18,7 +18,7 @@ ROWS_IN_MEMORY = 256
 class ParquetLoader:
     """A document per row, named by its number from 0.
 
-    Of several files, in the order of their names, a row's name is ``FILE/ROW``, both from 0.
+    For several files, sorted by name, a row's name is ``FILE/ROW``, both from 0.
 
     Args:
         path: A file, or a folder of ``*.parquet``.
@@ -43,11 +43,19 @@ class ParquetLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Return the rows' names. Raises: DataInvalid."""
+        """Yield the rows' names.
+
+        Raises:
+            DataInvalid: A file is not Parquet.
+        """
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the texts. Raises: DataInvalid."""
+        """Yield the texts.
+
+        Raises:
+            DataInvalid: A file is not Parquet.
+        """
         for file, own in self._names_by_file():
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):

@@ -24,7 +24,11 @@ class TextLoader:
         self._files = Files(data, path, files, encoding)
 
     def names(self) -> Iterator[str]:
-        """Return the files' paths. Raises: DataMissing."""
+        """Yield the files' paths.
+
+        Raises:
+            DataMissing: There are none.
+        """
         return self._files.names()
 
     def read(self, names: Collection[str]) -> Iterator[Document]:

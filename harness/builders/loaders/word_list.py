@@ -26,11 +26,19 @@ class WordListLoader:
         self._files = Files(data, str(self._path), "", encoding)
 
     def names(self) -> Iterator[str]:
-        """Return the documents' names. Raises: DataInvalid."""
+        """Yield the documents' names.
+
+        Raises:
+            DataInvalid: The file cannot be read.
+        """
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Return the words. Raises: DataInvalid."""
+        """Yield the words.
+
+        Raises:
+            DataInvalid: The file cannot be read.
+        """
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:

@@ -1,4 +1,4 @@
-r"""Text in square brackets: references, notes, pictures.
+r"""Removes text in square brackets: references, notes, pictures.
 
 Like the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
 """
@@ -10,7 +10,7 @@ class BracketsProcessor:
     """Cuts out square brackets with their content, up to the first closing one."""
 
     def __call__(self, text: str) -> str:
-        """Return the text without them."""
+        """Return the text without brackets."""
         kept = []
         at = 0
         while (begin := text.find("[", at)) >= 0 and (end := text.find("]", begin)) >= 0:

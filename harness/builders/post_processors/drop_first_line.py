@@ -1,4 +1,4 @@
-"""The title in the first line of a paragraph, as in Wikipedia's dumps."""
+"""Removes the title in the first line of a paragraph, as in Wikipedia's dumps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of emphasis in Markdown and plain-text books."""
+"""Removes emphasis marks of Markdown and plain-text books."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EMPHASIS = re.compile(r"(\*\*|__|\*|_|~~)(.*?)\1")
 
 
 class MarkdownProcessor:
-    """Replaces ``**bold**``, ``_italic_``, ``~~struck~~`` and the like by their content."""
+    """Replaces ``**bold**``, ``_italic_``, ``~~struck~~`` and similar marks by their content."""
 
     def __call__(self, text: str) -> str:
         """Return the text without the marks."""

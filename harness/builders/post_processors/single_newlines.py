@@ -1,4 +1,4 @@
-"""Line ends within a paragraph."""
+"""Joins lines within a paragraph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SingleNewlinesProcessor:
     """Replaces each single newline by a space."""
 
     def __call__(self, text: str) -> str:
-        """Return the text in long lines."""
+        """Return the text without single newlines."""
         return SINGLE.sub(" ", text)
 
 

@@ -1,4 +1,4 @@
-"""Runs of white space."""
+"""Collapses runs of white space."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def screened(
 ) -> Screened:
     """Return the screened chats, from the saved stage unless the sources or settings have changed.
 
-    Raises: As `read_chats` and `screen`.
+    Raises as `read_chats` and `screen`.
     """
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
@@ -116,7 +116,11 @@ async def build(
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
-    """Name and hash of each file. Raises: DataMissing."""
+    """Return the name and hash of each file.
+
+    Raises:
+        DataMissing: A file cannot be read.
+    """
     found = []
     for path in sources:
         try:

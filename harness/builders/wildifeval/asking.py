@@ -1,4 +1,4 @@
-"""What stages ask and get: questions, answers, and the interface to whoever calls the models.
+"""The questions and answers of stages, and the interface to the code that calls the models.
 
 `harness.run.curation` implements `Asking`, with cache, retries, limits and budget. A repeated build
 takes its answers from the cache and continues where it stopped.
@@ -22,18 +22,18 @@ AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
 class Question(Struct, frozen=True):
-    """A prompt, and what it is about: the id of a chat, or another name."""
+    """A prompt, and its subject: the id of a chat, or another name."""
 
     about: str
     text: str
 
 
 class Questions(Sequence[Question]):
-    """Questions whose prompts are rendered when they are asked: all of them would fill the memory.
+    """Questions whose prompts are rendered on demand: all of them would fill the memory.
 
     Args:
-        of: What the questions are about.
-        question: Makes a question of it; pure.
+        of: The subjects of the questions.
+        question: Builds the question for a subject; pure.
     """
 
     def __init__(self, of: Sequence[T], question: Callable[[T], Question]) -> None:
@@ -100,7 +100,7 @@ class Asking(Protocol):
             look: Looks at the first answers before the other questions are asked.
 
         Returns:
-            What ``read`` makes of the answers: a list for each question, in their order.
+            The answers as parsed by ``read``: a list for each question, in their order.
 
         Raises:
             Stopping: The build was stopped, or its budget is spent.

@@ -75,7 +75,7 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """The chat of a row; of a line that is no object, ``row`` is a description of what is wrong."""
+    """Return the chat of a row; for a line that is not an object, ``row`` describes the problem."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)

@@ -1,4 +1,4 @@
-"""What a build would ask, stage by stage: how many calls at most, and about how many tokens.
+"""Estimates what a build would ask, stage by stage: an upper bound of calls, and tokens.
 
 The number of calls is an upper bound (retries aside): the messages that pass the screening are
 known, and every later stage is assumed to drop none. Tokens are estimates: four bytes to a token,
@@ -27,11 +27,11 @@ CONSTRAINT_TOKENS = 20
 
 @dataclass(frozen=True, slots=True)
 class StageEstimate:
-    """What a stage would ask.
+    """The estimate for a stage.
 
     Attributes:
-        calls: At most.
-        usage: Tokens of all calls, estimated.
+        calls: Upper bound of the number of calls.
+        usage: Estimated tokens of all calls.
     """
 
     stage: StageName
@@ -45,11 +45,11 @@ def estimate(
     prompts: Prompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """Return what the stages would ask about these chats, in their order.
+    """Estimate what the stages would ask about these chats, in order.
 
     Args:
         curation: The curation file.
-        chats: Those that passed the screening.
+        chats: The chats that passed the screening.
         prompts: The prompts of the stages.
         gives_logprobs: Whether a stage's model gives log-probabilities.
     """

@@ -36,7 +36,7 @@ async def categories(
 ) -> dict[str, Category]:
     """Return the category of each constraint by its `sameness`; each is asked about once.
 
-    Raises: As `Asking.ask`.
+    Raises as `Asking.ask`.
     """
     texts: dict[str, str] = {}
     for task in tasks:
@@ -53,7 +53,7 @@ async def categories(
 async def proposed_domains(
     tasks: Sequence[Task], asking: Asking, prompts: Prompts, by: DomainsSection
 ) -> Counter[str]:
-    """Return the domains that are proposed, with the number of batches that propose each.
+    """Return the proposed domains, with the number of batches that propose each.
 
     Raises:
         DataInvalid: No reply names any. Otherwise as `Asking.ask`.
@@ -90,7 +90,7 @@ async def merged_domains(
 ) -> list[str]:
     """Merge the proposed domains into a few, unless there are few already.
 
-    Raises: As `proposed_domains`.
+    Raises as `proposed_domains`.
     """
     if len(proposed) <= by.merged:
         return list(proposed)
@@ -112,7 +112,7 @@ async def domains(
 ) -> list[str]:
     """Return the domain of each task; empty if the model names none of these.
 
-    Raises: As `Asking.ask`.
+    Raises as `Asking.ask`.
     """
     listed = [inline_name(name) for name in names]
     questions = Questions(
@@ -124,7 +124,7 @@ async def domains(
 
 
 def inline_name(name: str) -> str:
-    """Return a domain's name in one line, without tags: a model wrote it."""
+    """Return a domain's name, which a model wrote, on one line and without tags."""
     return " ".join(name.split()).replace("<", "&lt;")
 
 
@@ -133,7 +133,7 @@ def _category(answer: StageAnswer) -> Category:
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """The names in a reply; of one that was cut off all but the last, which may be incomplete."""
+    """Return the names in a reply; of a truncated one all but the last, which may be incomplete."""
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = numbered_names(answer.text)

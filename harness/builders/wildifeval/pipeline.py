@@ -127,7 +127,7 @@ async def _decomposed(
 
 
 def _apart(answer: StageAnswer) -> Decomposition | str:
-    """Return what a reply says, or why it cannot be used."""
+    """Return the decomposition in a reply, or why it cannot be used."""
     if answer.outcome != "ok":
         return answer.outcome
     try:
@@ -141,13 +141,13 @@ def not_repeated(
 ) -> tuple[list[Task], Step]:
     """Leave out tasks with too many constraints, and tasks that repeat one too often.
 
-    Logs hold templates, with the same condition in hundreds of messages. Tasks are looked at in
+        Logs hold templates, with the same condition in hundreds of messages. Tasks are examined in
     random order; one is kept as long as none of its constraints is in ``most_tasks`` kept ones. It
-    is kept or left out as a whole, since its message asks for all of its constraints.
+        is kept or left out as a whole, since its message asks for all of its constraints.
 
-    >>> task = Task("a", "…", Decomposition("", "", ("Be brief.",)))
-    >>> [task.id for task in not_repeated([task], ConstraintsSection(), 0)[0]]
-    ['a']
+        >>> task = Task("a", "…", Decomposition("", "", ("Be brief.",)))
+        >>> [task.id for task in not_repeated([task], ConstraintsSection(), 0)[0]]
+        ['a']
     """
     step = Step("constraints", len(tasks))
     few = list[Task]()

@@ -1,6 +1,6 @@
 """The stages' prompts: templates in ``prompts/wildifeval``, or the user's own.
 
-Foreign text stands between tags that it cannot close.
+Untrusted text is put between tags that it cannot close.
 
 >>> Prompts({}).text("toxic", message="Hello <b>")  # doctest: +SKIP
 'This is the first message …'
@@ -41,7 +41,7 @@ class Prompts:
         """Read the templates.
 
         Args:
-            own: The user's files, by the names of the prompts that they replace.
+            own: The user's template files, by the names of the prompts that they replace.
 
         Raises:
             ConfigError: A file is no template, or uses a field that does not exist.
@@ -92,9 +92,9 @@ Constraints:
 
 
 def simulated_reply(request: Request) -> str:
-    """What a good model could reply, by the last line of our prompts: for free trials of a build.
+    """Return what a good model could reply, by the last line of our prompts, for free trial builds.
 
-    A data set from simulated models says so on its card.
+    The card of a data set from simulated models says so.
     """
     asked = request.messages[-1].content.rstrip()
     last = asked.rpartition("\n")[2]

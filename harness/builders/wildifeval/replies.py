@@ -1,4 +1,4 @@
-"""Reading the models' replies: a decomposed message, a list of names, a name chosen from a list."""
+"""Reads the models' replies: a decomposed message, a list of names, a name chosen from a list."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def decomposition(reply: str) -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a constraint without case, extra spaces and final mark: equal ones are the same."""
+    """Normalise case, extra spaces and the final mark of a constraint: equal results are the
+    same.
+    """
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
@@ -98,7 +100,7 @@ def _items(listed: str) -> list[str]:
 
     Items have the kind of mark of the first one, a number or a bullet. Lines with another mark, or
     indented like an item's text, belong to the item before. A blank line, a fence or a rule ends an
-    item; other text after it is a remark of the model's.
+    item; other text after it is a remark by the model.
 
     Raises:
         Unparseable: Nothing is listed, or the list continues after a remark.
@@ -163,7 +165,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def chosen(reply: str, names: Sequence[str]) -> str:
-    """Return the name that a reply chooses, by the name or its number; empty if it chooses none.
+    """Return the listed name that a reply chooses, by name or number; empty if it chooses none.
 
     >>> chosen("2. travel", ["Sports", "Travel"])
     'Travel'
@@ -189,7 +191,7 @@ def category(reply: str) -> Category:
 
 
 def bare(name: str) -> str:
-    """Return a name in one line, without the marks around it."""
+    """Return a name on one line, without the marks around it."""
     return " ".join(name.split()).strip("*_`\"' .:;")
 
 

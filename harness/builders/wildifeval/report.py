@@ -27,7 +27,7 @@ UNNAMED = "(the model named none)"
 
 
 def card(name: str, facts: Mapping[str, Any], curated: Curated) -> str:
-    """Return what the data set is, and all that is needed to build it again."""
+    """Write the card: what the data set is, and everything needed to build it again."""
     costs = [of["cost_usd"] for of in facts["calls"].values()]
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     chosen = {
@@ -63,7 +63,7 @@ def card(name: str, facts: Mapping[str, Any], curated: Curated) -> str:
 
 
 def report(curated: Curated) -> str:
-    """Return what became of the chats, and what the tasks are like."""
+    """Write the report: what became of the chats, and what the tasks are like."""
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]
     kinds = Counter(one.category or UNNAMED for one in constraints)

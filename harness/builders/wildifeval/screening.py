@@ -1,12 +1,12 @@
-"""The filters that ask no model: empty messages, language, code, toxicity, duplicates.
+"""Screens messages without a model: empty messages, language, code, toxicity, duplicates.
 
 They run in this order, after unreadable chats, and a message is counted under the first that
 applies. Three of them are statistical, and none understands a text:
 
 - Language: py3langid (Lui and Baldwin 2012), a naive Bayes classifier over byte sequences, whose
-  model is in its package. It chooses among 43 widely spoken languages; with all that it knows, a
-  short English sentence is often some small language. It knows little about very short messages, so
-  a message counts as foreign only if that is probable.
+  model is in its package. It chooses among 43 widely spoken languages only: among all
+  that it knows, it often mistakes a short English sentence for a rare one. It knows little about
+  very short messages, so a message counts as foreign only if that is probable.
 - Code: ``word`` is the paper's rule, the letters "code" anywhere (also in "dress code" and
   "decode"); ``shape`` is a fence of Markdown, or lines shaped like code.
 - Toxicity: alt-profanity-check, a linear classifier over words trained on posts and comments, whose
@@ -36,7 +36,7 @@ from harness.plugins import import_extra
 BATCH = 1_000
 """Messages classified together: most of a classifier's time is the overhead of a call."""
 LONGEST = 20_000
-"""Characters of a message that are looked at for code and toxicity."""
+"""Characters of a message that are examined for code and toxicity."""
 LONGEST_FOR_LANGUAGE = 2_000
 CODE_LINES = 2
 """Lines shaped like code from which on a message is about code."""
@@ -246,7 +246,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """The first sign of program code in a text, of ``word`` and ``shape``; empty without any.
+    """Return the first sign of code in a text, ``word`` or ``shape``; empty without any.
 
     >>> code_sign("```\\nx = 1\\n```", ("word", "shape")), code_sign("Decode this.", ("shape",))
     ('shape', '')
@@ -261,7 +261,7 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxicities(texts: Sequence[str]) -> list[float]:
-    """Return the probability of each text to be toxic."""
+    """Return the probability of each text being toxic."""
     if not texts:
         return []
     predict = import_extra("profanity_check", "build").predict_prob

@@ -1,9 +1,9 @@
-"""Which messages are constrained generation tasks: those that a model is most certain about.
+"""Selects constrained generation tasks: the messages that a model is most certain about.
 
 The probability of yes comes from log-probabilities of the first tokens if the model gives them,
 else from the share of its votes. The paper keeps the tenth with the highest probability. If several
 messages have the lowest probability that is kept (votes have only six values), the seed draws among
-them, so that the share is as it should be.
+them, so that the share is exact.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[Question], by: FilterSection
 ) -> list[float | None]:
-    """Return the probability of yes for each question; None if the model says neither yes nor no.
+    """Return the probability of yes for each question, or None if the model says neither.
 
     Raises:
-        ConfigError: None of the first replies can be read; the others are not asked for.
+        ConfigError: None of the first replies can be read; the other questions are not asked.
             Otherwise as `Asking.ask`.
     """
     samples, decoding = times(by, asking.gives_logprobs(stage))

@@ -42,7 +42,7 @@ class ConstraintChecker:
             raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return whether the text satisfies the constraint, and what fails if not."""
+        """Check whether the text satisfies the constraint; the reason says what fails."""
         return score(check(self.specification, text))
 
 

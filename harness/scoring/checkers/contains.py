@@ -1,4 +1,4 @@
-"""Whether a text contains other texts.
+"""Checks whether a text contains other texts.
 
 >>> ContainsChecker(["oak", "elm"], ignore_case=True).check("An Oak.", Instance("1", None)).reason
 "lacks 'elm'"

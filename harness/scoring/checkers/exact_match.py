@@ -1,4 +1,4 @@
-"""Whether a text is the expected one.
+"""Checks whether a text is the expected one.
 
 >>> ExactMatchChecker("Paris", ignore_case=True).check(" paris ", Instance("1", None)).passed
 True

@@ -57,7 +57,7 @@ class JsonSchemaChecker:
             raise _refused(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return whether the answer is valid, and what it violates if not.
+        """Check whether the answer is valid; the reason says what it violates.
 
         Raises:
             Unparseable: There is no answer, or it cannot be read.

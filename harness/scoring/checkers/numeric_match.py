@@ -1,4 +1,4 @@
-"""Whether a text's number is the expected one, however it is written.
+"""Checks whether a text's number is the expected one, however it is written.
 
 >>> NumericMatchChecker("1234").check("That makes $1,234.00.", Instance("1", None)).passed
 True

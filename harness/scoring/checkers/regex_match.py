@@ -1,4 +1,4 @@
-r"""Whether a text matches a regular expression, within bounded time.
+r"""Checks whether a text matches a regular expression, within bounded time.
 
 >>> RegexMatchChecker(r"^[A-Z]").check("snow", Instance("1", None)).reason
 "does not match '^[A-Z]'"

@@ -1,7 +1,8 @@
-"""Whether a text has as many words as it may.
+"""Checks whether a text's number of words is within bounds.
 
-A word is what stands between spaces and has a letter or a digit: ``don't`` and ``well-known`` are
-one word, a dash is none. (COLLIE counts tokens differently: see the checker `constraint`.)
+A word is a run of characters between spaces that has a letter or a digit: ``don't`` and
+``well-known`` are one word, a dash is none. (COLLIE counts tokens differently: see the checker
+`constraint`.)
 
 >>> WordCountChecker(at_most=2).check("One - two, three!", Instance("1", None)).reason
 '3 words, not at most 2'

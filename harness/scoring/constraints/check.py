@@ -1,4 +1,4 @@
-"""Checking a text: what each base constraint observes, and the verdict.
+"""Checks a text: what each base constraint observes, and the verdict.
 
 Texts are compared without case and without the punctuation around them ("Bird," is "bird"), unless
 nothing else is left. A missing value (the ninth of five words) has no order and equals nothing.
@@ -77,7 +77,7 @@ def check(specification: Specification, text: str, units: Splitter | None = None
 
 
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """The result for a text in which the base constraints, from left to right, observe this."""
+    """Return the result, given what each base constraint observed, from left to right."""
     findings = tuple(
         Finding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -119,7 +119,7 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """For each of several values, whether the relation holds: what a reduction reduces.
+    """Return, for each of several values, whether the relation holds: the input of a reduction.
 
     A single target applies to every value, a list item by item. None if the numbers of targets and
     values differ, or there is no value.
@@ -134,7 +134,7 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
-    """Return the verdict of a tree, from its base constraints' verdicts from left to right."""
+    """Return the verdict of a tree, given its base constraints' verdicts from left to right."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -142,7 +142,7 @@ def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: Transformation, units: Observed) -> Observed:
-    """Apply a transformation; a text is a sequence of characters, nothing stays nothing."""
+    """Apply a transformation. A text is a sequence of characters; a missing value stays missing."""
     if isinstance(transformation, Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -212,7 +212,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield the measures that a specification uses, each with a hash of its own code."""
+    """Yield the measures that a specification uses, each with a hash of its code."""
     for base, _ in specification.bases():
         name = measure_name(base)
         if name is not None:

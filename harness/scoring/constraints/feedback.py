@@ -1,8 +1,8 @@
 """What a check found, in words: COLLIE's feedback for the model, and a score with short reasons.
 
 The feedback is COLLIE's wording, byte for byte where it has one. It lists every constraint with
-what was observed, those that hold included, and its grammar is as it is ("with 86 character"):
-recorded conversations continued from exactly this text.
+what was observed, even if it holds, and keeps COLLIE's grammar ("with 86 character"), because
+recorded conversations continue from exactly this text.
 
 >>> print(feedback(three_words, check(three_words, "Snow.")))  # doctest: +SKIP
 Your task is to generate a sentence with exactly 3 words.
@@ -56,7 +56,7 @@ _NUMBER = 9_876_543_210
 
 
 def feedback(specification: Specification, result: CheckResult) -> str:
-    """Return the user's next turn about a text with this result."""
+    """Write the user's next turn about a text with this result."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -69,7 +69,7 @@ def feedback(specification: Specification, result: CheckResult) -> str:
 
 
 def _clause(finding: Finding, specification: Specification) -> str:
-    """Return what was observed for a base constraint: "with 86 character"."""
+    """Describe what was observed for a base constraint: "with 86 character"."""
     base, observed = finding.base, finding.observed
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.input_level is None and transformation in (ForEach(Identity()), Identity()):
@@ -92,7 +92,7 @@ def _observed_phrase(
     observed: Observed,
     specification: Specification,
 ) -> str | None:
-    """Return a count or a position as observed, or None if there is no short wording for it."""
+    """Describe an observed count or position, or return None if there is no short wording."""
     if isinstance(measured, Count):
         worst = _worst(base, sole(observed))
         # Quirk: plural and singular are swapped.
@@ -104,7 +104,7 @@ def _observed_phrase(
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Of several counts the one farthest from the bound; all of them if there is no bound."""
+    """Return the count farthest from the bound, or all counts if there is no bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -120,7 +120,7 @@ def _whose(base: Base, nouns: Nouns, observed: Observed) -> str:
 
 
 def score(result: CheckResult) -> Score:
-    """The score of a checked text: a short reason for people, compact details for analysis."""
+    """Score a checked text: a short reason for people, compact details for analysis."""
     reasons = [None if finding.passed else reason(finding) for finding in result.findings]
     failed = [why for why in reasons if why is not None]
     return Score(
@@ -132,7 +132,7 @@ def score(result: CheckResult) -> Score:
 
 
 def reason(finding: Finding) -> str:
-    """Return why a base constraint failed, in a few words: "98 of 100 words"."""
+    """Say why a base constraint failed, in a few words: "98 of 100 words"."""
     base, observed, target = finding.base, finding.observed, finding.target
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
@@ -160,7 +160,7 @@ def reason(finding: Finding) -> str:
 
 
 def kind(base: Base, target: Target) -> str:
-    """Return a base constraint without its values, to count those of one kind.
+    """Describe a base constraint without its values, to count those of one kind.
 
     >>> kind(Base("word", Count(), "=="), 6)
     'with exactly N words'
@@ -200,7 +200,7 @@ def _details(finding: Finding, why: str | None) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """Return a value for a line of JSON; what is cut of long texts and lists is marked."""
+    """Shorten a value for a line of JSON; cuts in long texts and lists are marked."""
     if isinstance(value, str):
         return _cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""The constraint grammar: typed objects, their plain form for YAML and JSON, and what fits.
+"""The constraint grammar: typed objects, their plain form for YAML and JSON, and validity.
 
 A *base constraint* splits a text into units, transforms them, and relates the result to a target;
 ``and``, ``or`` and ``all`` combine constraints, at any depth. A `Specification` adds the targets (a
@@ -201,7 +201,11 @@ def write(part: Specification | Constraint | Target) -> Any:
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Raise DataInvalid for oversized trees and half characters, before anything uses them."""
+    """Refuse oversized trees and half characters, before anything uses them.
+
+    Raises:
+        DataInvalid: There is one.
+    """
     parts = 0
     pending: list[tuple[object, int]] = [(raw, 1)]
     while pending:
@@ -254,7 +258,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def _misread(raw: object, where: str, message: str) -> DataInvalid:
-    """Return what is wrong with a base constraint; a mistyped word gets the nearest valid one."""
+    """Return the error for a wrong base constraint; a mistyped word gets the nearest valid one."""
     # msgspec's message ends in the place: … - at `$.transformation.op`
     path = message.partition("`$.")[2].rstrip("`").split(".")
     value = raw
@@ -270,7 +274,11 @@ def _misread(raw: object, where: str, message: str) -> DataInvalid:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Read targets. Raises DataInvalid if they are not numbers, texts or lists of them."""
+    """Read targets.
+
+    Raises:
+        DataInvalid: They are not numbers, texts or lists of them.
+    """
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{number}") for number, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -291,7 +299,7 @@ MANY_TEXTS = Several("text")
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the shape of a transformation's result, known from the grammar alone.
+    """Derive the shape of a transformation's result from the grammar alone.
 
     A text is a sequence of characters.
 
@@ -335,7 +343,11 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
 
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
-    """Raise DataInvalid if a constraint does not fit its level or its targets."""
+    """Refuse a constraint that does not fit its level or its targets.
+
+    Raises:
+        DataInvalid: It does not fit.
+    """
     if isinstance(constraint, Base):
         _refuse_base(level, constraint, targets, where)
         return
@@ -394,7 +406,7 @@ def _refuse_base(level: Level, base: Base, target: Target, where: str) -> None:
 
 
 def _refuse_target(base: Base, shape: Shape, target: Target, where: str) -> None:
-    """Refuse a target that the relation can never hold for, with a value of this shape."""
+    """Refuse a target for which the relation can never hold with a value of this shape."""
     if target == ():
         raise DataInvalid(f"{where}: the list of targets is empty.")
     if isinstance(shape, Several) and isinstance(shape.of, Several):

@@ -1,4 +1,4 @@
-"""Texts into units: characters, words, sentences and paragraphs as COLLIE has them.
+"""Splits texts into units as COLLIE does: characters, words, sentences and paragraphs.
 
 Words and sentences are NLTK's, paragraphs are separated by blank lines. Punctuation alone is not a
 word, and every unit loses the white space and then the periods around it, whatever its level (so a
@@ -45,10 +45,10 @@ class SentenceSplitter(Protocol):
 
 
 class Splitter:
-    """Splits texts with one sentence splitter, and caches the latest.
+    """Splits texts with one sentence splitter, and caches recent results.
 
     Attributes:
-        name: What the scores depend on, for the manifest.
+        name: Identifies the splitter in the manifest.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Splitter:
         return self._cached(text, unit)
 
     def sentences(self, text: str) -> Iterator[str]:
-        """Return the sentences unchanged, with their end marks, one by one."""
+        """Yield the sentences unchanged, with their end marks."""
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -96,7 +96,8 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """The splitter with NLTK's English parameters, or the next best (`harness.scoring.punkt`).
+    """Return the splitter with NLTK's English parameters, or the next best
+    (`harness.scoring.punkt`).
 
     Args:
         nltk_data: A folder to search besides NLTK's own.

@@ -1,9 +1,9 @@
 """A constraint in English: the instruction that asks for it, and the words for its parts.
 
-The wording is COLLIE's published one, byte for byte where COLLIE has one, for a model's answer
-depends on it, and recorded prompts have it: texts are in quotes that are never escaped, what is
-missing is '(empty)', one list is "respectively" after a comma and the other without. Constraints of
-other forms get plain wording of our own.
+The wording is COLLIE's published one, byte for byte where COLLIE has one, because a model's answer
+depends on it and recorded prompts contain it. Texts are in quotes that are never escaped, a missing
+text is '(empty)', and one kind of list has a comma before "respectively" and the other does not.
+Constraints of other forms get plain wording of our own.
 
 >>> from harness.scoring.constraints.grammar import read
 >>> instruction(read({"level": "word", "targets": 11, "constraint": {
@@ -54,7 +54,7 @@ Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: Specification) -> str:
-    """Return the request to generate a text under the constraint."""
+    """Write the request to generate a text under the constraint."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
@@ -68,12 +68,12 @@ def instruction(specification: Specification) -> str:
 
 
 def numbered(clauses: list[str]) -> str:
-    """Clauses as the numbered list of instruction and feedback."""
+    """Format clauses as the numbered list of instruction and feedback."""
     return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
 
 
 def clause(base: Base, target: Target) -> str:
-    """Return what a base constraint asks for: "with exactly 6 sentences"."""
+    """Describe what a base constraint asks for: "with exactly 6 sentences"."""
     transformation, nouns = base.transformation, unit_nouns(base)
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
@@ -97,7 +97,7 @@ def clause(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a count or a position with its target, or None if there is no short wording for it."""
+    """Describe a count or a position with its target, or return None without a short wording."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -110,7 +110,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Units among the units, or texts within each of them."""
+    """Describe units among the units, or texts within each of them."""
     if base.transformation not in (Identity(), ForEach(Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -121,7 +121,7 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """Return the fallback wording: any transformation, any relation."""
+    """Describe any transformation and relation: the fallback wording."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
@@ -129,7 +129,7 @@ def _whose(base: Base, nouns: Nouns, target: Target) -> str:
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """For how many of the units: "all words"; a list of targets applies item by item."""
+    """Describe how many units are meant: "all words"; a list of targets applies item by item."""
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
     if base.reduction in _SCOPE:
@@ -183,7 +183,7 @@ def inside(nouns: Nouns) -> Nouns:
 
 
 def described(transformation: Transformation, nouns: Nouns) -> str:
-    """Return a transformation as a noun phrase: "the last word of each sentence"."""
+    """Describe a transformation as a noun phrase: "the last word of each sentence"."""
     noun, inner = nouns[0], inside(nouns)
     match transformation:
         case Count(of=of):
@@ -208,14 +208,14 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """Return a count with its unit, as in "exactly 6 sentences"."""
+    """Describe a count with its unit, as in "exactly 6 sentences"."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
 
 
 def position_phrase(position: Position, noun: str, value: Observed, verb: str) -> str:
-    """A position with its text; "respectively" follows a comma only for a single position."""
+    """Describe a position with its text; only for one position a comma precedes "respectively"."""
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
         return f"the {places} {noun}s {verb} {quoted(value)} respectively"
@@ -236,7 +236,7 @@ def sole(value: Observed) -> Observed:
 
 
 def quoted(value: Observed) -> str:
-    """Texts in single quotes (never escaped), numbers bare, what is missing as '(empty)'."""
+    """Format texts in single quotes (never escaped), numbers bare, missing values as '(empty)'."""
     if isinstance(value, tuple):
         return ", ".join(map(quoted, value))
     if isinstance(value, int):
@@ -245,7 +245,7 @@ def quoted(value: Observed) -> str:
 
 
 def ordinal(index: int) -> str:
-    """Return an index from 0 in words: "1st" for 0, "last" for -1."""
+    """Name an index from 0: "1st" for 0, "last" for -1."""
     if index == -1:
         return "last"
     if index < 0:

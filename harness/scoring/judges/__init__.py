@@ -1,8 +1,9 @@
 """Models that judge answers: one judge per module, and what they share.
 
 Most judges are a prompt template and a way to read the replies. `JudgePrompt` renders the template
-with the judged text between tags that it cannot close, and `PromptJudge` asks it. A yes or no is
-read from log-probabilities (`yes_probability`) or from sampled votes (`vote`, `share_of_yes`).
+with the judged text between tags that it cannot close, and `PromptJudge` asks the model. A yes or
+no is read from log-probabilities (`yes_probability`) or from sampled votes (`vote`,
+`share_of_yes`).
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what the judgements depend on, for the manifest."""
+        """Return what the judgements depend on besides the options, for the manifest."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
@@ -179,12 +180,12 @@ class PromptJudge:
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
     ) -> Question:
-        """One question about an answer (or several, by field), with the template's fields."""
+        """Build one question about an answer (or several, by field), with the template's fields."""
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
     def by_question(self, replies: Sequence[Any]) -> list[Sequence[Any]]:
-        """Return the replies grouped by question: each question has `samples` of them."""
+        """Group the replies by question: each question has `samples` of them."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
@@ -214,7 +215,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, and where it was read.
+    """The probability of yes, and the position it was read from.
 
     Attributes:
         probability: Probability of yes among yes and no.

@@ -65,15 +65,15 @@ class AIParser:
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """One question. It leaves out the task's own, so that the model does not answer that."""
+        """Ask one question, without the task's own, so that the model does not answer that."""
         prompt = self._prompt.replace(PLACE, fenced(text))
         return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """The task's scores of the extracted answer, without verdicts.
+        """Return the task's scores of the extracted answer, without verdicts.
 
         Raises:
-            Unparseable: The reply was cut off, or cannot be a final answer.
+            Unparseable: The reply was truncated, or cannot be a final answer.
         """
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
@@ -84,7 +84,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """Return the last word of the text, which is where a simulated answer has its own."""
+        """Return the last word of the text, where simulated answers have theirs."""
         words = re.findall(r"[^\W_]+", unfenced(request.messages[-1].content))
         return words[-1] if words else NO_ANSWER
 

@@ -35,7 +35,7 @@ class RubricItem:
     Attributes:
         question: The question.
         choices: Two or more choices, each with its number.
-        passes_from: The least number that passes; None gives no verdict.
+        passes_from: The lowest number that passes; None gives no verdict.
     """
 
     question: str
@@ -50,7 +50,7 @@ class RubricItem:
             raise ValueError("choices are two or more, and differ by more than case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return the mean of the chosen numbers; a value of None if no reply names a choice."""
+        """Average the chosen numbers; the value is None if no reply names a choice."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -102,11 +102,11 @@ class Choice(PromptJudge):
 
     @property
     def verdicts(self) -> bool:
-        """Whether a question has a pass mark."""
+        """Return whether a question has a pass mark."""
         return any(one.passes_from is not None for one in self._criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """One per question of the rubric."""
+        """Ask one question per rubric item."""
         if not self.judges(instance):
             return []
         return [
@@ -115,7 +115,7 @@ class Choice(PromptJudge):
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """One score per question, by its name.
+        """Return one score per question, by its name.
 
         Raises:
             Unparseable: No reply names a choice.
@@ -141,7 +141,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that a reply's last line names, and nothing else; None if there is none."""
+    """Return the choice that a reply's last line names, if it names nothing else."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
@@ -151,7 +151,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
 
 
 def _folded(text: str) -> str:
-    """Return the words of a text alone."""
+    """Return only the words of a text."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 

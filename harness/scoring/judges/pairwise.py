@@ -1,4 +1,4 @@
-"""Which of two answers is better? Compares the run's answer with another one, in both orders.
+"""Judges which of two answers is better: the run's answer and another one, in both orders.
 
 Judges prefer an answer for its position (Zheng et al. 2023, "Judging LLM-as-a-Judge", arXiv
 2306.05685, section 3.3), so each pair is asked about twice. Only a preference that both orders
@@ -38,7 +38,7 @@ class Pairwise(PromptJudge):
         prompt: The name of a template in prompts/judges, or a file. It has the fields first,
             second, question and asked.
         samples: How often each order is asked; the pairs are averaged.
-        passes_from: The least preference that passes (0.5: not worse); None gives no verdict.
+        passes_from: The lowest preference that passes (0.5: not worse); None gives no verdict.
         temperature: Sampling temperature.
         max_tokens: Most tokens of a reply; a truncated one expresses no preference.
         where: Judge only answers to instances of these groups: label to group or groups.
@@ -76,11 +76,11 @@ class Pairwise(PromptJudge):
         return self._passes_from is not None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the prompt, and the answers that are compared with."""
+        """Return the prompt, and the fingerprint of the answers that are compared with."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Both orders; none if there is no other answer, or both are the same text."""
+        """Ask about both orders; not at all if there is no other answer or both texts are equal."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
@@ -92,7 +92,7 @@ class Pairwise(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """``preferred`` and ``consistent``.
+        """Return the scores ``preferred`` and ``consistent``.
 
         ``preferred`` is 1 if the answer is better, 0 if the other one is, and 0.5 for a tie.
         ``consistent`` is the share of pairs in which both orders agree, if any were asked.
@@ -147,7 +147,7 @@ class Pairwise(PromptJudge):
         )
 
     def simulated(self, request: Request) -> str:
-        """Return the longer answer."""
+        """Prefer the longer answer."""
         judged = re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", request.messages[-1].content, re.DOTALL)
         lengths = [len(one) for one in judged[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]

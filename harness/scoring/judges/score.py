@@ -1,4 +1,4 @@
-"""How good is an answer? A model analyses it and concludes with a number; samples are averaged.
+"""Judges how good an answer is: a model analyses it and concludes with a number, averaged.
 
 The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689): the model analyses
 a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10, and three
@@ -30,10 +30,10 @@ class NumberJudge(PromptJudge):
         prompt: The name of a template in prompts/judges, or a file. It has the fields text, low,
             high, and asked if the task says what it asked.
         pattern: Finds the number in a reply, in its one group; the last match counts.
-        low: The least number that counts.
-        high: The greatest number that counts.
+        low: The lowest number that counts.
+        high: The highest number that counts.
         samples: How often the question is asked.
-        passes_from: The least mean that passes; None gives no verdict.
+        passes_from: The lowest mean that passes; None gives no verdict.
         temperature: Sampling temperature.
         max_tokens: Most tokens of a reply; a truncated one holds no number.
         where: Judge only answers to instances of these groups: label to group or groups.
@@ -78,13 +78,13 @@ class NumberJudge(PromptJudge):
         return self._passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """One question."""
+        """Ask one question about the answer."""
         if not self.judges(instance):
             return []
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """Return the number of a reply; None if it has none, one out of bounds, or was cut off."""
+        """Read the number of a reply; None if it has none, one out of bounds, or was truncated."""
         if reply.finish_reason == "length":
             return None
         try:
@@ -97,7 +97,7 @@ class NumberJudge(PromptJudge):
         return float(found[0])
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """``score``: the mean of the numbers that could be read.
+        """Return ``score``: the mean of the numbers that could be read.
 
         Raises:
             Unparseable: No reply has a number.
@@ -114,7 +114,7 @@ class NumberJudge(PromptJudge):
         return {"score": Score(value, passed, reason, {"readings": readings})}
 
     def simulated(self, request: Request) -> str:
-        """COLLIE's conclusion with a good number; another pattern does not find it."""
+        """Return COLLIE's conclusion with a good number; other patterns do not match it."""
         return "It hangs together well. Thus, the coherency score is 8."
 
 

@@ -1,4 +1,4 @@
-"""Does an answer satisfy its criteria? A model is asked about each criterion separately.
+"""Judges whether an answer satisfies its criteria, asking a model about each one separately.
 
 For tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judging model returns
 log-probabilities, the probability of yes is read from its first tokens, decoded greedily; otherwise
@@ -80,7 +80,7 @@ class YesNo(PromptJudge):
         if not isinstance(task, Judged):
             raise ConfigError(
                 "The task does not say what an answer has to satisfy.",
-                "Remove the judge, or give the task asked and criteria (docs/judges.md).",
+                "Remove the judge, or give the task instruction and criteria (docs/plugins.md).",
             )
         if votes is not None and votes < 1:
             raise ConfigError("votes must be 1 or more.")
@@ -99,7 +99,7 @@ class YesNo(PromptJudge):
         return {**super().fingerprint(), **({"rules": rules_version()} if self._skips else {})}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """One for each criterion that no rule decides alone."""
+        """Ask one question for each criterion that no rule decides alone."""
         return [
             self.question(instance, text, criterion=tagged(criterion.text, "criterion"))
             for criterion in self._task.criteria(instance)
@@ -109,16 +109,17 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """``strict``: whether all criteria are satisfied; ``soft``: the share of those decided.
+        """Return ``strict``, whether all criteria are satisfied, and ``soft``, the share of those
+        decided.
 
         Args:
             instance: The instance that was answered.
-            replies: Those to `questions`.
+            replies: The replies to `questions`.
             text: The judged text, for the rules; without it they give no verdict.
 
         Raises:
-            Unparseable: No reply has the log-probabilities that were asked for, or rules are to
-                decide and have no text.
+            Unparseable: No reply has the requested log-probabilities, or rules are to decide and
+                have no text.
         """
         criteria = self._task.criteria(instance)
         if not criteria:
@@ -148,17 +149,19 @@ class YesNo(PromptJudge):
         return self._skips and rule is not None
 
     def simulated(self, request: Request) -> str:
-        """Yes."""
+        """Answer yes."""
         return "Yes"
 
 
 def _logprobs(reply: Reply) -> Logprobs | None:
-    """Those of the answer; None if they may be of the model's reasoning before it."""
+    """Return the answer's log-probabilities, or None if they may be of the reasoning before it."""
     return None if reply.reasoning else reply.logprobs
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return what a reply's log-probabilities say of a criterion, with the tokens that say it."""
+    """Return the verdict on a criterion from a reply's log-probabilities, with the deciding
+    tokens.
+    """
     first = _logprobs(reply) or ()
     found = yes_probability(first)
     tokens = found.tokens if found else first[0] if first else ()
@@ -179,7 +182,7 @@ def _constraint(
     """Return a criterion in the form that `harness.store.constraints` reads.
 
     A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
-    ``decided_by`` then says so, so that nobody takes it for the judge's.
+    ``decided_by`` then says so, so that it is not mistaken for the judge's.
 
     Args:
         criterion: The criterion.

@@ -1,4 +1,4 @@
-"""Numbers for constraints beyond the grammar, one plug-in per module (`harness.ports.Measure`).
+"""Measures for constraints beyond the grammar, one plug-in per module (`harness.ports.Measure`).
 
 The grammar names one as ``{op: measure, name: …}``.
 """

@@ -1,1 +1,1 @@
-"""Measures of an answer against references that need a package or a model of their own."""
+"""Metrics of an answer against references that need a separate package or model."""

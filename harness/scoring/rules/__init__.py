@@ -36,7 +36,7 @@ class Every:
     name: ClassVar[str] = "compound"
 
     def check(self, text: str) -> Verdict:
-        """Passed if each is; the reasons of those that are not."""
+        """Pass if every rule does; the reason lists those that do not."""
         failed = [found.reason for rule in self.rules if not (found := rule.check(text)).passed]
         return Verdict(not failed, "; ".join(failed))
 
@@ -50,7 +50,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges ask about the same constraints
 def recognise(constraint: str) -> Rule | None:
-    """The rule that decides a constraint fully; None if there is none, or doubt.
+    """Find the rule that fully decides a constraint; None if there is none, or in doubt.
 
     A compound constraint has one if each of its parts has.
 

@@ -45,7 +45,7 @@ class Form:
     name: str
 
     def check(self, text: str) -> Verdict:
-        """Look."""
+        """Check the form of the whole text."""
         reason = CHECKS[self.name](text)
         return Verdict(not reason, reason)
 
@@ -63,7 +63,7 @@ class Edge:
     word: bool = False
 
     def check(self, text: str) -> Verdict:
-        """Compare."""
+        """Compare the first or last words."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than may matter
         if self.word and not first:

@@ -1,4 +1,4 @@
-"""Rules about words: a quoted word or phrase that must be there, must not, or so many times.
+"""Rules about words: a quoted word or phrase that must occur, must not, or a number of times.
 
 Case does not matter unless ``the exact phrase`` is asked for, and neither does the kind of white
 space. A word stands by itself: ``run`` is not in ``running``, but it is in ``run-up``, and ``can``
@@ -30,7 +30,7 @@ from harness.scoring.rules.wording import (
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """Quoted texts, each so many times: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
+    """Quoted texts with required counts: ``keyword``, ``forbidden_word`` or ``keyword_count``."""
 
     name: str
     wanted: tuple[str, ...]
@@ -38,7 +38,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> Verdict:
-        """Count each."""
+        """Count each text."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -53,7 +53,7 @@ class Keywords:
 
 
 def occurrences(wanted: str, text: str) -> int:
-    """Return how often a text is in another, by itself and without overlaps.
+    """Count how often a text occurs in another, as whole words and without overlaps.
 
     >>> occurrences("run", "run, running, run-up")
     2

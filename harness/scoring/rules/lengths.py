@@ -61,11 +61,11 @@ class Length:
 
     @property
     def name(self) -> str:
-        """``word_count`` and the like."""
+        """Return the rule's name, such as ``word_count``."""
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> Verdict:
-        """Count."""
+        """Count the units."""
         n = _MEASURES[self.unit](text)
         if self.bounds.has(n):
             return Verdict(True)
@@ -73,19 +73,19 @@ class Length:
 
 
 def sentences(text: str) -> int:
-    """Sentences with a letter or digit."""
+    """Count the sentences with a letter or digit."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 
 
 def paragraphs(text: str) -> int:
-    """Lines that are not blank and follow a blank one, or none."""
+    """Count the paragraphs: lines that are not blank and follow a blank one, or none."""
     filled = [bool(line.strip()) for line in text.splitlines()]
     return sum(here and not before for before, here in zip([False, *filled], filled, strict=False))
 
 
 def bullets(text: str) -> int:
-    """Lines that begin with a bullet and say something after it."""
+    """Count the lines that begin with a bullet and have text after it."""
     return sum(is_bullet(line) for line in text.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""What rules share: verdicts, the wording of a constraint as recognisers read it, and its amounts.
+"""Shared by the rules: verdicts, the wording of a constraint, and its amounts.
 
 ``about 100``, ``a few``, and anything else without a sharp bound is not an amount.
 
@@ -91,7 +91,7 @@ class Wording:
 
 
 def read(constraint: str) -> Wording | None:
-    """Return a constraint's wording, or None if it is too long or its quotes do not pair."""
+    """Read a constraint's wording; None if it is too long or its quotes do not pair."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -160,7 +160,7 @@ class Bounds:
         return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
 
     def __str__(self) -> str:
-        """In words.
+        """Describe the bounds in words.
 
         >>> str(Bounds(2, 3)), str(Bounds(None, 5))
         ('2 to 3', 'at most 5')
@@ -189,7 +189,7 @@ def amount(unit: str) -> str:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[Bounds, str] | None:
-    """Return the bounds and the unit of a match of `amount`; None if the bounds make no sense."""
+    """Return the bounds and the unit of a match of `amount`, or None for impossible bounds."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -212,7 +212,7 @@ def bounds_of(found: re.Match[str]) -> tuple[Bounds, str] | None:
 
 
 def number(text: str) -> int:
-    """Return the number of a match of `NUMBER`."""
+    """Return the number in a match of `NUMBER`."""
     if text.endswith("single"):
         return 1
     return NUMBER_WORDS.get(text) or int(text.replace(",", ""))

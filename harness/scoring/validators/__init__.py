@@ -5,11 +5,11 @@
 value at a pointer is. Hostile documents and schemas end in bounded time and memory; nothing here
 touches a file or the network.
 
-Two modes. ``strict`` (the default) is right: each format is read by one clear rule (`json_text`,
-`yaml_text`, `xml_text`), ``$schema`` names the draft, formats are asserted and numbers are exact.
-``paper`` gives the verdicts of ConCodeEval's authors: it reads with ``json.loads``,
-``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, the last of two equal keys counts,
-``no`` is false), and validates Draft 7 without formats and with floats.
+There are two modes. ``strict`` (the default) is correct: each format is read by one clear rule
+(`json_text`, `yaml_text`, `xml_text`), ``$schema`` names the draft, formats are asserted and
+numbers are exact. ``paper`` gives the verdicts of ConCodeEval's authors: it reads with
+``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, the last of two equal
+keys counts, ``no`` is false), and validates Draft 7 without formats and with floats.
 
 >>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
 ({'a': 'no'}, {'a': False})
@@ -80,7 +80,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
         text: The document.
         format: Its format.
         mode: How it is read.
-        schema: Says what XML elements without a type are, in `strict` mode.
+        schema: Tells the types of XML elements without one, in `strict` mode.
 
     Raises:
         UnparseableDocument: It is not a document of the format; the message is short, with line
@@ -102,7 +102,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
-    """Return a text that `read` turns back into this value, to the digit and the type.
+    """Write a value as a text that `read` turns back into it, to the digit and the type.
 
     Args:
         value: The value.

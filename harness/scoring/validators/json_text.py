@@ -50,10 +50,10 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value as ``json.loads`` reads it.
+    """Read a value as ``json.loads`` does.
 
     Raises:
-        UnparseableDocument: It does not.
+        UnparseableDocument: It cannot be read.
     """
     try:
         return _decoded(json.JSONDecoder(), text)
@@ -105,7 +105,7 @@ def write(value: Any, indent: int | None = 4) -> str:
 
 
 def locate(text: str, path: Sequence[str]) -> Span | None:
-    """Return the offsets of the value at a path; of two members of one name, of the last.
+    """Return the offsets of the value at a path; of duplicate members, of the last.
 
     Raises:
         ValueError: The text is not JSON.

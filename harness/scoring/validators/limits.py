@@ -162,7 +162,7 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Return an integer of bounded length; base 0 reads the prefixes ``0o`` and ``0x``.
+    """Read an integer of bounded length; base 0 reads the prefixes ``0o`` and ``0x``.
 
     Raises:
         UnparseableDocument: It has too many digits.
@@ -173,7 +173,7 @@ def whole(text: str, base: int = 10) -> int:
 
 
 def exact(text: str) -> float | Decimal:
-    """Return a number with a point or an exponent.
+    """Read a number with a point or an exponent.
 
     Raises:
         UnparseableDocument: Its digits or its exponent exceed the limit.
@@ -195,7 +195,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Return a number in JSON's grammar, or None if the text is not one.
+    """Read a number in JSON's grammar; None if the text is not one.
 
     Raises:
         UnparseableDocument: It exceeds the limits.
@@ -213,7 +213,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return a number's shortest exact form; a float keeps its point or exponent.
+    """Write a number in its shortest exact form; a float keeps its point or exponent.
 
     >>> written(1e16), written(Decimal("1E+2"))
     ('1e+16', '1E+2')

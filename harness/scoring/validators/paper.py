@@ -1,11 +1,10 @@
 """The paper's engine: `jsonschema.Draft7Validator`, as the authors of ConCodeEval call it, bounded.
 
 Draft 7 whatever ``$schema`` says, no formats, `multipleOf` by division of floats (so 0.3 is no
-multiple of 0.1), and values that only YAML has, such as dates. What differs from the original never
-changes a verdict that it gives: references are not fetched, and work without end is stopped
-(`Undecided`). Replaced are the keywords that may go on without end (references, patterns,
-comparisons of items with each other), and what a plain-false schema omits: where in the schema it
-is.
+multiple of 0.1), and values that only YAML has, such as dates. Differences from the original never
+change a verdict that it gives: references are not fetched, and endless work is stopped
+(`Undecided`). The keywords that may never end (references, patterns, comparisons of items with each
+other) are replaced, and a plain-false schema's error says where in the schema it is.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Errors = Iterator[Any]
 
 
 class Clock(threading.local):
-    """When the current validation must end, and how many references it is inside of."""
+    """The deadline of the current validation, and the depth of references."""
 
     ends = 0.0
     inside = 0
@@ -58,7 +57,9 @@ CLOCK = Clock()
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """A validator class with an end: of draft 7, or of another that a part of the schema names."""
+    """Return a bounded validator class, of draft 7 or of another that a part of the schema
+    names.
+    """
     from jsonschema import validators
     from jsonschema.exceptions import ValidationError as Error
 
@@ -201,7 +202,9 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """The pattern with its meaning in `re`, for the package `regex`, which has time limits."""
+    """Compile a pattern with its meaning in `re`, for the package `regex`, which has time
+    limits.
+    """
     import regex
 
     re.compile(pattern)  # refuses what only `regex` takes
@@ -219,7 +222,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class PaperValidator:
-    """A schema as it is: the authors do not check it against its meta-schema.
+    """A schema, unchecked against its meta-schema, as the authors do.
 
     Raises:
         DataInvalid: It is not a schema, or exceeds the limits.

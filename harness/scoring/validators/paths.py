@@ -20,7 +20,7 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """Return a JSON pointer.
+    """Join a path to a JSON pointer.
 
     >>> pointer(["a/b", 0])
     '/a~1b/0'
@@ -31,7 +31,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 def tokens(path: str) -> list[str] | None:
-    """Return a pointer's tokens, or None if it is not one, or is deeper than any document.
+    """Split a pointer into tokens; None if it is not one, or is deeper than any document.
 
     >>> tokens("/a~1b/0")
     ['a/b', '0']
@@ -54,7 +54,7 @@ def follow(value: Any, path: Sequence[Any]) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
-    """Return the path of a reference's fragment (``/definitions/a``); None if it leads nowhere."""
+    """Resolve a reference's fragment (``/definitions/a``) to a path; None if it leads nowhere."""
     path: list[str | int] = []
     for part in unquote(fragment).split("/")[1:]:
         token = part.replace("~1", "/").replace("~0", "~")
@@ -70,7 +70,7 @@ def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
 
 @dataclass(slots=True)
 class Node:
-    """A value in a text.
+    """The position of a value in a text.
 
     Attributes:
         start: Its first offset.
@@ -85,7 +85,7 @@ class Node:
     members: dict[str, Node] | None = None
 
     def at(self, path: Sequence[str]) -> Node | None:
-        """Return the value that the tokens of a pointer lead to, or None if they lead nowhere."""
+        """Follow the tokens of a pointer to a value; None if they lead nowhere."""
         node: Node | None = self
         for token in path:
             node = node._below(token) if node else None
@@ -102,7 +102,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a text of this length an offset is in.
+    """Return the third of a text of this length that an offset is in.
 
     >>> [third(offset, 4) for offset in range(4)]
     ['first', 'first', 'middle', 'last']

@@ -1,4 +1,4 @@
-"""Schemas: their draft, their limits, where in them a keyword is, and the types they expect.
+"""Schemas: their draft, their limits, the positions of keywords, and the types they expect.
 
 A schema is an object or a boolean of JSON's types. The limits bound the engines' work and stack;
 the largest of 200 real schemas has 277 values and a depth of 13.
@@ -116,7 +116,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword that a path ends in, or None if it ends in a member's name or an index.
+    """Return the keyword at the end of a path; None for a member's name or an index.
 
     >>> keyword_at(["properties", "items", "items", 0, "type"])
     'type'
@@ -128,7 +128,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
 
 
 def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each object within a schema and the path to it, itself first."""
+    """Yield each object within a schema with its path, the schema itself first."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, one = stack.pop()
@@ -156,7 +156,7 @@ def embedded(schema: Any) -> list[tuple[Path, str]]:
 def path_within(
     schema: Any, path: Sequence[str | int], inside: Sequence[tuple[Path, str]], uri: str | None
 ) -> Path:
-    """A keyword's path from the root: engines begin paths at the embedded part that it is in.
+    """Return a keyword's path from the root: engines begin paths at the embedded part it is in.
 
     Args:
         schema: The whole schema.
@@ -177,7 +177,7 @@ def path_within(
 
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
-    """Return the path to the target of a reference, or None if it is not within the schema."""
+    """Return the path to the target of a reference, or None if it is outside the schema."""
     if reference.startswith("#"):
         path = resolve(reference[1:], schema)
         if path is not None and follow(schema, path) is target:
@@ -205,7 +205,7 @@ _APPLIES_TO = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """All that a schema says about one place, with alternatives joined.
+    """What a schema says about one place, with alternatives joined.
 
     Attributes:
         schemas: The subschemas that apply there, references and combinations resolved.
@@ -217,20 +217,20 @@ class Expected:
 
     @classmethod
     def of(cls, *schemas: Any, root: Any = None) -> Expected:
-        """Return what some schemas say about one place; the root is the first by default."""
+        """Combine what some schemas say about one place; by default the first is the root."""
         root = schemas[0] if root is None and schemas else root
         return cls(tuple(_flat([*schemas], root)), root)
 
     @property
     def types(self) -> frozenset[str]:
-        """The types that may be there; all if the schema does not say."""
+        """Return the types that are allowed; all if the schema does not say."""
         named = [types for schema in self.schemas if (types := _types(schema))]
         if not named:
             return ALL
         return frozenset.intersection(*named) or frozenset().union(*named)  # of alternatives: all
 
     def values(self) -> list[Any]:
-        """Return the values of ``const`` and ``enum``, of all that apply."""
+        """Return the values of ``const`` and ``enum`` in all schemas that apply."""
         found: list[Any] = []
         for schema in self.schemas:
             if "const" in schema:
@@ -271,7 +271,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of an XML element's text, stripped.
+    """Convert an XML element's text, stripped, to a value.
 
     >>> scalar("5", Expected.of({"type": "string"})), scalar("5", Expected.of({"type": "number"}))
     ('5', 5)

@@ -153,7 +153,9 @@ class StrictValidator:
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
-        """Whether no item of a list fits `contains`: the engine then reports maxContains, too."""
+        """Return whether no item of a list fits `contains`; the engine then reports maxContains,
+        too.
+        """
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
             return False
@@ -241,7 +243,8 @@ _MEMBERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 
 
 class Routes:
-    """In how many ways a schema can be violated at one place: what listing all errors may cost.
+    """Counts the ways in which a schema can be violated at one place: the cost of listing all
+    errors.
 
     An engine that stops at the first error remembers what it has seen; one that lists them all
     takes every route through references and combinations. With ``allOf: [{$ref: a}, {$ref: a}]``
@@ -288,7 +291,9 @@ class Routes:
         return self._counted[key]
 
     def _one_of(self, named: Sequence[Any], always: Sequence[Any], depth: int) -> int:
-        """One of the named schemas applies to a part, and all the others may."""
+        """Count the routes if one of the named schemas applies to a part, and all the others
+        may.
+        """
         most = max((self._count(part, depth - 1, 0) for part in named), default=0)
         return most + sum(self._count(part, depth - 1, 0) for part in always)
 
@@ -320,7 +325,7 @@ class Routes:
 def _subschemas(
     schema: dict[str, Any], words: Sequence[str], kind: type, *, inside: bool = True
 ) -> list[Any]:
-    """Return the keywords' values of a kind, or what is inside of them."""
+    """Return the values of a kind's keywords, or the schemas inside them."""
     found = [schema[word] for word in words if isinstance(schema.get(word), kind)]
     if not inside:
         return found

@@ -1,4 +1,4 @@
-"""What an answer violates: one record per violation, whichever engine found it; and its score.
+"""Violations of a schema by an answer: one record each, whichever engine found it; and the score.
 
 >>> Violation("/age", "minimum", "0", "-1").message
 '/age: -1 is less than 0'
@@ -88,7 +88,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return the score of a document with these violations."""
+    """Score a document with these violations."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -125,7 +125,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
-    """Return a value as JSON on one line; no more of it is written than is shown.
+    """Format a value as JSON on one line, writing no more of it than is shown.
 
     >>> shown(["a", 1.5, None], 8)
     '["a", 1…'

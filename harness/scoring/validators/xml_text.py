@@ -1,4 +1,4 @@
-"""XML that stands for a value, in the form of ConCodeEval (json2xml's), with hostile XML refused.
+"""XML documents that represent a value, in ConCodeEval's form (json2xml's); hostile XML is refused.
 
 The root is ``<all>`` (any name is read). A member of an object is an element of its name, an item
 of a list is ``<item>``, and ``type`` says what an element is: dict, list, str, int, float, bool or
@@ -71,7 +71,7 @@ class _Element:
 
     @property
     def key(self) -> str:
-        """The key that it is the value of, as a member of an object."""
+        """Return the key under which an object holds the element."""
         return self.attributes.get("name", "key") if self.name == "key" else self.name
 
 
@@ -137,11 +137,11 @@ class _Reader:
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value that the text stands for.
+    """Read the value that the text represents.
 
     Args:
         text: The document.
-        schema: Says what elements without a ``type`` are; True says nothing.
+        schema: Tells the types of elements without a ``type``; True tells nothing.
 
     Raises:
         UnparseableDocument: The text is not such a document.
@@ -150,10 +150,10 @@ def read(text: str, schema: Any = True) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value as ``xmltodict.parse`` reads it, within the limits and without declarations.
+    """Read the value as ``xmltodict.parse`` does, within the limits and without declarations.
 
     Raises:
-        UnparseableDocument: It does not.
+        UnparseableDocument: It cannot be read.
     """
     import xmltodict
 
@@ -199,7 +199,7 @@ def _declared(element: _Element) -> str | None:
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return whether an element without a type is an object, an array, or has a text."""
+    """Return whether an element without a type is an object, an array, or a text."""
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -248,7 +248,7 @@ _PIECE = re.compile(rb"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>|([^<]+)", re.D
 
 
 def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
-    """Return the offsets of the value at a path: of its element, from ``<`` to ``>``.
+    """Return the offsets of the element at a path, from ``<`` to ``>``.
 
     Args:
         text: The document.
@@ -280,7 +280,9 @@ class _Locator:
         self.source = source
 
     def as_value(self, element: _Element) -> Node:
-        """A node with the children as `read` takes them; both as items and members if it may be."""
+        """Build a node with the children as `read` takes them; as items and members if both are
+        possible.
+        """
         node = self.span(element)
         children = [self.as_value(child) for child in element.children]
         kind = element.attributes.get("type")
@@ -295,7 +297,7 @@ class _Locator:
         return node
 
     def as_paper(self, element: _Element) -> Node:
-        """Return a node with the members that ``xmltodict`` makes."""
+        """Build a node with the members that ``xmltodict`` makes."""
         node = self.span(element)
         node.members = {}
         for found in _ATTRIBUTE.finditer(self.source, element.start, self.opened(element)):
@@ -314,7 +316,7 @@ class _Locator:
         return node
 
     def span(self, element: _Element) -> Node:
-        """From the start tag to the end tag, both included."""
+        """Return the span from the start tag to the end tag, both included."""
         opened = self.opened(element)
         if self.source[opened - 2 : opened] == b"/>":
             return Node(element.start, opened)
@@ -327,7 +329,9 @@ class _Locator:
         return tag.end()
 
     def words(self, element: _Element) -> Node | None:
-        """From the first character of the text to the last, of what is between the children."""
+        """Return the span of the text between the children, from its first character to its
+        last.
+        """
         begin, words = self.opened(element), []
         for child in element.children:
             words += self.pieces(begin, child.start)
@@ -365,7 +369,7 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Return the text of a value that `check_json` accepts; it is read back without a schema.
+    """Write a value that `check_json` accepts; it can be read back without a schema.
 
     Raises:
         UnparseableDocument: The value has a character that XML cannot hold.

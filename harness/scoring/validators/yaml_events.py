@@ -22,7 +22,7 @@ from harness.scoring.validators.limits import (
 
 
 def events_of(text: str, loader: Any) -> Iterator[Any]:
-    """Yield the parser's events between the document's start and end, bounded while they are made.
+    """Yield the parser's events between the document's start and end, bounded as they are made.
 
     Raises:
         UnparseableDocument: The grammar is broken, the text is empty or has a second document, an
@@ -56,7 +56,7 @@ def events_of(text: str, loader: Any) -> Iterator[Any]:
 
 
 def where(source: Any) -> str:
-    """Return the place of an event or an error, for the end of a message."""
+    """Describe the place of an event or an error, for the end of a message."""
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -64,7 +64,7 @@ def where(source: Any) -> str:
 
 @dataclass(slots=True)
 class _Anchored:
-    """What an anchor stands for; until it is complete, nodes and characters are those before it."""
+    """The size of what an anchor refers to; until it is complete, the counts before it."""
 
     nodes: int
     characters: int

@@ -43,7 +43,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Return the value of the text's one document.
+    """Read the value of the text's one document.
 
     Raises:
         UnparseableDocument: It is not such a document; the message has line and column.
@@ -57,10 +57,10 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value as ``yaml.safe_load`` reads it, within the limits.
+    """Read the value as ``yaml.safe_load`` does, within the limits.
 
     Raises:
-        UnparseableDocument: It does not.
+        UnparseableDocument: It cannot be read.
     """
     import yaml
 
@@ -96,14 +96,14 @@ _MERGE = _Merge()
 
 
 class _Builder:
-    """Makes values of events; containers are built once and shared by their aliases."""
+    """Builds values from events; containers are built once and shared by their aliases."""
 
     def __init__(self, events: Iterator[Any]) -> None:
         self.next = events.__next__
         self.anchors: dict[str, Any] = {}
 
     def value(self, event: Any) -> Any:
-        """Return the value that begins with this event; the events' depth bounds the recursion."""
+        """Build the value that begins with this event; the events' depth bounds the recursion."""
         import yaml
 
         if isinstance(event, yaml.AliasEvent):
@@ -170,7 +170,7 @@ def _expect(event: Any, kind: str) -> None:
 
 
 def plain(text: str) -> Any:
-    """Return what a plain (unquoted) scalar means in the core schema.
+    """Read a plain (unquoted) scalar by the core schema.
 
     Raises:
         UnparseableDocument: It is a number that JSON cannot hold.
@@ -212,7 +212,7 @@ def _scalar(event: Any) -> Any:
 def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
     """Return the offsets of the value at a path, with its tag and anchor.
 
-    An alias stands where it is written, and what is inside of it at its anchor.
+    An alias stands where it is written, and its contents where its anchor is.
 
     Args:
         text: The document.
@@ -236,7 +236,7 @@ def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
 
 
 class _Locator:
-    """Makes nodes of events; merged members come first, for the last of one name counts."""
+    """Builds nodes from events; merged members come first, as the last of equal names counts."""
 
     def __init__(self, events: Iterator[Any], paper: bool) -> None:
         import yaml
@@ -270,7 +270,7 @@ class _Locator:
         return node
 
     def mapping(self, node: Node) -> tuple[Any, Node | None]:
-        """Fill in the members; returns the mapping's last event and its last value."""
+        """Fill in the members; return the mapping's last event and its last value."""
         import yaml
 
         own: dict[str, Node] = {}
@@ -309,7 +309,7 @@ class _Locator:
 
 
 def write(value: Any) -> str:
-    """Return the block-style text of a value that `check_json` accepts; YAML 1.1 reads the same."""
+    """Write a value that `check_json` accepts in block style; YAML 1.1 reads the same."""
     import yaml
 
     text = yaml.dump(
@@ -359,7 +359,7 @@ def _dumper() -> type[Any]:
 
 
 def _with_point(text: str) -> str:
-    """With a point and a signed exponent, else YAML 1.1 reads a string: 1e5 is 1.0e+5."""
+    """Add a point and a signed exponent, else YAML 1.1 reads a string: 1e5 is 1.0e+5."""
     mantissa, e, exponent = text.lower().partition("e")
     if "." not in mantissa:
         mantissa += ".0"

@@ -83,7 +83,9 @@ class CollieTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes of the data and measures, and the splitter (loaded here, before any answer)."""
+        """Return hashes of the data and measures, and the splitter (loaded here, before any
+        answer).
+        """
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -117,7 +119,7 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``constraints``; and, for a word when there is a word list, ``word``."""
+        """Score ``constraints`` and, for a single word and with a word list, ``word``."""
         scores = {"constraints": score(self._verdict(instance, text))}
         if self._words and instance.data.specification.level == "word":
             valid = text.strip().strip(string.punctuation).lower() in self._words
@@ -125,7 +127,7 @@ class CollieTask:
         return scores
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Return what was asked for, and what was generated instead."""
+        """Say what was asked for, and what was generated instead."""
         said = feedback(instance.data.specification, self._verdict(instance, text))
         if "word" in scores and not scores["word"].passed:
             said += f"\n{text.strip()!r} is not in the word list."
@@ -136,7 +138,7 @@ class CollieTask:
         return tuple(_values(instance.data.specification.targets))
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """Return the example; 20 of the published 2,080 do not pass with today's NLTK."""
+        """Return the example; in 20 of the published 2,080 cases it fails with current NLTK."""
         return instance.data.example
 
     def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:

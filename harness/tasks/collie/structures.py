@@ -1,4 +1,4 @@
-"""The 13 constraint structures of COLLIE-v1, and how the paper arranges them (arXiv 2307.08689).
+"""The 13 constraint structures of COLLIE-v1, and how the paper groups them (arXiv 2307.08689).
 
 The published constraints do not say what level of text to generate; the structure's name does.
 
@@ -66,5 +66,5 @@ A structure that is about neither belongs to no level.
 
 
 def level_of(structure: str) -> Level | None:
-    """Return the level of text a structure asks for, or None for a name not of COLLIE's."""
+    """Return the level of text that a structure asks for, or None for an unknown name."""
     return LEVEL_OF_PREFIX.get(structure[:4])

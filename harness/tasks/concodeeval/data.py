@@ -59,7 +59,7 @@ class Sample(msgspec.Struct, frozen=True):
 
     Attributes:
         label: Whether it is valid (Draft 2020-12, formats asserted, exact numbers).
-        paper_label: Whether it is under the authors' validation (Draft 7, no formats, floats).
+        paper_label: Whether it is valid by the authors' code (Draft 7, no formats, floats).
     """
 
     id: str
@@ -90,7 +90,7 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     """Read a data set by its name or path.
 
     Raises:
-        DataMissing: It is not there.
+        DataMissing: It does not exist.
         DataInvalid: It is malformed; the message names file and item.
     """
     if dataset == "recorded":

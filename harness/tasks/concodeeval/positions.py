@@ -1,10 +1,10 @@
-"""Where constraints stand in a prompted schema, which of them a sample violates, and where.
+"""Positions of constraints in a prompted schema, and which of them a sample violates, and where.
 
 As in ConCodeEval's analysis of where models fail: the third of the schema's text that has the
 violated keyword, and the third of the sample that has the violating value.
 
 >>> Constraints.of({"type": "string", "maxLength": 5}, "json", "corrected").thirds["/maxLength"]
-'last'
+'middle'
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Constraints:
 
 
 class Answer(NamedTuple):
-    """An answer: the sample's text, the value read from it, and the rules it is judged by."""
+    """An answer: the sample's text, the value read from it, and the rules that judge it."""
 
     schema: Schema
     sample: str

@@ -1,8 +1,8 @@
-"""What ConCodeEval's two tasks share: options, data, prompts, groups and fingerprint.
+"""Shared by ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
 
 The prompts are in ``prompts/concodeeval``: ``chat`` is our wording, ``paper`` the authors' (without
-the chat markup of one model, which its server adds around each message). A path names a template of
-your own.
+the chat markup of one model, which its server adds around each message). A path names your own
+template.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ConCodeEval:
 
     Raises:
         ConfigError: The formats or the prompt are not valid.
-        DataMissing: The data set is not there.
+        DataMissing: The data set does not exist.
         DataInvalid: The data set is malformed, or a schema is broken.
     """
 
@@ -93,7 +93,7 @@ class ConCodeEval:
             )
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """Return the groups of an instance of a schema in a format."""
+        """Return the groups of an instance, given by its schema and format."""
         return {
             "output": output,
             "representation": self.representation,
@@ -102,7 +102,7 @@ class ConCodeEval:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Data and prompts; the other options are in the run file."""
+        """Return hashes of data and prompts; the other options are in the run file."""
         return {
             "dataset": self._dataset,
             "dataset_sha256": self.benchmark.digest,
@@ -159,11 +159,11 @@ class Prompts(NamedTuple):
     def messages(
         self, fields: Mapping[str, str], shots: Sequence[Mapping[str, str]]
     ) -> tuple[Message, ...]:
-        """Return the conversation of an instance.
+        """Build the conversation of an instance.
 
         Args:
             fields: ``schema`` and ``output``; for validation also ``sample``.
-            shots: For each shot the same, and its answer.
+            shots: For each shot its fields, and its answer.
 
         Raises:
             ConfigError: There are shots, but the prompt has no place for them.

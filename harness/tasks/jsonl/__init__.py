@@ -120,7 +120,7 @@ class JsonlTask:
         return self._reader.read()
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes of the data, and of prompt and checks; and the version of the regex engine."""
+        """Return hashes of data, prompt and checks, and the version of the regex engine."""
         return {
             "dataset": self.path.name,
             "dataset_sha256": self._data_hash,
@@ -144,7 +144,7 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """Return a score for each check by a rule.
+        """Score an answer with each check by a rule.
 
         If extracting the answer takes too long, no score is made: none passes or fails. A row that
         only judges check has no score here, and nothing is extracted.
@@ -167,7 +167,7 @@ class JsonlTask:
         }
 
     def score_parsed(self, instance: Instance[Item], answer: str) -> Mapping[str, Score]:
-        """A score without a verdict for each check of the answer; none for checks of the text."""
+        """Score an extracted answer without verdicts; checks of the whole text give none."""
         scores = {
             rule.name: self._rules.checker(rule).check(answer, instance)
             for rule in instance.data.rules
@@ -176,7 +176,9 @@ class JsonlTask:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in scores.items()}
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """The reasons of the failed checks; those of matching checks do not reveal the target."""
+        """List the reasons of the failed checks; those of matching checks do not reveal the
+        target.
+        """
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."
@@ -184,7 +186,7 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """Return the template's text; else the target, plain or in the form that is extracted.
+        """Return the text of ``gold``; else the target, plain or in the form that is extracted.
 
         None if none of these passes.
         """
@@ -231,7 +233,9 @@ class JsonlTask:
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: Instance[Item], judge: str) -> bool:
-        """Whether a judge judges a row: its checks name the judge, or no check of any row does."""
+        """Return whether a judge judges a row: its checks name the judge, or no check of any row
+        does.
+        """
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
@@ -241,7 +245,9 @@ class JsonlTask:
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Where prompts do not ask for what is extracted, and references that cannot be read."""
+        """List where prompts do not ask for what is extracted, and references that cannot be
+        read.
+        """
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""From a row to an instance: its conversation, groups and checks, all known before any call.
+"""Converts a row to an instance: its conversation, groups and checks, all before any call.
 
 >>> instance = reader.instance({"id": "1", "prompt": "2 + 2?", "target": "4"}, 1)  # doctest: +SKIP
 >>> instance.data.messages  # doctest: +SKIP
@@ -48,8 +48,8 @@ class RowForm:
 
     Attributes:
         prompt, system: Templates over the row's fields; None if the rows have prompts.
-        labels: Fields of the rows that are groups.
-        adapt: A preset's change of each row.
+        labels: Fields of the rows that become groups.
+        adapt: A preset's conversion of each row.
     """
 
     prompt: Template | None = None
@@ -59,8 +59,10 @@ class RowForm:
 
 
 class Reader:
-    """Reads the instances of a file. A run passes over them several times: the first complete pass
-    packs them, and later ones only unpack.
+    """Reads the instances of a file.
+
+    A run passes over them several times: the first complete pass packs them, and later ones only
+    unpack.
 
     Args:
         path: The file.
@@ -106,7 +108,7 @@ class Reader:
         self._packed = packed
 
     def _pack(self, instance: Instance[Item]) -> bytes | None:
-        """Return an instance as bytes, or None for values of YAML that would come back changed."""
+        """Encode an instance as bytes; None for values of YAML that would come back changed."""
         try:
             packed = msgspec.msgpack.encode(instance)
             return packed if self._decoder.decode(packed) == instance else None
@@ -121,7 +123,7 @@ class Reader:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
 
     def instance(self, row: Row, number: int) -> Instance[Item]:
-        """Return the instance of a row.
+        """Convert a row to an instance.
 
         Raises:
             DataInvalid: The row is malformed.

@@ -38,12 +38,12 @@ class JudgeCheck(Struct, frozen=True):
 
 
 class JudgeChecks:
-    """What the checks of a task ask of the judges of its run.
+    """What the checks of a task ask of the run's judges.
 
     Args:
         shared: The checks of the run file.
-        judges: The run's judges: name to whether the judge decides on criteria; None if unknown.
-        panels: The run's panels: name to judges.
+        judges: Maps each of the run's judges to whether it decides on criteria; None if unknown.
+        panels: Maps each of the run's panels to its judges.
         rows: Reads all rows of the task, to find the judges that others name.
 
     Raises:
@@ -69,8 +69,8 @@ class JudgeChecks:
         """Return the checks of a row by judges.
 
         Raises:
-            DataInvalid: The run has no such judge; a judge that does not decide on criteria is
-                given some; or one that does has none.
+            DataInvalid: The run has no such judge; a judge that does not decide on criteria has
+                some; or one that does has none.
         """
         found: list[JudgeCheck] = []
         for check in checks:
@@ -98,7 +98,7 @@ class JudgeChecks:
     def criteria(
         self, row: Mapping[str, Any], found: Sequence[JudgeCheck], judge: str | None
     ) -> tuple[str, ...]:
-        """Return what a judge decides on for a row with these checks; all criteria for None.
+        """Return what a judge decides on for a row with these checks, or all criteria for None.
 
         Raises:
             DataInvalid: The row's field has no criteria.
@@ -117,7 +117,7 @@ class JudgeChecks:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """The judges that any check names, in the run file or in a row."""
+        """Return the judges that any check names, in the run file or in a row."""
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():

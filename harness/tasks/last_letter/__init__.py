@@ -1,4 +1,4 @@
-"""Last letters of four names: one structure as prompt, parser and generator.
+"""Last letters of four names: prompt, parser and generator from one structure.
 
 From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442) and the reply to it, "Say What You
 Mean" by .txt, who found that the paper's prompts asked for one structure and its parsers read
@@ -62,7 +62,7 @@ class LastLetterTask:
 
     Args:
         dataset: ``builtin``, ``recorded``, or a path.
-        form: Form of the answer that the prompt asks for: free (a line of text) or json (an object).
+        form: Form of the answer asked for: free (a line of text) or json (an object).
         parser: How the answer is read: strict (one pattern), flexible (five), or json; default:
             strict for free text, json for JSON.
         examples: How many worked examples of four names the prompt shows, or ``paper`` for the
@@ -134,7 +134,8 @@ class LastLetterTask:
             )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Parser, form and data; ``content_sha256`` covers all of the prompts except the form.
+        """Return parser, form and data; ``content_sha256`` covers all of the prompts except the
+        form.
 
         Runs with different content hashes differ in more than the form: comparing forms between
         them is confounded.
@@ -153,7 +154,7 @@ class LastLetterTask:
     def messages(
         self, instance: Instance[Question], shots: Sequence[Instance[Question]]
     ) -> tuple[Message, ...]:
-        """One turn: the task, the form, examples, the question.
+        """Build one turn: the task, the form, examples, the question.
 
         Shots replace the task's own examples.
         """
@@ -164,7 +165,7 @@ class LastLetterTask:
         return (Message("user", render(self._described(), examples, question.text)),)
 
     def score(self, instance: Instance[Question], text: str) -> Mapping[str, Score]:
-        """``correct``: whether the letters that the parser reads are correct.
+        """Score ``correct``: whether the letters that the parser reads are correct.
 
         Raises:
             Unparseable: The parser reads none.
@@ -176,7 +177,7 @@ class LastLetterTask:
         return {"correct": Score(right, right, reason, details)}
 
     def score_parsed(self, instance: Instance[Question], answer: str) -> Mapping[str, Score]:
-        """``correct``: whether a judge read the correct letters, in any case or spelled out.
+        """Score ``correct``: whether a judge read the correct letters, in any case or spelled out.
 
         Raises:
             Unparseable: The answer is neither a word nor letters.
@@ -190,7 +191,7 @@ class LastLetterTask:
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: Instance[Question], text: str, scores: Mapping[str, Score]) -> str:
-        """Return whether the letters are correct; never what they should be."""
+        """Say whether the letters are correct; never what they should be."""
         score = scores["correct"]
         if score.passed:
             return "That is right."
@@ -200,7 +201,9 @@ class LastLetterTask:
         )
 
     def reference(self, instance: Instance[Question]) -> str | None:
-        """Return a correct answer in the form; None if the form cannot hold it (five letters)."""
+        """Return a correct answer in the form, or None if the form cannot hold it (five
+        letters).
+        """
         text = written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
@@ -212,7 +215,7 @@ class LastLetterTask:
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """regex for free text, json_schema for JSON."""
+        """Return regex for free text, json_schema for JSON."""
         return self._constraint.kind
 
     def constraint(self, instance: Instance[Question]) -> DecodingConstraint:
@@ -224,7 +227,7 @@ class LastLetterTask:
         return DecodingConstraint(**self.form.constraint())
 
     def prompt_errors(self) -> list[str]:
-        """Return where the prompt, the structure and the questions do not match."""
+        """List where the prompt, the structure and the questions do not match."""
         questions = [instance.data for instance in self.instances()]
         counts = Counter(len(question.words) for question in questions)
         usual = counts.most_common(1)[0][0]

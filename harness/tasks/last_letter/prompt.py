@@ -2,8 +2,9 @@
 
 The form is described by the structure that parses the answer, and the examples have four names like
 the questions. The recorded prompt of the paper is reproduced byte for byte; its form and example
-match neither parser nor questions. Prompts that differ in form say everything else alike: that is
-hashed separately (`content`), so that runs that differ in more than the form can be recognised.
+match neither parser nor questions. Prompts that differ in form have everything else in common. That
+part is hashed separately (`content`), so that runs that differ in more than the form can be
+recognised.
 
 Mismatches are found by running the parser over the form as the prompt describes it, filled in with
 a correct answer, and over the examples that the prompt shows.
@@ -74,7 +75,7 @@ PAPER_EXAMPLE = Example(PAPER_SHOT_QUESTION, PAPER_SHOT_ANSWER, ("Elon", "Musk")
 
 
 def written(question: Question, form: Form) -> Example:
-    """Return a question with its answer written in a form."""
+    """Write a question with its answer in a form."""
     answer = form.write(reasoning(question.words), question.label)
     return Example(question.text, answer, question.words, question.label)
 
@@ -85,7 +86,7 @@ def own_shots(n: int, question: Question) -> tuple[Question, ...]:
 
 
 def render(described: str, examples: Sequence[Example], question: str) -> str:
-    """Return the prompt.
+    """Render the prompt.
 
     Args:
         described: The answer's form, in words.
@@ -98,7 +99,7 @@ def render(described: str, examples: Sequence[Example], question: str) -> str:
 
 
 def content(examples: Sequence[Question]) -> str:
-    """Return a hash of what the prompts say apart from the answer's form."""
+    """Hash what the prompts say apart from the answer's form."""
     parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -108,7 +109,7 @@ MOST_NAMED = 8
 
 
 def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
-    """Return what is wrong with the form that a prompt describes.
+    """List what is wrong with the form that a prompt describes.
 
     Only a text form is checked: the description of a JSON object is not itself JSON.
     """
@@ -132,7 +133,7 @@ def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
 def example_errors(
     examples: Sequence[Example], words: int, form: Form, parser: Parser
 ) -> list[str]:
-    """Return what is wrong with the examples of a prompt; ``words`` is how many a question has."""
+    """List what is wrong with the examples of a prompt; questions have ``words`` names."""
     found = []
     for example in examples:
         name = f"The prompt's example ({' '.join(example.words)})"
@@ -146,7 +147,7 @@ def example_errors(
 
 
 def length_errors(questions: Sequence[Question]) -> list[str]:
-    """Return which questions have more or fewer words than the letters that are read."""
+    """List the questions that have more or fewer words than the letters that are read."""
     others = [question for question in questions if len(question.words) != LETTERS]
     if not others:
         return []

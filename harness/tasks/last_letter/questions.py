@@ -37,7 +37,7 @@ class Question(Struct, frozen=True):
     """A question.
 
     Attributes:
-        text: As it is asked.
+        text: The question's text.
         words: The names in it.
         label: The correct answer according to the data, in lower case.
     """
@@ -85,10 +85,10 @@ def first_names() -> tuple[str, ...]:
 
 
 def fresh(n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()) -> Iterator[Question]:
-    """Draw questions with different names, no two alike; a larger n begins with the same ones.
+    """Draw distinct questions; a larger n begins with the same ones.
 
     Args:
-        n: How many.
+        n: Number of questions.
         seed: Seed of the drawing.
         avoid: Words of questions that must not be drawn (those of the shots).
     """

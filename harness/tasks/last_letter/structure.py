@@ -2,7 +2,7 @@
 
 A form is a chain of parts. From the same parts come the description in the prompt, the regular
 expression that constrains decoding, the shots and the reference answers; the parser is the last
-part of the expression. So none can drift from the others, which is what went wrong in "Let Me Speak
+part of the expression. So none can drift from the others, as happened in "Let Me Speak
 Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
 (https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
 
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
     """What a parser has read.
 
     Attributes:
-        letters: In lower case, without separators.
+        letters: The letters in lower case, without separators.
         pattern: Index of the parser's pattern that matched.
     """
 
@@ -61,9 +61,9 @@ class Part(NamedTuple):
     """A segment of an answer.
 
     Attributes:
-        regex: What it may be.
+        regex: A pattern for its possible texts.
         described: How the prompt describes it.
-        written: Its text in a correct answer, with the placeholders {reasoning} and {answer}.
+        written: Its text in a correct answer with the placeholders {reasoning} and {answer}.
     """
 
     regex: str
@@ -90,7 +90,7 @@ class TextForm:
         return "".join(part.described for part in self.parts)
 
     def write(self, reasoning: str, answer: str) -> str:
-        """Return an answer in this form."""
+        """Write an answer in this form."""
         written = "".join(part.written for part in self.parts)
         return written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
@@ -113,7 +113,7 @@ class JsonForm:
     )
 
     def write(self, reasoning: str, answer: str) -> str:
-        """Return an answer in this form."""
+        """Write an answer in this form."""
         found = {"reasoning": f"{reasoning.removesuffix('.')}.", "answer": answer.upper()}
         return json.dumps(found, ensure_ascii=False)
 
@@ -157,11 +157,11 @@ class Parser(Protocol):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What it matches, for the fingerprint."""
+        """Return the parser's patterns, for the fingerprint."""
         ...
 
     def read(self, text: str) -> Reading:
-        """Return the letters.
+        """Read the letters.
 
         Raises:
             Unparseable: The text has no answer in the form.
@@ -177,7 +177,7 @@ class RegexParser:
         self.extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """Return the letters, in lower case, separators removed."""
+        """Read the letters, in lower case, separators removed."""
         found = self.extraction.find(text)
         if found is None:
             raise Unparseable(
@@ -211,7 +211,7 @@ class JsonParser:
         return (json.dumps(answer_model().model_json_schema(), sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Return the letters, in lower case."""
+        """Read the letters, in lower case."""
         from pydantic import ValidationError
 
         found = json_object(text)

@@ -161,7 +161,7 @@ class NaturalInstructionsTask:
     def messages(
         self, instance: Instance[Item], shots: Sequence[Instance[Item]]
     ) -> tuple[Message, ...]:
-        """One turn: the instruction, its examples and the input."""
+        """Build one turn: the instruction, its examples and the input."""
         if shots:
             raise ConfigError(
                 "The task 'natural_instructions' takes no shots.",
@@ -170,7 +170,9 @@ class NaturalInstructionsTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """ROUGE-L of the whole answer and of its first line, exact match and more (`Measures`)."""
+        """Score ROUGE-L of the whole answer and of its first line, exact match and more
+        (`Measures`).
+        """
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
@@ -187,7 +189,7 @@ class NaturalInstructionsTask:
         return bare(ours.input) == bare(theirs.input)
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """Return whether the answer is right; never what it should be."""
+        """Say whether the answer is right; never what it should be."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."

@@ -1,10 +1,10 @@
-"""Scores an answer: ROUGE-L of all of it and of its first line, whether it is right, how it fails.
+"""Scores an answer: ROUGE-L of the whole and of its first line, correctness, and kinds of failure.
 
 The benchmark's measure is ROUGE-L, a number without a verdict. The verdict is `exact_match` of the
 part of the answer that the truncation leaves: strict for generated questions, and the right measure
 for labels. The failures follow the error analysis of Mishra et al. 2022: redundant content, and not
 following the instruction. Each is a score without a verdict, so that its mean is the share of
-answers that fail in that way; an answer may fail in several ways, or in none of these.
+answers that fail in that way; an answer may fail in several of these ways, or in none.
 
 >>> Measures("first_line").scores(["yes"], " Yes.\\n\\ninput: Next")["exact_match"].passed
 True
@@ -52,7 +52,8 @@ class Measures:
     """The scores of an answer.
 
     Args:
-        truncation: Which part is the answer for `exact_match`, `token_f1`, `accuracy` and metrics.
+        truncation: The part that counts as the answer for `exact_match`, `token_f1`, `accuracy` and
+            metrics.
         stops: Where the answer ends, for the truncation ``stop``.
         metrics: Further metrics by name.
 
@@ -91,7 +92,7 @@ class Measures:
         Args:
             outputs: The references.
             text: The reply.
-            labels: Bare labels of a classification; adds `accuracy`, which ignores what follows a label.
+            labels: Bare labels of a classification; adds `accuracy`, ignoring text after a label.
             source: The instance's input.
         """
         answer = self.answer(text)
@@ -119,7 +120,7 @@ class Measures:
 
 
 def failures(text: str, *, right: bool, references: Sequence[str], source: str) -> dict[str, bool]:
-    """In which ways an answer fails.
+    """Find in which ways an answer fails.
 
     Args:
         text: The whole answer.

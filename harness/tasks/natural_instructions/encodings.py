@@ -2,12 +2,12 @@
 
 An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
 GPT-3 (their ``encodeinstruction.py``), byte for byte; the ``chat`` form says the same to a chat
-model, and asks for the output alone. The paper's claims about encodings are here too, only those of
-its abstracts and in their words: Mishra et al. 2022, "Cross-Task Generalization via Natural
-Language Crowdsourcing Instructions" (ACL), and its first version of 2021 (arXiv 2104.08773v1).
+model, and asks for the output alone. The claims of the paper's abstracts about encodings are here
+too, in their words: Mishra et al. 2022, "Cross-Task Generalization via Natural Language
+Crowdsourcing Instructions" (ACL), and its first version of 2021 (arXiv 2104.08773v1).
 
 >>> paper(Instruction(prompt="Name a colour."), ("Prompt",), "grass")
-'Prompt: Name a colour.\ninput: grass\noutput:'
+'Prompt: Name a colour.\\ninput: grass\\noutput:'
 >>> list(named_fields("_Prompt_Positive Examples Full Only"))
 ['Prompt', 'Positive Examples']
 """
@@ -74,21 +74,21 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """Return an encoding's name in tables: that of the authors' files."""
+    """Return an encoding's name in tables, as in the authors' files."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
 def paper(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the prompt in the authors' words.
+    """Write the prompt in the authors' words.
 
     No recorded prompt begins with explained examples or with the input. For these the authors' code
     writes an empty first line, which is omitted here.
 
     Args:
-        instruction: The task's.
-        fields: Which of its fields to include, in order.
+        instruction: The task's instruction.
+        fields: The fields to include, in order.
         text: The instance's input.
         positives: The right examples to show; at most as many wrong ones are shown with them.
     """
@@ -129,7 +129,7 @@ def _paper_examples(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the prompt as one user turn; arguments as for `paper`.
+    """Write the prompt as one user turn; arguments as for `paper`.
 
     Examples are part of that turn: recordings and completion providers have no others, and an
     explained example in an assistant turn would invite explanations.
@@ -203,6 +203,6 @@ examples."""
 
 
 def named_fields(encoding: str) -> Mapping[str, str]:
-    """Return the fields of an encoding: short name to the authors' full one."""
+    """Map the short names of an encoding's fields to the authors' full ones."""
     fields = () if encoding == "instance_only" else fields_of(encoding)
     return {SHORT.get(field, field): field for field in fields}

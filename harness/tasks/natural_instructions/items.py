@@ -1,4 +1,4 @@
-"""From a task to its prompts: which instances are evaluated, and which examples are shown.
+"""Builds a task's prompts: which instances are evaluated, and which examples are shown.
 
 All prompts of a task show the same examples, so that they differ in the input alone.
 
@@ -114,7 +114,7 @@ def most_that_fit(available: int, tokens: Callable[[int], int], budget: int) -> 
     """Return the largest number of examples whose prompt is within a budget of tokens.
 
     Args:
-        available: How many examples there are.
+        available: Number of available examples.
         tokens: Tokens of the longest prompt with so many examples; grows with their number.
         budget: The most tokens allowed.
     """
@@ -135,8 +135,8 @@ class Showing:
     Args:
         fields: Fields of the instruction, in order.
         form: The wording.
-        examples: How many right examples.
-        instances: How many of each task; None for all.
+        examples: Number of right examples.
+        instances: Number of instances of each task; None for all.
         token_budget: Most tokens of a task's longest prompt, for examples: fit.
         count: Counts tokens.
     """

@@ -240,7 +240,7 @@ def _from_json(path: Path) -> NaturalTask:
 
 
 def _examples(raw: Sequence[_JsonExample | str], where: str) -> tuple[Example, ...]:
-    """Return the examples; a file without any has the text "-" in their place."""
+    """Read the examples; a file without any has the text "-" instead."""
     found = []
     for number, example in enumerate(raw, start=1):
         if isinstance(example, str):
@@ -301,7 +301,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """Return the category of a task by its name, None if no pattern matches."""
+    """Return the category of a task by its name, or None if no pattern matches."""
     patterns: Iterable[tuple[str, str]] = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 

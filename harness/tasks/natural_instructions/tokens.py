@@ -54,7 +54,7 @@ Counter = Callable[[str], int]
 
 
 def estimate(text: str) -> int:
-    """Estimated tokens of a text; too many rather than too few."""
+    """Estimate the tokens of a text; too many rather than too few."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
@@ -97,7 +97,7 @@ def _ranks(table: Path) -> dict[bytes, int]:
 
 
 def _merged(piece: bytes, ranks: dict[bytes, int]) -> int:
-    """Tokens of a piece: neighbours are merged, the pair with the lowest rank first."""
+    """Count the tokens of a piece: neighbours are merged, the pair with the lowest rank first."""
     if piece in ranks:
         return 1
     parts = [piece[place : place + 1] for place in range(len(piece))]

@@ -166,7 +166,7 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
-        """``rules``: of the constraints that a rule decides, the share that is met.
+        """Score ``rules``: of the constraints that a rule decides, the share that is met.
 
         Empty if there are none: the verdict is then the judges' alone.
         """
@@ -189,13 +189,13 @@ class WildIFEvalTask:
         }
 
     def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
-        """That something is not met; judges add which, and so do rules that decide."""
+        """Say that something is not met; judges and deciding rules add what."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
 
     def reference(self, instance: Instance[Item]) -> str | None:
-        """None: the data set has no reference answers."""
+        """Return None: the data set has no reference answers."""
         return None
 
     def instruction(self, instance: Instance[Item]) -> str:
@@ -227,7 +227,9 @@ class WildIFEvalTask:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """A rule's verdict in the form that `harness.store.constraints` reads; None if no rule fits."""
+    """Check a constraint by rule, in the form that `harness.store.constraints` reads, if one
+    applies.
+    """
     rule = recognise(constraint.text)
     if rule is None:
         return None
@@ -243,13 +245,13 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """Return the number of ids, and the first of them."""
+    """Format the number of ids, with the first of them."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
 
 def _optional(name: str | None, usual: str, data: DataFolder) -> Path | None:
-    """Return the named file; else the usual one in the data folder, if it exists."""
+    """Return the named file, else the usual one in the data folder if it exists."""
     if name is not None:
         return data.file(name)
     path = data.root / usual

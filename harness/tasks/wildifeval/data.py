@@ -6,10 +6,10 @@ be a list, of texts or of ``{"text": …, "category": …}``:
     {"id": "poem", "task": "Write me a poem …", "domain": "Creative Writing",
      "constraints": {"The poem should be 16 lines long.": "Length"}}
 
-Or the public data set, joined to your own copy of the chats. What is public are conversation ids
-and the constraints of each user's first message (``conversation_id``, ``decomposition``: a list of
-texts). The messages themselves are in LMSYS-Chat-1M, which everybody has to request at its source
-and nobody may pass on. The two are joined by id, as the authors do: the task is the first turn of
+Or the public data set, joined to your own copy of the chats. Public are the conversation ids and
+the constraints of each user's first message (``conversation_id``, ``decomposition``: a list of
+texts). The messages themselves are in LMSYS-Chat-1M, which you have to request at its source and
+must not pass on. The two are joined by id, as the authors do: the task is the first turn of
 the conversation. Categories and domains are CSV files of the authors' repository
 (``constraint,categories,Other``; ``task,domain``), joined by text. The other files may be Parquet
 or JSONL (also ``.gz``), or a folder of such files. Conversations that are not among the chats are
@@ -177,7 +177,7 @@ def join(
 
 
 def _first_message(conversation: Any, where: str) -> str:
-    """The task, as in the authors' ``leave_only_first_request``."""
+    """Return the task, as the authors' ``leave_only_first_request`` does."""
     first = conversation[0] if isinstance(conversation, list) and conversation else None
     content = first.get("content") if isinstance(first, dict) else None
     return _text(content, f"{where}: the first message of the conversation")
@@ -204,7 +204,7 @@ def _files(place: Path) -> list[Path]:
     if not place.is_dir():
         return [place]
     every = sorted(path for path in place.rglob("*") if path.is_file())
-    for ending in ENDINGS:  # of one form only: a folder may hold the same rows in two
+    for ending in ENDINGS:  # of one format only: a folder may hold the same rows in two
         found = [path for path in every if path.name.endswith(ending)]
         if found:
             return found
@@ -239,7 +239,7 @@ def _parquet(path: Path, column: str, only: Iterable[str] | None) -> Iterator[tu
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
-    """Two columns of a CSV file; empty without a file."""
+    """Map one column of a CSV file to another; empty without a file."""
     if path is None:
         return {}
     try:

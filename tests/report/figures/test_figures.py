@@ -307,7 +307,7 @@ def test_a_comparison_says_nothing_of_what_is_only_in_the_tables(gpt4, vicuna) -
     figure = named(figures([gpt4, vicuna], found), "comparison")
     assert "constraint" not in figure.caption
     assert "They differ" not in figure.caption
-    assert "In tooltips and table: p of the groups by Holm" in figure.caption
+    assert "In tooltips and table: p of the groups adjusted by Holm" in figure.caption
     alone = named(figures([gpt4, vicuna], compared(gpt4, vicuna, by="")), "comparison")
     assert "Holm" not in alone.caption
 

@@ -147,13 +147,13 @@ BOMB = "x0: &x0 {k: v}\n" + "".join(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- a", "is no task. It must hold at least 'instances:'"),
+        ("- a", "is not a task. It must hold at least 'instances:'"),
         ("", "is empty"),
         ("a: [", "line 1"),
         ("\x00", "control characters"),
-        ("instances: " + "[" * 1500, "nested too deeply"),
+        ("instances: " + "[" * 1500, "nesting is too deep"),
         ("instances: !!python/name:os.x", "line 1"),
-        (BOMB, "too many keys are merged"),
+        (BOMB, "produces too many keys"),
         ("title: x", "missing required field `instances`"),
         ("instances: []", "length >= 1"),
         ("instanecs: []", "unknown key 'instanecs'. Did you mean 'instances'?"),
@@ -162,7 +162,7 @@ BOMB = "x0: &x0 {k: v}\n" + "".join(
         ("instances: [{input: x, output: y, out: z}]", "unknown field `out`"),
         ("instances: [{input: x, output: y}, {id: 0, input: z, output: y}]", "'0' occurs twice"),
         ("instances: &a [*a]", "line 1: found unconstructable recursive node"),
-        ('instances: [{input: "\\ud800", output: x}]', "half a character"),
+        ('instances: [{input: "\\ud800", output: x}]', "half of a character"),
     ],
 )
 def test_yaml_that_is_no_task_is_refused_with_file_and_place(

@@ -1,8 +1,8 @@
 """A JSON Schema in the five representations of ConCodeEval.
 
 Kammakomati et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and
-English. Code loses nothing. The position of each keyword in the text is known too, to tell in which
-third of a schema a violated one stands.
+English. The four kinds of code lose nothing. The position of each keyword in the text is known too,
+and so is the third of a schema that contains a violated one.
 
 >>> schema = {"type": "string", "maxLength": 5}
 >>> start, end = spans(schema, "json")["/maxLength"]
@@ -49,8 +49,8 @@ def render(
     """Return the schema's text.
 
     Args:
-        schema: To render.
-        representation: In which of the five.
+        schema: The schema.
+        representation: One of the five representations.
         wording: For natural_language: ``paper``, with the authors' mistakes, or ``corrected``.
 
     Raises:
@@ -63,7 +63,7 @@ def render(
 def spans(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> Spans:
-    """Return where each keyword stands in the text of `render`: its pointer to its start and end.
+    """Locate each keyword in the text of `render`: map its pointer to its start and end.
 
     In code that is the keyword's own word (in Python, pydantic's word for it; for ``required``,
     which has none, the first required field; for ``items``, the type in the brackets), in English

@@ -38,12 +38,12 @@ INDENT = " " * 4
 
 
 def render_json(schema: Schema) -> Marked:
-    """Return the text that ``json.dumps(schema, indent=4, ensure_ascii=False)`` gives."""
+    """Render the schema as ``json.dumps(schema, indent=4, ensure_ascii=False)`` does."""
     return _json_value(schema, "", "")
 
 
 def _json_value(value: Any, indent: str, at: str) -> Marked:
-    """Return a value; the names of all its members are marked, keywords or not."""
+    """Render a value; the names of all its members are marked, keywords or not."""
     inner = indent + INDENT
     if isinstance(value, dict) and value:
         lines = []
@@ -67,7 +67,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _yaml_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """A string, in double quotes if it has a line break that PyYAML would fold into a space."""
+    """Represent a string, in double quotes if PyYAML would fold a line break in it into a space."""
     style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -76,7 +76,7 @@ _Dumper.add_representer(str, _yaml_text)
 
 
 def render_yaml(schema: Schema) -> Marked:
-    """Return the text that ``yaml.safe_dump(schema)`` gives, without folded lines and aliases."""
+    """Render the schema as ``yaml.safe_dump(schema)`` does, without folded lines and aliases."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )
@@ -101,7 +101,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 
 
 def render_xml(schema: Schema) -> Marked:
-    """Return the schema under ``<all>``, without a line break at the end.
+    """Render the schema under ``<all>``, without a line break at the end.
 
     Raises:
         DataInvalid: A text has a character that XML 1.0 cannot hold.

@@ -3,7 +3,7 @@
 There are two wordings. ``paper`` is the authors' text, byte for byte, for numbers and strings: it
 says "greater" of maxima. ``corrected`` says "less" there, and omits a "that must be:" that nothing
 follows. Arrays, objects, booleans, null and the keywords of the extension have no recorded form;
-both wordings describe them alike and in the same manner: one line per keyword, and the lines about
+both wordings describe them in the same way: one line per keyword, and the lines about
 an inner schema indented below the line that introduces it.
 
 >>> print(render({"type": "number", "exclusiveMaximum": 10}, "paper").text)

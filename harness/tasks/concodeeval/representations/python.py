@@ -83,7 +83,7 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 
 
 def render(schema: Schema) -> Marked:
-    """Return the module that declares the schema."""
+    """Render the module that declares the schema."""
     return _Writer().module(dict(schema))
 
 
@@ -111,7 +111,7 @@ class _Writer:
         return joined([joined(imports, "\n"), "\n\n", body])
 
     def _model(self, schema: dict[str, Any], at: str, name: str) -> None:
-        """A class for an object with properties."""
+        """Write a class for an object with properties."""
         properties = schema["properties"]
         required = schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
@@ -168,7 +168,7 @@ class _Writer:
         return [joined(["    model_config = ConfigDict(", joined(arguments, ", "), ")\n"])]
 
     def _annotation(self, schema: Any, at: str, name: str) -> Marked:
-        """Return a type outside a field, with its constraints."""
+        """Render a type outside a field, with its constraints."""
         kind, arguments = self._kind(schema, at, name)
         if not arguments:
             return kind
@@ -210,7 +210,7 @@ class _Writer:
         return word, arguments
 
     def _extra(self, extra: dict[str, Any], at: str) -> Marked:
-        """Return the keywords that pydantic has no word for."""
+        """Render the keywords that pydantic has no word for."""
         members = []
         for key, value in extra.items():
             place = pointer(at, key)
@@ -246,7 +246,7 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _is_literal(schema: dict[str, object]) -> bool:
-    """Return whether a ``Literal`` expresses all of the schema."""
+    """Return whether a ``Literal`` can express the whole schema."""
     kind = schema.get("type")
     if not isinstance(kind, str) or kind not in LITERAL_TYPES:
         return False
@@ -295,7 +295,7 @@ def _field(arguments: list[Marked]) -> Marked:
 
 
 def _literal(value: Any) -> str:
-    """Return a JSON value in Python syntax."""
+    """Render a JSON value in Python syntax."""
     match value:
         case str():
             if any("\ud800" <= character <= "\udfff" for character in value):

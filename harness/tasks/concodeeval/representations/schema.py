@@ -1,4 +1,4 @@
-"""JSON Schemas, the names of their keywords, and texts that know where their keywords stand.
+"""JSON Schemas: the names of keywords, and texts with the positions of keywords.
 
 A keyword is named by the JSON Pointer (RFC 6901) to it in the schema, such as
 ``/properties/order/minLength``; validators report the same as ``schema_path``.
@@ -23,7 +23,7 @@ Schema: TypeAlias = Mapping[str, Any]
 Representation: TypeAlias = Literal["json", "yaml", "xml", "python", "natural_language"]
 Wording: TypeAlias = Literal["paper", "corrected"]
 Spans: TypeAlias = Mapping[str, tuple[int, int]]
-"""Where each keyword stands in a text: pointer to character offsets (start, end)."""
+"""The position of each keyword in a text: pointer to character offsets (start, end)."""
 
 
 def pointer(base: str, *tokens: object) -> str:
@@ -40,7 +40,7 @@ SCHEMAS = frozenset({"items", "contains", "additionalProperties"})
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield each keyword of a schema and of those inside it: its pointer, its name, its value."""
+    """Yield each keyword of a schema and of those inside it: its pointer, name and value."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -95,7 +95,7 @@ def marked(part: Marked | str, *, at: str) -> Marked:
 
 
 def joined(parts: Iterable[Marked | str], between: str = "") -> Marked:
-    """Return the parts in sequence. If a keyword occurs twice, its first place counts."""
+    """Join the parts in sequence. If a keyword occurs twice, its first position counts."""
     texts: list[str] = []
     spans: dict[str, tuple[int, int]] = {}
     offset = 0
