@@ -319,7 +319,7 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
         mean: Mean number of criteria per task.
         tasks_by_count: Tasks by their number of criteria.
         groups: Criteria by group.
-        tasks_by_group: Tasks that have at least one criterion of it.
+        tasks_by_group: Tasks with at least one criterion of the group.
         groups_by_count: Criteria by group, by the number of criteria of their task.
         openings: Criteria by their first word in lower case.
         together: Each pair of groups.

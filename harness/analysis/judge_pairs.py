@@ -89,7 +89,7 @@ class VerdictPairs:
 
     @property
     def decided(self) -> NDArray[np.bool_]:
-        """(n,) criteria on which neither side abstained."""
+        """(n,) whether neither side abstained on a criterion."""
         decided: NDArray[np.bool_] = (self.judge != NOT_JUDGED) & (self.reference != NOT_JUDGED)
         return decided
 

@@ -133,7 +133,7 @@ def _captions(found: JudgeValidation) -> list[str]:
     """Return the notes that a reader needs; above all, what no figure includes."""
     confusion, left = found.agreement.confusion, found.left_out
     abstained = confusion.abstained_yes + confusion.abstained_no
-    told = [
+    sentences = [
         f"{found.n:,} criteria of {found.n_clusters:,} prompts, which are the statistical units. "
         f"The judge abstained on {abstained:,} of them, which is not a no, and the reference on "
         f"{found.agreement.reference_abstained:,}."
@@ -148,20 +148,20 @@ def _captions(found: JudgeValidation) -> list[str]:
         "are of superseded texts": left.superseded,
         "are of runs that were not named": left.other_runs,
     }
-    told += _excluded("criteria that", criteria) + _excluded("labels that", labels)
+    sentences += _excluded("criteria that", criteria) + _excluded("labels that", labels)
     if found.calibration.n:
-        told.append(
+        sentences.append(
             "Confidence: the probability that the judge gives its own verdict. Its covariance with "
             "being right is above 0 if the judge is surer when it is right (at most 0.125)."
         )
     else:
-        told.append("The judge's probabilities are not known, so there is no calibration.")
+        sentences.append("The judge's probabilities are not known, so there is no calibration.")
     if found.scores:
-        told.append(
+        sentences.append(
             "Both sides score the same answers by the same criteria. For few runs tau-b says "
             "little: three in the same order by chance have p 0.33."
         )
-    return [*told, *found.notes]
+    return [*sentences, *found.notes]
 
 
 def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
@@ -178,8 +178,10 @@ def rule_agreement_document(found: Sequence[JudgeAndRules]) -> TableDocument:
         else:
             parts.append(Note(f"The judge {one.judge} and the rules", "bold"))
         if one.n_skipped:
-            told = f"Decided by a rule without asking the judge: {one.n_skipped:,} constraints."
-            parts.append(Note(told, ""))
+            sentences = (
+                f"Decided by a rule without asking the judge: {one.n_skipped:,} constraints."
+            )
+            parts.append(Note(sentences, ""))
         parts.append(Note(f"Without a rule: {one.n_without_rule:,} constraints."))
     return TableDocument(parts=parts)
 

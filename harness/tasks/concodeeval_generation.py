@@ -181,7 +181,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample.text)
 
     def wrong_answer(self, instance: Instance[GenerationItem]) -> str | None:
-        """A sample that violates a constraint, or broken text; None stands for a plain sentence."""
+        """A sample that violates a constraint, or broken text; None means a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)

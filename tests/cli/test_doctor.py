@@ -141,7 +141,7 @@ def test_what_does_not_answer() -> None:
         assert time.monotonic() - start < 0.9, "all at once"
     assert {finding.said.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
     (refused,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models"))
-    assert "start it" in refused.remedy
+    assert "Start one" in refused.remedy
     (hosted,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models", "MY_KEY"))
     assert "cannot be reached" in hosted.said
 

@@ -52,7 +52,7 @@ class ConCodeEval:
 
     Raises:
         ConfigError: The formats or the prompt are not valid.
-        DataMissing: The data set is not there.
+        DataMissing: The data set does not exist.
         DataInvalid: The data set is malformed, or a schema is broken.
     """
 
