@@ -173,7 +173,7 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PluginOrigin:
     """Where a plug-in comes from.
 
     Attributes:
@@ -244,14 +244,16 @@ class Kind:
             ) from error
         return getattr(loaded, "plugin", loaded)
 
-    def origin(self, name: str) -> Origin:
+    def origin(self, name: str) -> PluginOrigin:
         """Return where a plug-in comes from; raises as `load`."""
         self.load(name)
         if name in self._builtins():
             module = sys.modules[f"{PACKAGES[self.name]}.{name}"]
-            return Origin("harness", version("harness"), _sha256([Path(str(module.__file__))]))
+            return PluginOrigin(
+                "harness", version("harness"), _sha256([Path(str(module.__file__))])
+            )
         entry = self._external()[name][0]
-        return Origin(
+        return PluginOrigin(
             _package(entry), entry.dist.version if entry.dist else "", _sha256(_code(entry.module))
         )
 
@@ -289,13 +291,23 @@ class Kind:
             those that it declares as keyword-only parameters.
 
         Raises:
-            ConfigError: An option is unknown or wrong.
+            ConfigError: An option is unknown or wrong, or the plug-in cannot be built.
         """
         checked = self.options(name, options)
         plugin = self.load(name)
-        offered = {key: given[key] for key in _parameters(plugin, given=True) if key in given}
+        wanted = _parameters(plugin, given=True)
+        supplied = {*SUPPLIED.get(self.name, {}), *given}
+        for key, parameter in wanted.items():
+            if parameter.default is parameter.empty and key not in supplied:
+                raise ConfigError(
+                    f"The {self.title} {name!r} has a keyword-only parameter {key!r}, which the "
+                    "harness does not supply.",
+                    f"{nearest(key, supplied)} An option must be a positional parameter.".strip(),
+                )
+        offered = {key: given[key] for key in wanted if key in given}
         chosen = {key: getattr(checked, key) for key in type(checked).model_fields}
-        built = plugin(**chosen, **offered)
+        with calling(f"The {self.title} {name!r}"):
+            built = plugin(**chosen, **offered)
         if found := problems(self.name, built):
             raise ConfigError(
                 f"The {self.title} {name!r} does not fit its interface. {found[0]}",

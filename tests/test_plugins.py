@@ -203,6 +203,26 @@ def test_a_misspelt_or_half_declared_capability_is_refused(
         kind("tasks").build("sums", {})
 
 
+@pytest.mark.parametrize(
+    ("parameter", "problem"),
+    [
+        ("*, scret", "keyword-only parameter 'scret'.* Did you mean 'secret'"),
+        ("*, word", "keyword-only parameter 'word'.* must be a positional parameter"),
+        ("n: int = 0", "The backend 'echo' fails .ZeroDivisionError: .*third.py"),
+    ],
+)
+def test_a_constructor_that_cannot_be_called_is_refused(
+    install: Install, parameter: str, problem: str
+) -> None:
+    code = f"""
+        class plugin:
+            def __init__(self, {parameter}): 1 / n
+    """
+    install(code, entry="echo = third")
+    with pytest.raises(ConfigError, match=problem):
+        kind("backends").build("echo", {})
+
+
 def test_a_plug_in_without_a_required_member_is_refused(install: Install) -> None:
     install("class plugin:\n    names = []", entry="rows = third", group="harness.loaders")
     with pytest.raises(ConfigError, match="It has no 'read'"):

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from harness.errors import Unparseable
-from harness.records import Instance, Message, Reply, Score, Usage
+from harness.errors import FatalCallError, TransientError, Unparseable
+from harness.records import (
+    Decoding,
+    DecodingConstraint,
+    Instance,
+    Message,
+    Question,
+    Reply,
+    Score,
+    Usage,
+)
 from harness.testing import check_backend, check_checker, check_judge, check_task
 from tests.conftest import Scripted, Sums
 
@@ -46,6 +57,37 @@ def twice(self: Sums) -> Iterator[Instance[int]]:
 numbers = itertools.count()
 
 
+def exact(value: Any, passed: Any, name: str = "exact", **fields: Any) -> Callable[..., Any]:
+    return lambda *_: {name: Score(value, passed, **fields)}
+
+
+def only_right(self: Sums, instance: Instance[int], text: str) -> dict[str, Score]:
+    right = text == self.reference(instance)
+    return {"f1": Score(1.0, True)} if right else {"exact": Score(0.0, False)}
+
+
+def lists(self: Sums) -> Iterator[Instance[Any]]:
+    yield Instance("sum/0", [0])
+
+
+def appending(self: Sums, instance: Instance[Any], text: str) -> dict[str, Score]:
+    instance.data.append(1)
+    return {"exact": Score(text == "[0, 0]", text == "[0, 0]")}
+
+
+def keeping(self: Any, instance: Instance[int], shots: Any) -> tuple[Message, ...]:
+    self._last = instance
+    return Sums.messages(self, instance, shots)
+
+
+def of_the_last(self: Any, instance: Instance[int], text: str) -> Any:
+    return Sums.score(self, self._last, text)
+
+
+def constrained(constraint: Any) -> dict[str, Any]:
+    return {"constraint_kind": "regex", "constraint": lambda *_: constraint}
+
+
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
@@ -56,18 +98,59 @@ numbers = itertools.count()
         ({"instances": lambda self: iter(())}, "yields nothing"),
         ({"reference": lambda self, instance: "-1"}, "does not pass"),
         ({"reference": lambda self, instance: "zero"}, "is unparseable"),
-        ({"score": lambda *_: {"exact": Score(True, True)}}, "The wrong answer"),
+        ({"score": lambda *_: {"exact": Score(True, True)}}, "lets the wrong answer"),
         ({"score": lambda self, i, text: {"exact": Score(float(text), True)}}, "raises ValueError"),
         ({"score": lambda *_: {"exact": Score(float("nan"), True)}}, "is not finite"),
         ({"score": lambda *_: {"exact": Score(None, False)}}, "a verdict and no value"),
         ({"score": lambda *_: {"n": Score(next(numbers), True)}}, "for the same text"),
         ({"fingerprint": lambda self: {}}, "fingerprint does not name"),
         ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a user's message"),
+        ({"messages": lambda *_: [Message("user", "Hi.")]}, "messages returns [Message"),
+        ({"messages": lambda *_: (Message("User", "Hi."),)}, "messages needs messages with one"),  # type: ignore[arg-type]
+        ({"instances": lambda self: iter([Instance(1, 1)])}, "Instance(id=1): id must be str"),  # type: ignore[arg-type]
+        ({"instances": lambda self: 1 / 0}, "instances raises ZeroDivisionError"),
+        ({"score": exact(np.float64(1.0), True)}, "value must be bool or int or float or None"),
+        ({"score": exact(1.0, 1)}, "passed must be bool or None, not int"),
+        ({"score": exact(1.0, True, details={"of": object()})}, "details cannot be stored"),
+        ({"score": exact(1.0, None)}, "score gives no verdict"),
+        ({"score": lambda *_: 1.0}, "score does not return a mapping"),
+        ({"instances": lists, "score": appending}, "score changes the instance"),
+        ({"messages": keeping, "score": of_the_last}, "reference '0' of 'sum/0' does not pass"),
+        ({"measure": "f1", "score_of_no_answer": exact(0.0, False)}, "primary metric 'f1'"),
+        (
+            {"measure": "f1", "score_of_no_answer": exact(0.0, False, "f1"), "score": only_right},
+            "score does not always return the primary metric 'f1'",
+        ),
+        ({"measure": "exact", "score_of_no_answer": None}, "score_of_no_answer is None, not a met"),
+        ({"measure": 3, "score_of_no_answer": exact(0.0, False)}, "measure is 3 (int), not str"),
+        ({"reference": lambda self, instance: 7}, "reference returns 7 (int), not str or None"),
+        ({"reference": lambda *_: str(next(numbers))}, "reference returns another answer"),
+        ({"wrong_answer": lambda *_: 7}, "wrong_answer returns 7 (int)"),
+        ({"wrong_answer": Sums.reference}, "wrong_answer lets the wrong answer '0'"),
+        ({"feedback": lambda *_: 1 / 0}, "feedback raises ZeroDivisionError"),
+        ({"leaks": lambda *_: "no"}, "leaks returns 'no' (str), not bool"),
+        ({"must_keep": lambda *_: "4"}, "must_keep returns '4' (str), not Sequence"),
+        ({"prompt_errors": lambda self: None}, "prompt_errors returns None, not list"),
+        ({"instruction": lambda *_: 1, "criteria": lambda *_: [1]}, "instruction returns 1 (int)"),
+        ({"instruction": lambda *_: "", "criteria": lambda *_: ["a"]}, "criteria returns 'a'"),
+        ({"score_parsed": lambda *_: None}, "score_parsed does not return a mapping"),
+        (constrained("[0-9]+"), "constraint returns '[0-9]+' (str), not a harness.records.Dec"),
+        (constrained(DecodingConstraint(regex="[a-z]+")), "constraint does not allow"),
+        (constrained(DecodingConstraint(regex="[")), "constraint raises error"),
+        (constrained(DecodingConstraint(choices=("0",))), "constraint is of kind 'choices'"),
     ],
 )
 def test_a_task_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_task(changed(Sums, **members))
     assert any(problem in one for one in found), found
+
+
+def test_one_mistake_gives_one_sentence_and_the_other_members_are_still_checked() -> None:
+    task = changed(Sums, score=lambda *_: [][0], fingerprint=lambda self: {"n": 6})
+    assert [one[:40] for one in check_task(task)] == [
+        "fingerprint does not name what scores de",
+        "score raises IndexError for the text '0'",
+    ]
 
 
 async def raising(self: object, request: object) -> Reply:
@@ -90,6 +173,48 @@ async def closing(self: Any) -> None:
     del self.in_flight
 
 
+def returning(reply: Any) -> Callable[..., Any]:
+    async def generate(self: object, request: object) -> Any:
+        return reply
+
+    return generate
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    async def generate(self: object, request: object) -> Reply:
+        raise error
+
+    return generate
+
+
+async def mixing_up(self: Any, request: Any) -> Reply:
+    self.last = request.messages[0].content
+    await asyncio.sleep(0)
+    return Reply(self.last, "stop", Usage(1, 1))
+
+
+async def changing(self: object, request: Any) -> Reply:
+    request.decoding.extra["n"] = 1
+    return Reply("4", "stop", Usage(1, 1))
+
+
+async def swallowing(self: object, request: Any) -> Reply:
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    return Reply("4", "stop", Usage(1, 1))
+
+
+async def locking(self: Any, request: Any) -> Reply:
+    await self._lock.acquire()
+    await asyncio.sleep(0)
+    self._lock.release()
+    return Reply("4", "stop", Usage(1, 1))
+
+
+async def hanging(self: object, argument: object = None) -> None:
+    await asyncio.sleep(9)
+
+
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
@@ -98,16 +223,57 @@ async def closing(self: Any) -> None:
         ({"generate": unfinished}, "no finish_reason"),
         ({"generate": uncounted}, "no usage"),
         ({"generate": blocking}, "must be an async function"),
-        ({"aclose": closing}, "when called twice"),
-        ({"endpoint": None}, "endpoint is not text"),
+        ({"aclose": closing}, "aclose raises AttributeError, perhaps because it is called twice"),
+        ({"endpoint": None}, "endpoint is None, not str"),
+        (
+            {"cacheable": property(lambda self: 1, lambda self, value: None)},
+            "cacheable is 1 (int)",
+        ),
+        ({"features": ["seed"]}, "features is ['seed'] (list), not frozenset"),
+        ({"preferred_concurrency": "8"}, "preferred_concurrency is '8' (str), not int"),
+        ({"generate": returning("yes")}, "generate returns 'yes' (str), not a harness.records.R"),
+        ({"generate": returning(Reply(None, "stop"))}, "text must be str, not NoneType"),  # type: ignore[arg-type]
+        ({"generate": returning(Reply("4", "stop", (3, 1)))}, "usage must be a harness.records"),  # type: ignore[arg-type]
+        ({"generate": returning(Reply("4", "stop", Usage(3, -1)))}, "a negative number of tokens"),
+        ({"generate": returning(Reply("4", "stop", Usage(3.0, 1)))}, "input_tokens must be int"),  # type: ignore[arg-type]
+        ({"generate": failing(FatalCallError("bad key"))}, "first error is FatalCallError: bad k"),
+        ({"generate": failing(TransientError("", kind="busy"))}, "TransientError(kind='busy')"),  # type: ignore[arg-type]
+        ({"generate": mixing_up}, "with another's text"),
+        ({"generate": changing}, "changes the request"),
+        ({"generate": swallowing}, "does not let asyncio.CancelledError through"),
+        ({"generate": locking, "_lock": asyncio.Lock()}, "0.2 s, after another call was cancelled"),
+        ({"generate": hanging}, "not return within 0.2 s, for four calls"),
+        ({"aclose": hanging}, "aclose raises TimeoutError"),
+        ({"ready": False, "start": hanging}, "start did not return within 0.2 s"),
         ({"ready": True}, "no 'start', which Startable needs"),
     ],
 )
 def test_a_backend_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_backend(
-        changed(Scripted, __init__=lambda self: Scripted.__init__(self, str), **members)
+        changed(Scripted, __init__=lambda self: Scripted.__init__(self, str), **members),
+        timeout_s=0.2,
     )
     assert any(problem in one for one in found), found
+
+
+def test_replies_that_do_not_belong_to_their_prompts_are_found() -> None:
+    backend = Scripted(lambda request: request.messages[0].content[-2])
+    assert check_backend(backend, "Yes?", expected=lambda asked: asked[-2]) == []
+    found = check_backend(backend, "Yes?", expected=lambda asked: "1")
+    assert found == ["generate answers 'Yes? (2)' with '2', not '1'."]
+
+
+def test_a_backend_is_started_before_it_is_called() -> None:
+    class Starts(Scripted):
+        ready = False
+
+        async def start(self, on_status: Callable[[str], None]) -> None:
+            on_status("starting")
+            self.ready = True
+
+    backend = Starts(lambda _: "4")
+    assert check_backend(backend) == []
+    assert backend.ready
 
 
 def test_a_backend_that_a_cancelled_call_breaks_is_found() -> None:
@@ -124,10 +290,12 @@ def test_a_backend_that_a_cancelled_call_breaks_is_found() -> None:
                 raise
             return Reply("4", "stop", Usage(1, 1))
 
-    assert any("after a call was cancelled" in one for one in check_backend(OneAtATime()))
+    assert any(
+        "fails after another call was cancelled" in one for one in check_backend(OneAtATime())
+    )
 
 
-def check(do: Callable[[str], Any]) -> dict[str, Any]:
+def check(do: Any) -> dict[str, Any]:
     return {"check": lambda self, text, instance: do(text)}
 
 
@@ -135,9 +303,17 @@ def check(do: Callable[[str], Any]) -> dict[str, Any]:
     ("members", "problem"),
     [
         ({"check": lambda self, text: Score(True, True)}, "check is called with the arguments"),
-        (check(lambda text: text.isupper()), "does not return a harness.records.Score"),
-        (check(lambda text: Score(text[0].isupper(), True)), "raises IndexError"),
-        (check(lambda text: Score(True, True)), "'hey' does not fail"),
+        (
+            check(lambda text: text.isupper()),
+            "(bool), not a harness.records.Score",
+        ),
+        (check(lambda text: Score(text[0].isupper(), text[0] == "H")), "raises IndexError"),
+        (check(lambda text: Score(True, True)), "check does not fail 'hey'"),
+        (check(lambda text: Score(False, False)), "check does not pass 'HEY'"),
+        (check(lambda text: Score(True)), "check gives no verdict for 'HEY'"),
+        (check(lambda text: Score("yes", True)), "value must be bool or int or float or None"),
+        (check(lambda text: Score(True, 1)), "passed must be bool or None, not int"),
+        (check(lambda text: Score(True, True, None)), "reason must be str, not NoneType"),
         (check(lambda text: Score(next(numbers), None)), "another score for the same text"),
         (check(lambda text: Score(float("inf"), False)), "is not finite"),
     ],
@@ -156,6 +332,25 @@ def careless(self: object, instance: object, replies: Any) -> dict[str, Score]:
     return {"polite": Score(said, said)}
 
 
+def as_numpy(self: object, instance: object, replies: Any) -> dict[str, Score]:
+    if replies[0].text != "yes":
+        raise Unparseable("no")
+    return {"polite": Score(np.float64(1.0))}
+
+
+def only(text: str) -> Callable[..., Any]:
+    def parse(self: object, instance: object, replies: Any) -> dict[str, Score]:
+        if replies[0].text != text:
+            raise Unparseable("another")
+        return {"polite": Score(True, True)}
+
+    return parse
+
+
+def asking(messages: Any, decoding: Any = None) -> Callable[..., Any]:
+    return lambda *_: [Question(messages, Decoding() if decoding is None else decoding)]
+
+
 def brittle(self: object, instance: object, replies: Any) -> dict[str, Score]:
     if not replies[0].text:
         raise Unparseable("nothing")
@@ -169,12 +364,52 @@ def brittle(self: object, instance: object, replies: Any) -> dict[str, Score]:
         ({"parse": careless}, "scores an empty reply"),
         ({"parse": brittle}, "parse raises KeyError"),
         ({"parse": scored(None)}, "gives no score of True"),
-        ({"parse": lambda *_: {}}, "does not return a mapping"),
+        ({"parse": lambda *_: {}}, "parse does not return a mapping"),
+        ({"questions": lambda *_: iter(())}, "(tuple_iterator), not Sequence"),
+        ({"questions": lambda *_: ["Kind."]}, "questions returns 'Kind.' (str), not a harness"),
+        ({"questions": asking([Message("user", "Kind.")])}, "messages must be tuple, not list"),
+        ({"questions": asking(("Kind.",))}, "questions returns 'Kind.' (str), not a harness"),
+        ({"questions": asking((), {})}, "decoding must be Decoding, not dict"),
+        ({"questions": lambda *_: []}, "questions asks nothing"),
+        ({"questions": lambda *_: 1 / 0}, "questions raises ZeroDivisionError"),
+        ({"simulated": lambda self, request: True}, "simulated returns True (bool), not str"),
+        ({"verdicts": "no"}, "verdicts is 'no' (str), not bool"),
     ],
 )
 def test_a_judge_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_judge(changed(PolitenessJudge, **members), INSTANCE, "Kind.", replies=SAID)
     assert any(problem in one for one in found), found
+
+
+def test_a_judge_is_checked_without_replies_by_guesses_and_its_own_simulation() -> None:
+    assert check_judge(PolitenessJudge(), INSTANCE, "Kind.") == []
+    numpy_s = changed(PolitenessJudge, parse=as_numpy)
+    assert "value must be" in check_judge(numpy_s, INSTANCE, "Kind.")[0]
+    mute: dict[str, Any] = {"parse": only("Agreed.")}
+    [found] = check_judge(changed(PolitenessJudge, **mute), INSTANCE, "Kind.")
+    assert "pass some as replies=" in found
+    mute["simulated"] = lambda self, request: "Agreed."
+    assert check_judge(changed(PolitenessJudge, **mute), INSTANCE, "Kind.") == []
+
+
+def test_a_judge_with_two_questions_gets_a_reply_to_each() -> None:
+    class Two(PolitenessJudge):
+        def questions(self, instance: Instance[Any], text: str) -> Any:
+            [one] = super().questions(instance, text)
+            return [one, Question(one.messages, one.decoding, samples=2)]
+
+        def parse(self, instance: Instance[Any], replies: Any) -> dict[str, Score]:
+            if not all(reply.text in ("yes", "no") for reply in replies):
+                raise Unparseable("neither")
+            return {"first": Score([reply.text for reply in replies] == ["yes", "no", "no"])}
+
+    replies = {("yes", "no"): True, ("no", "yes"): False, "yes": False}
+    assert check_judge(Two(), INSTANCE, "Kind.", replies=replies) == []
+    assert check_judge(Two(), INSTANCE, "Kind.", replies={("no", "yes"): 0.5}) == [
+        "parse gives no score of 0.5 for the reply ('no', 'yes')."
+    ]
+    found = check_judge(Two(), INSTANCE, "Kind.", replies={("no", "no", "no"): 0.5})
+    assert "asks 2 questions, unlike replies=" in found[0]
 
 
 def test_a_judge_that_does_not_show_the_answer_is_found() -> None:
@@ -183,4 +418,4 @@ def test_a_judge_that_does_not_show_the_answer_is_found() -> None:
             return super().questions(instance, "the text")
 
     found = check_judge(Blind(), INSTANCE, "Kind.", replies=SAID)
-    assert found == ["No question contains the answer that is judged."]
+    assert found == ["questions never shows the answer that is judged."]

@@ -1,7 +1,7 @@
 """How runs rank groups, and how groups and published scores rank runs: Kendall's tau-b.
 
 Each group of a label orders the runs by their values on it; so does the score over everything,
-and so do published scores. Kendall's tau-b says how alike two orders are, as in section 4.3
+and so do published scores. Kendall's tau-b measures how similar two orders are, as in section 4.3
 (figure 7b) and appendix D of Lior et al. 2025 (arXiv 2503.06573). The label may be the
 instances' (``domain``, ``n_constraints``: the score's mean) or that of the constraints that a
 judge has judged (``category``: the share of constraints that are met, clustered by task).

@@ -1,4 +1,4 @@
-"""Recorded generations instead of a model.
+"""Replays recorded generations instead of calling a model.
 
     model: {backend: replay, name: gpt-4, path: collie/generations/gpt-4.jsonl}
 

@@ -283,7 +283,7 @@ class Batches(Generic[T]):
 
         Args:
             item: What to do; a cancelled future does not stop it.
-            then: Called in the event loop at that time, even if nobody waits any more.
+            then: Called in the event loop at that time, even if nobody is waiting.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()

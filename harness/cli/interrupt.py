@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
     """Call ``stop`` on the first signal, cancel the running task on the second.
 
-    Where the event loop cannot watch signals, Ctrl-C stops at once.
+    If the event loop cannot watch signals, Ctrl-C stops at once.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None

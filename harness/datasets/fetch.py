@@ -307,7 +307,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    """One download: appends what arrives to what is already there of the same version."""
+    """One download: appends to a part of the same version, if one exists."""
 
     original: Original
     url: str

@@ -13,7 +13,7 @@ from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.runs import ReportedRun
-from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names, records
 from harness.report.text import p_value, which_round
 
 TESTS: Mapping[str, str] = {
@@ -25,7 +25,7 @@ _FIGURES = tuple(name for name in Comparison.__struct_fields__ if name != "ci95"
 _CHANGES = ("better", "worse")
 
 
-def comparison_document(found: RunComparison, *, brief: bool = False) -> Document:
+def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
     """Build the document: the runs, details and groups of each, and notes.
 
     Args:
@@ -40,7 +40,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> Documen
         parts += others[:n]
         others = others[n:]
     marks = [f"{found.baseline}: {', '.join(found.marks)}"] if found.marks else []
-    return Document(
+    return TableDocument(
         title=f"{found.task}: against {found.baseline}",
         marks=marks,
         parts=[*parts, *map(Note, captions(found))],
@@ -138,70 +138,70 @@ def _counts(one: Against) -> list[Cell]:
 def details(one: Against, comparison: RunComparison) -> list[str]:
     """Return further facts about a run's comparison, one sentence each."""
     found, asked = one.overall, comparison.asked
-    told = []
+    sentences = []
     counts = {
         "instances only in the baseline": found.only_first,
         "only in the run": found.only_second,
         "not judged": found.not_judged,
     }
     if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
-        told.append(f"Excluded, not counted as failures: {lacking}.")
+        sentences.append(f"Excluded, not counted as failures: {lacking}.")
     if found.n and found.n_clusters < 2:
-        told.append("One cluster: the uncertainty cannot be estimated.")
+        sentences.append("One cluster: the uncertainty cannot be estimated.")
     if found.stderr is not None:
-        told.append(
+        sentences.append(
             f"Standard error {found.stderr:.4f} over {found.n_clusters:,} clusters; "
             f"p by {TESTS[found.method]}."
         )
     if found.effect is not None:
         name = "Cohen's h" if asked.score == PASS_RATE else "d_z"
-        told.append(f"Effect size {name} {found.effect:+.3f}.")
+        sentences.append(f"Effect size {name} {found.effect:+.3f}.")
     if found.detectable is not None:
         needed = ""
         if found.needed is not None:
             needed = f"; a difference as large as this one needs {found.needed:,} instances"
-        told.append(
+        sentences.append(
             f"This sample shows a true difference of {found.detectable:.4f} in 80% of "
             f"cases{needed}."
         )
     if any(one.without_constraints):
         of_base, of_run = one.without_constraints
-        told.append(
+        sentences.append(
             f"Samples without constraints, excluded there: {of_base:,} of the baseline, {of_run:,} "
             "of the run (refused, empty or failed)."
         )
     if one.ranking is not None and one.ranking.tau_b is not None:
         ranking = one.ranking
         between = f" ({ranking.ci95[0]:+.3f} to {ranking.ci95[1]:+.3f})" if ranking.ci95 else ""
-        told.append(
+        sentences.append(
             f"Both runs' rankings of the {ranking.n_groups} groups of {asked.by!r} correlate with "
             f"Kendall's tau-b {ranking.tau_b:+.3f}{between}."
         )
-    return told
+    return sentences
 
 
 def captions(comparison: RunComparison) -> list[str]:
     """Return the notes that a reader needs to understand the rows."""
     asked = comparison.asked
-    told = [
+    sentences = [
         f"{score_name(asked.score)} of {answers_of(asked.round)}, run minus baseline, over the "
         f"instances that both have, each with equal weight. The statistical units are "
         f"{units_of(asked.cluster)}. better, worse: number of instances."
     ]
     several = len(comparison.others) > 1
     if several:
-        told.append(f"p adjusted by Holm over the {len(comparison.others)} runs.")
+        sentences.append(f"p adjusted by Holm over the {len(comparison.others)} runs.")
     if asked.by:
         groups = sum(len(one.groups) for one in comparison.others)
         how = "Benjamini and Hochberg" if several else "Holm"
-        told.append(f"p of the groups adjusted by {how} over all {groups}.")
+        sentences.append(f"p of the groups adjusted by {how} over all {groups}.")
     if any(one.constraints for one in comparison.others):
-        told.append(
+        sentences.append(
             "constraint: its kind, without its values; a pair is one constraint of one instance; "
             "better, worse: met more often, and less often; p adjusted by Benjamini and Hochberg "
             "over a run's kinds."
         )
-    return [*told, *comparison.notes]
+    return [*sentences, *comparison.notes]
 
 
 def score_name(score: str) -> str:
@@ -244,36 +244,36 @@ def _records(found: RunComparison) -> Iterator[dict[str, object]]:
 
 
 def _data(found: RunComparison) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(found)
-    for one in told["others"]:
+    record: dict[str, Any] = msgspec.to_builtins(found)
+    for one in record["others"]:
         del one["better_digests"], one["worse_digests"]
-    return told
+    return record
 
 
 def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> list[str]:
     """Return sentences on runs that are not comparable: more rounds, more samples, other
     instances.
     """
-    told = []
+    sentences = []
     asked = found.asked
     rounds = _several(runs, "rounds.max", [run.attempts.round.max(initial=1) for run in runs])
     if rounds:
         what = "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
-        told.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
+        sentences.append(f"The runs have {rounds} rounds; the comparison uses {what}.")
     samples = _several(runs, "samples", [run.attempts.sample.max(initial=0) + 1 for run in runs])
     if samples:
         what = "share of passed samples" if asked.score == PASS_RATE else "mean"
-        told.append(
+        sentences.append(
             f"The runs have {samples} samples per instance; the comparison uses each instance's "
             f"{what}."
         )
     if any(one.overall.only_first or one.overall.only_second for one in found.others):
         have = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
-        told.append(
+        sentences.append(
             f"The runs do not have the same instances ({have}). Tables and figures of a run cover "
             "all of its instances; the comparison covers those that both runs have."
         )
-    return told
+    return sentences
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from harness.analysis.clustered import Statistic
 from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import ReferenceScore
-from harness.report.table import Column, Document, Note, Row, Table, WithError, names
+from harness.report.table import Column, Note, Row, Table, TableDocument, WithError, names
 from harness.report.text import p_value
 
 INTERVAL = Column("95%", sign=True)
@@ -30,7 +30,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
     return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
 
 
-def validation_document(found: JudgeValidation) -> Document:
+def validation_document(found: JudgeValidation) -> TableDocument:
     """Build the document: figures, confusion, calibration and, for several runs, rankings."""
     parts: list[Table | Note] = [Note(", ".join(found.runs), ""), _figures(found)]
     own = found.agreement.confusion
@@ -47,7 +47,7 @@ def validation_document(found: JudgeValidation) -> Document:
         parts.append(_by_group(found))
     if found.scores:
         parts += _rankings(found)
-    return Document(
+    return TableDocument(
         title=f"{found.judge} against {found.reference}",
         marks=found.marks,
         parts=[*parts, *map(Note, _captions(found))],
@@ -133,7 +133,7 @@ def _captions(found: JudgeValidation) -> list[str]:
     """Return the notes that a reader needs; above all, what no figure includes."""
     confusion, left = found.agreement.confusion, found.left_out
     abstained = confusion.abstained_yes + confusion.abstained_no
-    told = [
+    sentences = [
         f"{found.n:,} criteria of {found.n_clusters:,} prompts, which are the statistical units. "
         f"The judge abstained on {abstained:,} of them, which is not a no, and the reference on "
         f"{found.agreement.reference_abstained:,}."
@@ -148,20 +148,20 @@ def _captions(found: JudgeValidation) -> list[str]:
         "are of superseded texts": left.superseded,
         "are of runs that were not named": left.other_runs,
     }
-    told += _excluded("criteria that", criteria) + _excluded("labels that", labels)
+    sentences += _excluded("criteria that", criteria) + _excluded("labels that", labels)
     if found.calibration.n:
-        told.append(
+        sentences.append(
             "Confidence: the probability that the judge gives its own verdict. Its covariance with "
             "being right is above 0 if the judge is surer when it is right (at most 0.125)."
         )
     else:
-        told.append("The judge's probabilities are not known, so there is no calibration.")
+        sentences.append("The judge's probabilities are not known, so there is no calibration.")
     if found.scores:
-        told.append(
+        sentences.append(
             "Both sides score the same answers by the same criteria. For few runs tau-b says "
             "little: three in the same order by chance have p 0.33."
         )
-    return [*told, *found.notes]
+    return [*sentences, *found.notes]
 
 
 def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
@@ -169,7 +169,7 @@ def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
     return [f"Excluded: {', '.join(said)}."] if said else []
 
 
-def rule_agreement_document(found: Sequence[JudgeAndRules]) -> Document:
+def rule_agreement_document(found: Sequence[JudgeAndRules]) -> TableDocument:
     """Build the document: for each judge, a row per kind of rule, and instances to look at."""
     parts: list[Table | Note] = []
     for one in found:
@@ -178,10 +178,12 @@ def rule_agreement_document(found: Sequence[JudgeAndRules]) -> Document:
         else:
             parts.append(Note(f"The judge {one.judge} and the rules", "bold"))
         if one.n_skipped:
-            told = f"Decided by a rule without asking the judge: {one.n_skipped:,} constraints."
-            parts.append(Note(told, ""))
+            sentences = (
+                f"Decided by a rule without asking the judge: {one.n_skipped:,} constraints."
+            )
+            parts.append(Note(sentences, ""))
         parts.append(Note(f"Without a rule: {one.n_without_rule:,} constraints."))
-    return Document(parts=parts)
+    return TableDocument(parts=parts)
 
 
 def _beside_rules(found: JudgeAndRules) -> Table:

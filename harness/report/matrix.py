@@ -20,10 +20,10 @@ from harness.report.comparison import (
 )
 from harness.report.table import (
     Column,
-    Document,
     Note,
     Row,
     Table,
+    TableDocument,
     WithError,
     names,
     records,
@@ -46,7 +46,7 @@ _KEYS = (
 )
 
 
-def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> Document:
+def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
     """Build the document: the runs, their pairs, how each group ranks them, and the notes."""
     several = len(matrix.rows) > 1
     runs = [
@@ -65,7 +65,7 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
         if several:
             parts.append(_numbered("tau-b", _taus(rankings)))
     captions = matrix_captions(matrix) + (ranking_captions(rankings) if rankings else [])
-    return Document(
+    return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
         parts=[*parts, *map(Note, captions)],
         records=records(_records(matrix, rankings), _KEYS),
@@ -133,12 +133,12 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 def matrix_captions(matrix: PairMatrix) -> list[str]:
     """Return the notes that a reader needs to understand the matrix."""
     methods = dict.fromkeys(pair.comparison.method for pair in matrix.pairs)
-    told = [
+    sentences = [
         f"{score_name(matrix.score)} of {answers_of(matrix.round)}; the statistical units are "
         f"{units_of(matrix.cluster)}."
     ]
     if matrix.pairs:
-        told.append(
+        sentences.append(
             f"Below the diagonal: p of each pair by {' or '.join(TESTS[one] for one in methods)}, "
             f"over the instances for which both have a value; * p < {STARRED}. Above it: p "
             f"adjusted by Holm over the {len(matrix.pairs)} pairs, which is the one to use when "
@@ -147,11 +147,11 @@ def matrix_captions(matrix: PairMatrix) -> list[str]:
     uneven = [pair for pair in matrix.pairs if _lacking(pair)]
     if uneven:
         most = max(map(_lacking, uneven))
-        told.append(
+        sentences.append(
             f"{len(uneven)} pairs exclude instances for which only one run has a value: up to "
             f"{most:,} (--format csv). A missing value is not counted as a failure."
         )
-    return [*told, *matrix.notes]
+    return [*sentences, *matrix.notes]
 
 
 def _lacking(pair: RunPair) -> int:
@@ -162,26 +162,26 @@ def _lacking(pair: RunPair) -> int:
 
 def ranking_captions(found: InducedRankings) -> list[str]:
     """Return the notes that a reader needs to understand the values by group and the taus."""
-    told = []
+    sentences = []
     if found.label and found.of == "constraints":
-        told.append(
+        sentences.append(
             f"{found.label}: share of constraints met according to the judge {found.judge!r}, "
             "each with equal weight; errors clustered by prompt."
         )
         if any(found.without):
             counts = ", ".join(f"{n:,}" for n in found.without)
-            told.append(
+            sentences.append(
                 f"Samples without a verdict on any constraint, excluded, run by run: {counts}."
             )
     elif found.label:
-        told.append(f"{found.label}: mean {found.score} of each group.")
+        sentences.append(f"{found.label}: mean {found.score} of each group.")
     if len(found.scorings[0].values) > 1:
         fewest = min((tau.n_runs for tau in found.taus), default=0)
-        told.append(
+        sentences.append(
             "Kendall's tau-b between the rankings of runs by each two scorings, over "
             f"{fewest} runs or more."
         )
-    told += [
+    sentences += [
         f"{found.scorings[tau.second].name}, published: tau-b {_tau_text(tau.tau_b)} with "
         f"{found.score} over all, p {p_value(tau.p_value)}, {tau.n_runs} runs."
         for tau in found.taus
@@ -190,11 +190,11 @@ def ranking_captions(found: InducedRankings) -> list[str]:
     if found.unmatched:
         shown = ", ".join(found.unmatched[:5])
         more = ", …" if len(found.unmatched) > 5 else ""
-        told.append(
+        sentences.append(
             f"Published scores that match no run's model or name ({len(found.unmatched):,}): "
             f"{shown}{more}."
         )
-    return told
+    return sentences
 
 
 def _records(matrix: PairMatrix, rankings: InducedRankings | None) -> Iterator[dict[str, object]]:

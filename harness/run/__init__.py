@@ -1,11 +1,11 @@
-"""One run, from its run file to its metrics: the only place that brings concrete parts together.
+"""One run, from its run file to its metrics: the only place that combines the concrete parts.
 
 >>> run = load(Path("configs/quickstart.yaml"))[""]  # doctest: +SKIP
 >>> asyncio.run(execute(prepare(run, "quickstart", Settings()))).ended  # doctest: +SKIP
 'finished'
 
-The way of a sample: `job.prepare` checks the run file and builds the parts, `job.execute` opens a
-session (`session`: lock, cache, budget, call stacks) and hands the owed samples (`plan`) to the
+The path of a sample: `job.prepare` checks the run file and builds the parts, `job.execute` opens a
+session (`session`: lock, cache, budget, call stacks) and passes the owed samples (`plan`) to the
 worker pool (`pool`); `samples` takes each through its rounds and writes the lines.
 """
 
@@ -54,7 +54,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: a command that only reads runs does not load what makes them."""
+    """Import a public name on first use: a command that only reads runs does not load what makes
+    them.
+    """
     for module, names in _EXPORTS.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,4 +1,4 @@
-"""From a reply to an outcome, scores and a verdict: pure, so that runs can be re-scored."""
+"""Assesses a reply: outcome, scores and verdict. Pure, so that runs can be re-scored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ UNREADABLE = "Your answer could not be read. Please answer the task again."
 
 
 class Assessment(NamedTuple):
-    """What the task's rules say of a reply; ``problem`` is why an answer is unparseable."""
+    """What the task's rules say about a reply.
+
+    Attributes:
+        problem: Why an answer is unparseable.
+    """
 
     outcome: Outcome
     passed: bool | None
@@ -48,9 +52,8 @@ class Assessment(NamedTuple):
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
     """Score a reply.
 
-    Refused, empty and unparseable answers fail; so do truncated ones, unless
-    the task grades them. Such an answer has scores only if the task defines
-    the score of no answer.
+    Refused, empty and unparseable answers fail; so do truncated ones, unless the task grades them.
+    Such an answer has scores only if the task defines a score for no answer.
     """
     outcome: Outcome = "ok"
     if reply.finish_reason in REFUSALS:
@@ -77,7 +80,7 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """What the user's next turn says of a reply, by the task's rules."""
+    """Write the user's next turn about a reply, by the task's rules."""
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
@@ -85,13 +88,13 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
 
 
 class AnswerVerdict(NamedTuple):
-    """What rules and judges together say of an attempt.
+    """The combined verdict of rules and judges on an attempt.
 
     Attributes:
-        passed: None where a judge that decides has no verdict.
-        judgements: Of the judges and panels.
-        pending: A deciding judge has not judged it yet, because its call failed.
-        unsaved: A judge's reply that could not be put into the cache.
+        passed: None if a deciding judge has no verdict.
+        judgements: The judgements of judges and panels.
+        pending: Whether a deciding judge has not judged it yet, because its call failed.
+        unsaved: A judge's reply that could not be cached.
     """
 
     passed: bool | None
@@ -104,29 +107,29 @@ class NoJudges:
     """The judging of a run that has no judges: the rules alone decide."""
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """The verdict of the rules."""
+        """Return the verdict of the rules."""
         return AnswerVerdict(attempt.passed)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """The verdict on an attempt of an earlier session."""
+        """Return the verdict on an attempt of an earlier session."""
         return AnswerVerdict(attempt.passed)
 
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """What the user's next turn says."""
+        """Write the user's next turn."""
         return by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Nothing to write."""
+        """Do nothing: there are no judgements to write."""
 
 
 def rescore(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -> Rescored:
-    """Score a recorded attempt again; a failed call stays what it was.
+    """Score a recorded attempt again; a failed call stays a failed call.
 
     Args:
-        task: As it is now.
-        instance: None where the data set does not have it any more. There is no verdict then,
-            which is not a failed one.
-        attempt: As it was recorded.
+        task: The task as it is now.
+        instance: None if it is no longer in the data set. There is no verdict then, which is not a
+            failed one.
+        attempt: The attempt as recorded.
     """
     outcome, passed, scores, error = (
         attempt.outcome, attempt.passed, attempt.scores, attempt.error
@@ -158,11 +161,11 @@ def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt,
     so that neither its instances nor their texts are ever held.
 
     Args:
-        task: As it is now.
+        task: The task as it is now.
         recorded: An index of the rules' scores alone.
 
     Yields:
-        Each attempt with its new scores; at the end those whose instances do not exist any more.
+        Each attempt with its new scores; at the end those whose instances no longer exist.
 
     Raises:
         DataMissing: The data set has none of the run's instances.

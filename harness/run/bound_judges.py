@@ -31,10 +31,10 @@ class BoundJudge:
     """A judge of a run with its model.
 
     Attributes:
-        name: In the run.
-        decides: Its scores contribute to what passed.
-        judges: Whether it judges an instance. Of the others it has no scores, which is recorded.
-        takes_text: Its ``parse`` has a parameter ``text``, for the judged text.
+        name: The judge's name in the run.
+        decides: Whether its scores count towards what passed.
+        judges: Tells whether it judges an instance. For the others, having no scores is recorded.
+        takes_text: Whether its ``parse`` has a parameter ``text``, for the judged text.
     """
 
     name: str
@@ -49,7 +49,7 @@ class BoundJudge:
         object.__setattr__(self, "takes_text", takes)
 
     def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
-        """What it asks about an attempt; nothing where it does not judge the instance.
+        """Return its requests about an attempt; none if it does not judge the instance.
 
         Args:
             instance: The instance that was answered.
@@ -57,7 +57,7 @@ class BoundJudge:
             redraw: How often the judge has answered before: each time makes different calls.
 
         Raises:
-            ConfigError: It asks for something that its backend does not take.
+            ConfigError: It asks for something that its backend does not support.
         """
         if not self.judges(instance):
             return []
@@ -74,7 +74,7 @@ class BoundJudge:
         return requests
 
     def parse(self, instance: Instance[Any], attempt: Attempt, replies: Sequence[Reply]) -> Scores:
-        """What the replies about an attempt say.
+        """Parse the replies about an attempt.
 
         Raises:
             Unparseable: They hold no verdict.
@@ -94,7 +94,7 @@ class BoundPanel:
     decides: bool = True
 
     def judgement(self, attempt: Attempt, said: Mapping[str, Judgement]) -> Judgement | None:
-        """The panel's judgement of an attempt; None if a member has not judged it yet.
+        """Return the panel's judgement of an attempt, or None if a member has not judged it yet.
 
         Args:
             attempt: The judged attempt.
@@ -133,7 +133,7 @@ class BoundJudges:
     """All judges and panels of a run.
 
     Attributes:
-        outcomes: Of the attempts that they judge.
+        outcomes: Outcomes of the attempts that they judge.
     """
 
     judges: Sequence[BoundJudge]
@@ -142,16 +142,16 @@ class BoundJudges:
 
     @property
     def names(self) -> list[str]:
-        """Of judges, then panels."""
+        """Return the names of judges, then panels."""
         return [*(one.name for one in self.judges), *(one.name for one in self.panels)]
 
     @property
     def deciding(self) -> list[str]:
-        """Names of those that decide, with the rules, on what passed."""
+        """Return the names of those that decide, with the rules, what passed."""
         judges = [one.name for one in self.judges if one.decides]
         return [*judges, *(one.name for one in self.panels if one.decides)]
 
 
 def _own_scores(judgement: Judgement) -> Scores:
-    """A judge's scores by their names without the judge's."""
+    """Return a judge's scores by name, without the judge's prefix."""
     return {name.partition(".")[2]: score for name, score in judgement.scores.items()}

@@ -12,13 +12,13 @@ from harness.run.models import FREE, Model
 
 
 def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse what the backend does not take: nothing is dropped silently.
+    """Refuse settings that the backend does not support: nothing is dropped silently.
 
-    The run's seed is no decoding parameter: it also orders and simulates, and
-    is sent where a provider takes one.
+    The run's seed is not a decoding parameter: it also orders and simulates, and is sent if the
+    provider supports it.
 
     Raises:
-        ConfigError: Names the key.
+        ConfigError: A setting is not supported; the message names its key.
     """
     name = run.model.backend
     if backend.cacheable and not run.model.name:
@@ -54,7 +54,7 @@ def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
 
 
 def check_bounded(run: RunFile, model: Model) -> None:
-    """Refuse a budget that cannot be kept because an answer may have any length.
+    """Refuse a budget that cannot be kept because the length of an answer is unbounded.
 
     Raises:
         ConfigError: ``decoding.max_tokens`` is missing.
@@ -67,11 +67,11 @@ def check_bounded(run: RunFile, model: Model) -> None:
 
 
 def _check_old_names(run: RunFile, backend: Backend) -> None:
-    """vLLM silently ignores the names that it had for constraints before 0.12."""
+    """Refuse vLLM's names for constraints from before 0.12, which it now ignores silently."""
     old = sorted(name for name in run.decoding.extra if name.startswith("guided_"))
     if old and "regex" in backend.features:
         raise ConfigError(
-            f"vLLM does not know decoding.extra.{old[0]} any more, and would ignore it.",
+            f"vLLM does not know decoding.extra.{old[0]} any longer, and would ignore it.",
             "Set decoding.constraint (docs/providers.md).",
         )
 

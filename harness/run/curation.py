@@ -1,7 +1,7 @@
-"""A data set from chats: `harness.builders.wildifeval` says what is asked, this module asks it.
+"""Builds a data set from chats: asks what `harness.builders.wildifeval` defines.
 
-The stages share one session: cache, retries, limits and one budget. A build that is repeated
-takes every answer that was paid for from the cache, and so continues where it stopped.
+The stages share one session: cache, retries, limits and one budget. A repeated build takes every
+answer that was paid for from the cache, and so continues where it stopped.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from uuid import uuid4
 
 from harness.builders.folder import refuse_other
 from harness.builders.stages import key_of, locked_stages
-from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
-from harness.builders.wildifeval.asking import AnswerOutcome, Look, Question, StageAnswer
+from harness.builders.wildifeval import FILES, KIND, WildIFEvalBuild, build, screened, stages_folder
+from harness.builders.wildifeval.asking import AnswerOutcome, Look, StageAnswer, StageQuestion
 from harness.builders.wildifeval.dry_run import StageEstimate, estimate
-from harness.builders.wildifeval.prompts import Prompts, simulated_reply
+from harness.builders.wildifeval.prompts import CurationPrompts, simulated_reply
 from harness.calls.budget import Budget
 from harness.calls.key import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
@@ -59,12 +59,12 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A build, checked as far as it can be before any work.
+    """A build, with all checks done that are possible beforehand.
 
     Attributes:
         sources: Files of chats.
         out: The folder to make.
-        models: By the stages' names, in their order; stages of one section share one.
+        models: By the stages' names, in their order; stages with the same section share one.
     """
 
     curation: Curation
@@ -79,17 +79,17 @@ class CurationEnd:
     """How a session of a build ended.
 
     Attributes:
-        built: None unless it is finished.
-        budget: None where there is none.
+        built: The data set; None unless the build is finished.
+        budget: None without a budget.
     """
 
     ended: Ending
-    built: Built | None
+    built: WildIFEvalBuild | None
     budget: Budget | None
 
 
 def stage_names(curation: Curation) -> list[StageName]:
-    """The stages that ask a model, in their order."""
+    """Return the stages that ask a model, in order."""
     first: list[StageName] = ["toxicity"] if curation.screen.toxicity == "model" else []
     return [*first, "filter", "decompose", "categories", "domains"]
 
@@ -106,7 +106,7 @@ def prepare_curation(
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
-    Prompts(curation.prompts)
+    CurationPrompts(curation.prompts)
     builder = ModelBuilder(resources, curation.limits, stages_folder(out) / "servers")
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
@@ -128,14 +128,14 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """What a build would ask. No model is called; the chats are screened for it.
+    """Estimate what a build would ask. No model is called, but the chats are screened.
 
     Raises:
         HarnessError: The chats cannot be read.
     """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
-    prompts = Prompts(job.curation.prompts)
+    prompts = CurationPrompts(job.curation.prompts)
     return estimate(
         job.curation, found.chats, prompts, lambda stage: _gives_logprobs(job.models[stage])
     )
@@ -151,7 +151,7 @@ async def curate(
     Args:
         job: What to build.
         listener: Shows the progress of each stage.
-        status: Called with what is done without a model.
+        status: Called with the progress of work without a model.
 
     Raises:
         HarnessError: Calls failed or a file cannot be used. Every answer so far is in the cache.
@@ -195,12 +195,12 @@ class _StageFacts:
 
 
 class StageCalls:
-    """Asks the stages' questions: their `harness.builders.wildifeval.asking.Asking`.
+    """Asks the stages' questions (implements `harness.builders.wildifeval.asking.Asking`).
 
     Args:
         models: By the stages' names.
-        session: Of the build.
-        seed: Of the build; each question's provider seed is derived from it.
+        session: The build's session.
+        seed: The build's seed; each question's provider seed is derived from it.
         listener: Shows the progress of each stage.
     """
 
@@ -218,19 +218,19 @@ class StageCalls:
         self._facts: dict[str, _StageFacts] = {}
 
     def gives_logprobs(self, stage: str) -> bool:
-        """Whether the model of a stage gives log-probabilities."""
+        """Return whether the model of a stage gives log-probabilities."""
         return _gives_logprobs(self._models[stage])
 
     async def ask(
         self,
         stage: str,
-        questions: Sequence[Question],
+        questions: Sequence[StageQuestion],
         decoding: Decoding,
         read: Callable[[StageAnswer], T],
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """As `harness.builders.wildifeval.asking.Asking.ask`."""
+        """Implement `harness.builders.wildifeval.asking.Asking.ask`."""
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
@@ -287,7 +287,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """What the manifest says of the models and their calls."""
+        """Return what the manifest says about the models and their calls."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {
@@ -302,7 +302,7 @@ class StageCalls:
         }
 
     def _request(
-        self, question: Question, decoding: Decoding, sample: int, model: Model
+        self, question: StageQuestion, decoding: Decoding, sample: int, model: Model
     ) -> Request:
         messages = (Message("user", question.text),)
         seed = None

@@ -1,4 +1,4 @@
-"""What a run would do, counted before anything is spent: no model is called, nothing written."""
+"""A dry run: what a run would do, counted without calling a model or writing anything."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ FEEDBACK_TOKENS = 150
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """A figure between two bounds; ``high`` is None where nothing bounds it."""
+    """A figure between two bounds; ``high`` is None if unbounded."""
 
     low: float = 0.0
     high: float | None = 0.0
 
     def plus(self, low: float, high: float | None) -> EstimateRange:
-        """With more added."""
+        """Return the range increased by some amounts."""
         both = None if self.high is None or high is None else self.high + high
         return EstimateRange(self.low + low, both)
 
     @classmethod
     def sum(cls, figures: Iterable[EstimateRange]) -> EstimateRange:
-        """The sum of several."""
+        """Return the sum of several ranges."""
         total = cls()
         for one in figures:
             total = total.plus(one.low, one.high)
@@ -44,24 +44,24 @@ class EstimateRange:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What a run would do.
+    """The plan of a run, with its estimated cost.
 
     Attributes:
-        instances: Of the whole run.
-        samples: Of the whole run.
+        instances: Instances of the whole run.
+        samples: Samples of the whole run.
         owed_samples: Unfinished samples.
         calls: Ids of the distinct first-round calls that are owed.
-        cached: How many of these the cache has.
-        to_pay: Calls to be paid; from every first answer passing to every round of feedback
-            being needed, with nothing of it shared or cached.
-        input_tokens: Of these calls, by rule of thumb.
-        output_tokens: Of these calls, by rule of thumb.
-        usd: Their cost; None where the price is not known.
+        cached: How many of these are in the cache.
+        to_pay: Calls to be paid for; from every first answer passing to every feedback round being
+            needed, with none of it shared or cached.
+        input_tokens: Estimated input tokens of these calls.
+        output_tokens: Estimated output tokens of these calls.
+        usd: Their cost; None if the price is unknown.
         references: Reference answers that the rules can check.
         failed_references: Ids of the instances whose reference answer fails.
         first: The first conversation that would be sent.
-        judgements: Judgements to come, at most: one by each judge of an instance for each
-            attempt. Most judges make one call for each; they are not counted above.
+        judgements: Upper bound of judgements to come: one by each judge of an instance for each
+            attempt. Most judges make one call for each; these calls are not counted above.
     """
 
     instances: int
@@ -80,7 +80,7 @@ class DryRun:
 
 
 class _Calls:
-    """Adds up calls, each with the fewest and the most tokens that it may have."""
+    """Adds up calls, each with bounds on its tokens."""
 
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
@@ -91,7 +91,7 @@ class _Calls:
         """Add a call.
 
         Args:
-            characters: Of the round-1 messages.
+            characters: Characters of the round-1 messages.
             certain: Whether it will be made in any case.
             before: Rounds before it.
             answer: Tokens of a short answer.
@@ -115,7 +115,7 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """What a run would do.
+    """Estimate what a run would do.
 
     Args:
         job: The run.
@@ -142,14 +142,15 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     judgements: Callable[[OwedSample | None], int] = lambda _: 0,
 ) -> DryRun:
-    """Go through what is owed without doing it.
+    """Go through the owed work without doing it.
 
     Args:
-        plan: Of the run.
-        key: The id of a request's call.
-        cached: Whether the cache has a call.
-        price: The cost of a call with so many tokens; None where it is not known.
-        judgements: How many an owed sample needs, and the earlier attempts (None).
+        plan: The run's plan.
+        key: Returns the id of a request's call.
+        cached: Returns whether the cache has a call.
+        price: Returns the cost of a call with some tokens; None if unknown.
+        judgements: Returns how many judgements an owed sample needs, or the earlier attempts
+            (None).
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -194,7 +195,9 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """How many judgements an owed sample needs, and the attempts of earlier sessions (None)."""
+    """Return a function that counts the judgements for an owed sample, or earlier attempts
+    (None).
+    """
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to
@@ -216,7 +219,7 @@ def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
 
 @contextlib.contextmanager
 def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
-    """Whether a call will be in the cache when the run is made."""
+    """Yield a test whether a call will be in the cache when the run is made."""
     path = replies_path(job.settings)
     if not job.model.backend.cacheable:
         yield lambda _: False
@@ -228,7 +231,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _answer_tokens(plan: RunPlan, owed: OwedSample) -> int:
-    """The fewest tokens of a right answer, by the reference answer if there is one."""
+    """Return the fewest tokens of a right answer, by the reference answer if there is one."""
     reference = plan.task.reference(owed.instance)
     tokens = round(len(reference or "") / CHARACTERS_PER_TOKEN[0])
     return max(1, min(tokens, plan.run.decoding.max_tokens or tokens))

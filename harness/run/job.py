@@ -1,6 +1,6 @@
 """One run, from its run file to its metrics.
 
-`prepare` checks everything that can be checked before any work, `execute` does what the run owes.
+`prepare` checks everything that can be checked beforehand, `execute` does the owed work.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """Which variant of a run file a run is.
+    """The variant of a run file that a run belongs to.
 
     Attributes:
-        name: Empty where the file has no variants.
+        name: Empty if the file has no variants.
         runs: Names of the runs of all variants, which share the budget.
     """
 
@@ -67,14 +67,14 @@ ONLY_VARIANT = FileVariant()
 
 @dataclass(frozen=True)
 class Job:
-    """One run, checked as far as it can be before any work.
+    """One run, with all checks done that are possible beforehand.
 
     Attributes:
         data: All instances of the task.
         paraphraser: The second model that rewrites instructions and feedback (``polish``).
-        judges: In the order of the run file.
+        judges: The judges, in the order of the run file.
         shots: None for a zero-shot run.
-        retried: Outcomes whose attempts are made again.
+        retried: Outcomes whose attempts are retried.
     """
 
     run: RunFile
@@ -116,7 +116,7 @@ class Job:
         }
 
     def plan(self) -> RunPlan:
-        """What the run owes now."""
+        """Return the plan of what the run owes now."""
         return RunPlan(
             self.task,
             self.run,
@@ -133,8 +133,8 @@ class Result:
     """How a session on a run ended.
 
     Attributes:
-        metrics: Of the run, as they are then.
-        tally: What the session did.
+        metrics: The run's metrics at the end.
+        tally: The work of the session.
     """
 
     metrics: Metrics
@@ -151,14 +151,14 @@ def prepare(
     retried: Collection[Outcome] = (),
     variant: FileVariant = ONLY_VARIANT,
 ) -> Job:
-    """Check a run file against its plug-ins, data, secrets and an earlier run of its name.
+    """Check a run file against its plug-ins, data, secrets and an earlier run with its name.
 
     Args:
         run: The run file.
         name: The run's name.
         settings: Folders and the like.
         resources: Shared with other runs of this process; by default the run's own.
-        retried: Outcomes whose attempts are made again, besides failed ones.
+        retried: Outcomes whose attempts are retried, besides failed ones.
         variant: Which variant of its file the run is.
 
     Raises:
@@ -231,7 +231,7 @@ def _judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[Judge
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do what a run owes, then write its metrics.
+    """Do the work that a run owes, then write its metrics.
 
     The metrics are written however the session ends, even by an error.
 
@@ -354,7 +354,7 @@ async def _work(
 
 @contextlib.contextmanager
 def _open_judging(job: Job, session: Session, tally: Tally) -> Iterator[Judging]:
-    """The judges of a run, bound to the session."""
+    """Bind the judges of a run to the session."""
     from harness.run.judges import bind_judges, register_judges
     from harness.run.judging import Judging
 
@@ -367,7 +367,7 @@ def _open_judging(job: Job, session: Session, tally: Tally) -> Iterator[Judging]
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """The plan, once earlier attempts have been judged: that may decide which rounds are owed."""
+    """Return the plan after judging earlier attempts, which may decide which rounds are owed."""
     from harness.run.judges import judge_warnings
 
     for name, text in judge_warnings(job.task, job.judges, job.instances):

@@ -1,4 +1,4 @@
-"""From ``judges:`` and ``panels:`` in a run file to judges that can be bound to a session."""
+"""Builds judges from ``judges:`` and ``panels:`` in a run file, to be bound to a session."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ class JudgeModel:
 
     @property
     def decides(self) -> bool:
-        """Whether its scores may decide what passed."""
+        """Return whether its scores may decide what passed."""
         return not isinstance(self.judge, Advising) or self.judge.verdicts
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """What its judgements depend on besides its settings: its prompt's text, its weights."""
+        """Return what its judgements depend on besides its settings: its prompt's text, its
+        weights.
+        """
         parts = [self.judge, self.model.backend]
         return {
             key: value
@@ -68,7 +70,7 @@ class JudgeModel:
 def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
-    """A judge of a run file, with its model.
+    """Build a judge of a run file, with its model.
 
     Raises:
         UserError: An option, secret or file is invalid or missing.
@@ -104,7 +106,7 @@ def build_judge(
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """A judge as ``judges.json`` records it."""
+    """Convert a judge to the form that ``judges.json`` records."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,
@@ -116,7 +118,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """Check that the judges of panels give what the panels combine.
+    """Check that the judges of panels give the scores that the panels combine.
 
     Raises:
         ConfigError: They do not.
@@ -157,11 +159,11 @@ def register_judges(
     """Record which judges a run has, before any of them is called.
 
     Args:
-        folder: Of the run.
+        folder: The run's folder.
         task: Decides which attempts are judged.
         judges: Judges to add, or to record again.
-        panels: Of judges of the run.
-        later: They are not those of the run file, and do not decide what passed.
+        panels: Panels of the run's judges.
+        later: Whether they were added after the run file, and do not decide what passed.
 
     Raises:
         StoreFailed: The register cannot be written.
@@ -190,12 +192,12 @@ def register_judges(
 def judge_warnings(
     task: Task[Any], judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
-    """What judges know before any call of instances that they will not be able to judge.
+    """Yield what judges know beforehand about instances that they will not be able to judge.
 
     Args:
         task: Routes instances to judges.
-        judges: Of the run.
-        instances: Of the run; may be iterated several times.
+        judges: The run's judges.
+        instances: The run's instances; may be iterated several times.
 
     Yields:
         A judge's name and its warning.
@@ -208,7 +210,7 @@ def judge_warnings(
 
 
 def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Which instances a judge of a run judges, by the task."""
+    """Return a test whether a judge of a run judges an instance, according to the task."""
     if not isinstance(task, JudgeRouting):
         return lambda _: True
     return lambda instance: task.judged_by(instance, judge)
@@ -220,7 +222,7 @@ def bind_judges(
     panels: Sequence[PanelSection],
     session: Session,
 ) -> BoundJudges:
-    """The judges and panels, each judge with its model's call stack.
+    """Bind the judges and panels, each judge to its model's call stack.
 
     The members of a panel decide through it alone.
     """
@@ -248,10 +250,10 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """The last answer of the first sample to each instance of a run, read when it is asked for.
+    """A run's answers, read on demand: the last answer of each instance's first sample.
 
     Args:
-        path: Of the run's attempts.
+        path: The run's attempts file.
         task: Says which outcomes are answers.
 
     Attributes:
@@ -278,7 +280,7 @@ class RunAnswers:
         self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Whether there is an answer to an instance."""
+        """Return whether there is an answer to an instance."""
         return name_digest(instance.id) in self._row
 
     def text(self, instance: Instance[Any]) -> str | None:
@@ -295,12 +297,12 @@ class RunAnswers:
         return line.text or ""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """A hash over all of the answers."""
+        """Return a hash over all answers."""
         return {"against_sha256": self._sha256}
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """The answers of another run, for a judge that compares with them.
+    """Return the answers of another run, for a judge that compares with them.
 
     Args:
         runs: The folder of all runs.
@@ -340,7 +342,9 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
 
 
 def data_difference(folder: RunFolder, task: Task[Any]) -> str:
-    """How a run's data differs from a task's, by their fingerprints; empty if it does not."""
+    """Describe how a run's data differs from a task's, by their fingerprints; empty if it does
+    not.
+    """
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in task.fingerprint().items():
         if key.startswith("dataset") and before.get(key, now) != now:

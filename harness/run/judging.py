@@ -1,8 +1,8 @@
 """Judging: every answer of a run is scored by all of its judges.
 
 A judge's calls go through a call stack, as any model's do. A failed call, or replies without a
-verdict, are outcomes of the judgement and never a 0. What is not an answer (refused, empty,
-failed, cut off and not graded) is not judged.
+verdict, are outcomes of the judgement and never a 0. Attempts without an answer (refused, empty,
+failed, truncated and not graded) are not judged.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from harness.store.judgements import (
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
-    """Outcomes of the attempts that judges score: there is an answer to read."""
+    """Return the outcomes of the attempts that judges score: those with an answer to read."""
     graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
     return ("ok", *graded, "unparseable")
 
 
 class Unjudged(NamedTuple):
-    """An attempt that some judges have still to judge.
+    """An attempt that some judges have yet to judge.
 
     Attributes:
-        judges: By their names, how often each has answered before.
+        judges: How often each of these judges has answered before, by name.
     """
 
     instance: Instance[Any]
@@ -66,12 +66,12 @@ class Unjudged(NamedTuple):
 
 
 class OwedJudgements:
-    """The attempts of a run that its judges have still to judge, as its files say now.
+    """The attempts of a run that its judges have yet to judge, according to its files.
 
     Args:
-        path: Of the attempts.
-        judges: Their names.
-        retried: Outcomes of judgements that are made again, besides failed ones.
+        path: The run's attempts file.
+        judges: Names of the judges.
+        retried: Outcomes of judgements that are retried, besides failed ones.
 
     Raises:
         DataInvalid: A line cannot be read.
@@ -88,7 +88,8 @@ class OwedJudgements:
         return len(self._owed)
 
     def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
-        """Each of them, in the order of the instances; attempts of other instances are skipped.
+        """Yield each of them, in the order of the instances; attempts of other instances are
+        skipped.
 
         Raises:
             DataInvalid: A line is damaged.
@@ -109,13 +110,13 @@ class Judging:
     Args:
         bound: The judges.
         attempts: The run's attempts, in its folder.
-        writer: Of the judgements.
+        writer: Writes the judgements.
         tally: Counts calls and failed judgements.
-        retried: Outcomes of judgements that are made again, besides failed ones.
+        retried: Outcomes of judgements that are retried, besides failed ones.
         clock: Seconds since the epoch.
 
     Attributes:
-        late: What earlier sessions left unjudged.
+        late: Judgements owed from earlier sessions.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Judging:
         return self._verdict(attempt, made)._replace(unsaved=unsaved)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """The verdict on an attempt by what was recorded; the file is read for it.
+        """Return the recorded verdict on an attempt, read from the file.
 
         Raises:
             DataInvalid: A line cannot be read.
@@ -183,16 +184,16 @@ class Judging:
         return AnswerVerdict(passed, judgements, not heard.issuperset(self._deciding))
 
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """What the user's next turn says, with what deciding judges found wrong.
+        """Write the user's next turn, with what deciding judges found wrong.
 
         Args:
-            by_rules: The task's feedback; omitted where no rule found anything wrong.
+            by_rules: The task's feedback; omitted if no rule found anything wrong.
             found: The verdict of the rules.
             verdict: The verdict of rules and judges.
 
         Returns:
-            None where nobody found anything wrong, and yet the answer has not passed: a judge
-            has no verdict, and there is nothing to say.
+            None if nothing was found wrong although the answer has not passed: a judge has no
+            verdict, so there is nothing to say.
         """
         if not self._deciding:
             return by_rules
@@ -229,12 +230,13 @@ class Judging:
         """Judge what earlier sessions left unjudged.
 
         Args:
-            instances: Of the task; an attempt whose instance is not among them is not judged.
-            workers: Attempts that are judged at the same time.
+            instances: Instances of the task; an attempt whose instance is not among them is not
+                judged.
+            workers: Number of attempts judged at the same time.
             stop: Ends it early.
 
         Returns:
-            Attempts that a panel cannot judge yet, because members of it have not.
+            The number of attempts that a panel cannot judge yet, because its members have not.
 
         Raises:
             Exception: As `judge`.
@@ -271,7 +273,9 @@ class Judging:
     async def _ask_all(
         self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int]
     ) -> tuple[list[Judgement], ReplyUnsaved | None]:
-        """The judgements of these judges, and an error in saving a reply, if there was one."""
+        """Return the judgements of these judges, and an error in saving a reply, if there was
+        one.
+        """
         asked = [judge for judge in self._bound.judges if judge.name in names]
         ended = await asyncio.gather(
             *(self._ask(judge, instance, attempt, names[judge.name]) for judge in asked),
@@ -290,7 +294,7 @@ class Judging:
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> tuple[Judgement, ReplyUnsaved | None]:
-        """One judge's judgement; ``redraw`` is how often it has answered before."""
+        """Return one judge's judgement; ``redraw`` is how often it has answered before."""
         started = self._clock()
         requests = judge.requests(instance, attempt, redraw)
         ended = await asyncio.gather(*(_call(judge, request) for request in requests))
@@ -345,7 +349,7 @@ class Judging:
 
 
 async def _call(judge: BoundJudge, request: Request) -> Call | Exception:
-    """A call, or why there is none: the others of its judgement are finished all the same."""
+    """Return a call, or why there is none: the others of its judgement are finished anyway."""
     try:
         return await judge.model.call(request)
     except Exception as error:

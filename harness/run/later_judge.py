@@ -1,7 +1,7 @@
 """A judge for an existing run: from its section to its judgements.
 
 It judges every answer of the run that it has not judged yet. Its scores are added to the run's,
-and what has passed stays as it was. Or it judges the reference answers to the run's instances,
+and do not change what passed. Or it judges the reference answers to the run's instances,
 apart from the run's own (`harness.store.references`).
 """
 
@@ -58,13 +58,13 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge and the run that it is to judge, checked as far as it can be before any work.
+    """A judge and the run to judge, with all checks done that are possible beforehand.
 
     Attributes:
         data: The instances of the run's task.
-        judge: None where it is a panel of judges that the run has.
+        judge: None if it is a panel of the run's judges.
         usd: What the run may cost with it; None for no cap.
-        references: The reference answers are judged, and not the run's.
+        references: Whether to judge the reference answers instead of the run's.
     """
 
     folder: RunFolder
@@ -78,11 +78,11 @@ class LaterJudge:
 
     @property
     def name(self) -> str:
-        """Of the judge or panel, in the run."""
+        """Return the name of the judge or panel in the run."""
         return self.judge.name if self.judge else self.panel.as_ if self.panel else ""
 
     def warnings(self) -> Iterator[tuple[str, str]]:
-        """As `harness.run.judges.judge_warnings`, of the instances that the run has."""
+        """Yield `harness.run.judges.judge_warnings` about the run's instances."""
         if self.judge is not None:
             units = read_units(self.folder.attempts)
             known = [one for one in self.data if one.id in units]
@@ -94,9 +94,9 @@ class JudgingEnd:
     """How a session of a judge ended.
 
     Attributes:
-        tally: What it did; ``finished`` are the attempts that it judged.
-        gone: Attempts whose instances the data set does not have any more.
-        waiting: Attempts that members of the panel have still to judge.
+        tally: Counts of its work; ``finished`` are the attempts that it judged.
+        gone: Attempts whose instances are no longer in the data set.
+        waiting: Attempts that members of the panel have yet to judge.
     """
 
     ended: Ending
@@ -107,16 +107,16 @@ class JudgingEnd:
 
 
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
-    """The section of a judge or panel that the run has had already."""
+    """Return the section of a judge or panel that the run already has, or None."""
     found = read_register(folder.path).judges.get(name)
     return None if found is None else section_of(dict(found.section))
 
 
 def section_of(raw: object) -> JudgeSection | PanelSection:
-    """What a file holds: a panel has ``of``, a judge does not.
+    """Parse a file's section: a panel has ``of``, a judge does not.
 
     Raises:
-        ValueError: Names the invalid key; no value is quoted.
+        ValueError: A key is invalid; the message names it and quotes no value.
     """
     is_panel = isinstance(raw, dict) and "of" in raw and "model" not in raw
     return panel_section(raw) if is_panel else judge_section(raw)
@@ -131,12 +131,12 @@ def prepare_judge(
     references: bool = False,
     secret: Callable[[str], str] = secret,
 ) -> LaterJudge:
-    """Check a judge against its plug-ins, the run, and what it was before in it.
+    """Check a judge against its plug-ins, the run, and its earlier settings in the run.
 
     Args:
-        folder: Of the run.
-        section: The judge's.
-        settings: Folders and the like.
+        folder: The run's folder.
+        section: The judge's section.
+        settings: Folders and other settings.
         usd: What the run may cost with it; None for the run's own budget.
         references: Judge the reference answers instead of the run's.
         secret: Looks up a secret by the name of its environment variable.
@@ -175,7 +175,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel against the judges that the run has, and what it was before in it.
+    """Check a panel against the run's judges, and its earlier settings in the run.
 
     Raises:
         UserError: Something is invalid or missing.
@@ -200,7 +200,7 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    """The task of a run whose answers are to be judged, with the data that it was made with."""
+    """Build the task of a run whose answers are to be judged, with the run's original data."""
     if not folder.begun():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
@@ -269,7 +269,7 @@ async def judge_later(
 
 
 def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
-    """The panels of a run that a judge is in: its new judgements are theirs, too."""
+    """Return the panels of a run that include a judge: its new judgements affect them, too."""
     known = read_register(folder.path).judges.values()
     return [panel_section(dict(one.section)) for one in known if judge in one.members]
 

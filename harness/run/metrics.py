@@ -1,4 +1,4 @@
-"""A run's metrics, and what comparisons and reports say of runs, from their folders as they are.
+"""A run's metrics, and inputs for comparisons and reports, from the run's folder.
 
 A killed run has written no metrics: they are always computed from its attempts.
 """
@@ -23,18 +23,18 @@ if TYPE_CHECKING:  # heavy, and no part of a run
 
 
 def measure(folder: RunFolder) -> Metrics:
-    """The metrics of a run."""
+    """Compute the metrics of a run."""
     attempts, calls = read_columns(folder.attempts)
     return _summary(folder, attempts, calls)
 
 
 def measured(folder: RunFolder, *, grouped: bool = True) -> tuple[Metrics, AttemptTable]:
-    """The metrics of a run without tokens and costs, and its attempts: what comparing needs.
+    """Compute the metrics of a run without tokens and costs, with its attempts, for comparisons.
 
-    To read the calls as well takes half as long again.
+    Reading the calls as well would take 50% longer.
 
     Args:
-        folder: Of the run.
+        folder: The run's folder.
         grouped: Also compute metrics for each group of each label.
     """
     attempts = read_attempts(folder.attempts)
@@ -74,12 +74,12 @@ def _summary(
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """A run as a variant to compare: with its settings, and those of its later judges.
+    """Return a run as a variant to compare: with its settings, and those of its later judges.
 
     Args:
-        folder: Of the run.
-        metrics: Of the run.
-        name: Of the variant; by default the run's.
+        folder: The run's folder.
+        metrics: The run's metrics.
+        name: Name of the variant; by default the run's.
 
     Raises:
         DataInvalid: A line cannot be read.
@@ -104,10 +104,10 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 def report_on(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str = ""
 ) -> tuple[list[ReportedRun], RunComparison | None]:
-    """The runs of a report and, if there are several, their comparison.
+    """Return the runs of a report and, if there are several, their comparison.
 
     Args:
-        folders: Of the runs.
+        folders: The runs' folders.
         asked: What is compared. Without a score, the tasks' primary metric; without a label, the
             first that all runs have.
         baseline: Name of the run that the others are compared with; by default the first.
@@ -168,7 +168,7 @@ def report_on(
 
 
 def _effects(task: str) -> tuple[Effect, ...]:
-    """What the task's paper draws; a report does not need the task to be installed."""
+    """Return the figures of the task's paper; a report does not need the task to be installed."""
     from harness.errors import HarnessError
     from harness.plugins import kind
     from harness.ports import Pictured

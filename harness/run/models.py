@@ -1,4 +1,4 @@
-"""The models of a run, and the task: built from the sections of a run file.
+"""Builds the models and the task of a run from the sections of its run file.
 
 >>> with Resources(Settings()) as resources:  # doctest: +SKIP
 ...     model = ModelBuilder(resources, run.limits, logs, answers).build(run.model)
@@ -61,12 +61,12 @@ S = TypeVar("S", bound=ModelSection)
 
 
 class Resources:
-    """What all runs of one process share: servers it starts, rate limits, prices and secrets.
+    """Resources shared by all runs of one process: servers, rate limits, prices and secrets.
 
-    Entered as a context manager, it ends the servers when it is left.
+    Leaving it as a context manager ends the servers.
 
     Args:
-        settings: Folders and the like, from the environment.
+        settings: Folders and other settings from the environment.
         secret: Looks up a secret by the name of its environment variable.
 
     Raises:
@@ -87,7 +87,7 @@ class Resources:
         self._rate_limits: dict[tuple[str, str, str], RateLimits] = {}
 
     def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:
-        """The rate limits of one model, shared by all who call it."""
+        """Return the rate limits of one model, shared by all who call it."""
         return self._rate_limits.setdefault((backend, endpoint, model), RateLimits({}))
 
     def __enter__(self) -> Self:
@@ -105,7 +105,7 @@ class Model:
     Attributes:
         limits: Its own limits, or the run's.
         rates: Its rate limits, shared with other runs of this process.
-        price: None where it is not known.
+        price: None if unknown.
         where: Key of its section in the run file, for error messages.
     """
 
@@ -117,7 +117,7 @@ class Model:
     where: str = "model"
 
     def cost(self, call: Call) -> float | None:
-        """What a call cost in US dollars; None where the price or the usage is unknown."""
+        """Return what a call cost in US dollars, or None if the price or the usage is unknown."""
         if self.price is None or (call.reply.usage is None and self.price != FREE):
             return None
         return self.price.cost(call.reply.usage) if call.reply.usage else 0.0
@@ -129,11 +129,11 @@ class Model:
 
     @property
     def host(self) -> str:
-        """Host name of its endpoint, by which prices are found."""
+        """Return the host name of its endpoint, by which prices are found."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """The decoding without the optional parameters that the backend does not take.
+        """Return the decoding without optional parameters that the backend does not support.
 
         Args:
             decoding: What a judge, paraphraser or builder stage asks for.
@@ -141,7 +141,7 @@ class Model:
             remedy: What the user can do about it.
 
         Raises:
-            ConfigError: The backend does not take something that is not optional.
+            ConfigError: The backend does not support something that is not optional.
         """
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
@@ -158,7 +158,7 @@ class Model:
 
 
 def worker_count(models: Iterable[Model]) -> int:
-    """How many workers keep these models busy."""
+    """Return how many workers keep these models busy."""
     return WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
 
 
@@ -166,8 +166,8 @@ class Answers:
     """Right or wrong answers by instance id, for backends that simulate.
 
     Args:
-        instances: Iterated when the first answer is asked for, and not before.
-        answer: The answer to an instance, None where there is none.
+        instances: Iterated only when the first answer is needed.
+        answer: Returns the answer to an instance, or None.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Answers:
         self._found: dict[str, str | None] | None = None
 
     def __call__(self, instance: str) -> str | None:
-        """The answer to the instance of this id."""
+        """Return the answer to the instance with this id."""
         if self._found is None:
             self._found = {item.id: self._answer(item) for item in self._instances}
         return self._found.get(instance)
@@ -190,7 +190,7 @@ class ModelBuilder:
     """Builds the models of one run.
 
     Attributes:
-        limits: The run's, for models that state none of their own.
+        limits: The run's limits, for models that do not state any.
         logs: Folder for the output of servers that are started.
         gold: Reference answers by instance id, for simulated models.
         wrong: Answers that do not pass, by instance id, for simulated models.
@@ -211,7 +211,7 @@ class ModelBuilder:
         task: Task[Any],
         instances: Iterable[Instance[Any]],
     ) -> ModelBuilder:
-        """A builder for the models of a run, whose task's answers are what simulated ones reply."""
+        """Create a builder for a run; simulated models reply with the answers of its task."""
         wrong = task.wrong_answer if isinstance(task, Fallible) else lambda _: None
         return cls(
             resources,
@@ -227,12 +227,12 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """A model from its section.
+        """Build a model from its section.
 
         Args:
-            section: Of the run file.
+            section: The section of the run file.
             where: The section's key.
-            reply: What a simulated model replies; by default right and wrong answers.
+            reply: Returns what a simulated model replies; by default right and wrong answers.
 
         Raises:
             ConfigError: An option is invalid.
@@ -276,7 +276,9 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """A second model shares the run's concurrency and patience, but not its rates."""
+        """Return a second model's limits: it shares the run's concurrency and patience, but not
+        its rates.
+        """
         if not isinstance(section, SecondModelSection):
             return self.limits
         return section.limits or self.limits.model_copy(
@@ -285,9 +287,9 @@ class ModelBuilder:
 
 
 def state_limits(models: Sequence[Model]) -> None:
-    """Put the rate limits that the user states in force.
+    """Enforce the rate limits that the user states.
 
-    Models that share their limits share the lower figure of each.
+    For models that share their limits, the lower figure counts.
     """
     for model in models:
         stated: dict[Unit, int] = {}
@@ -301,7 +303,7 @@ def state_limits(models: Sequence[Model]) -> None:
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Refuse a budget that cannot be kept because a price is not known.
+    """Refuse a budget that cannot be kept because a price is unknown.
 
     Raises:
         ConfigError: A model has no price.
@@ -325,14 +327,14 @@ def build_task(
     *,
     judged: bool = True,
 ) -> Task[Any]:
-    """The task of a run file.
+    """Build the task of a run file.
 
     Args:
         run: The run file.
-        settings: Names the data folder.
-        options: Replace the task's options of the same names.
+        settings: Contains the data folder.
+        options: Override the task's options.
         later: Judges that the run has besides those of its file.
-        judged: False where no judge scores it, so that it need not have what judges want.
+        judged: False if no judge scores it, so that it need not support judges.
 
     Raises:
         ConfigError: An option is invalid.
@@ -353,7 +355,7 @@ def build_task(
 
 
 def resolved(run: RunFile) -> RunFile:
-    """The run file with the defaults of its plug-ins' options filled in."""
+    """Return the run file with the defaults of its plug-ins' options filled in."""
     task = partial(_options, "tasks", run.task.name)
     shots = run.task.shots
     if shots.source:
@@ -370,7 +372,7 @@ def resolved(run: RunFile) -> RunFile:
 
 
 def resolved_judge(section: JudgeSection) -> JudgeSection:
-    """A judge's section with the defaults of its plug-ins' options filled in."""
+    """Return a judge's section with the defaults of its plug-ins' options filled in."""
     options = _options("judges", section.name, section.options)
     named = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
     return JudgeSection.model_validate({**options, **named})

@@ -1,7 +1,7 @@
 """Paraphrasing: a second model rewrites what the user's turn says, as COLLIE's authors offer.
 
-A paraphrase is used only where it keeps every value that the checker will look for; otherwise
-the text stays as it was. The call is recorded either way. (In run files and attempts the key is
+A paraphrase is used only if it keeps every value that the checker will look for; otherwise
+the original text is used. The call is recorded either way. (In run files and attempts the key is
 ``polish``.)
 """
 
@@ -33,12 +33,12 @@ Paraphrase = Callable[
 async def verbatim(
     text: str, kind: TextKind, instance: Instance[Any], origin: Origin
 ) -> tuple[str, tuple[Rewriting, ...]]:
-    """Send the text as it is: what a run without a second model does."""
+    """Send the text unchanged, as a run without a second model does."""
     return text, ()
 
 
 def keeps(text: str, values: Iterable[str]) -> bool:
-    """Whether a text holds every value; a number counts only as a whole number.
+    """Return whether a text holds every value; a number counts only as a whole number.
 
     >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
     (True, False)

@@ -1,7 +1,7 @@
-"""What a run owes: its instances, and of each sample the next round that is missing.
+"""The work that a run owes: its instances, and for each sample the next missing round.
 
 *Owed* is every sample of the run that has no final attempt yet: it was never answered, its call
-failed, its last round asks for another, or the user wants its outcome retried.
+failed, its last round requires another, or the user wants its outcome retried.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_HELD = 20_000
 
 
 class HeldInstances:
-    """A task's instances, read once where there are not too many to hold.
+    """A task's instances, read only once if there are not too many to hold.
 
     Args:
         task: Its instances are read when they are first iterated.
@@ -102,15 +102,15 @@ class LimitedInstances:
 
 
 def rank(seed: int | None, instance_id: str) -> int:
-    """An instance's place in the seeded order of its group."""
+    """Return an instance's rank in the seeded order of its group."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/{instance_id}".encode(), digest_size=8).digest())
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """The instances of a run in its order.
+    """Return the instances of a run in order.
 
-    A run with a budget goes round-robin over the groups too, so that a run cut short by it
-    still covers every group.
+    A run with a budget goes round-robin over the groups too, so that a run cut short by it still
+    covers every group.
     """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
@@ -122,7 +122,7 @@ class OwedSample(NamedTuple):
     """A sample that owes at least one round.
 
     Attributes:
-        round: The first owed one.
+        round: The first owed round.
         redraw: How often that round was answered before.
     """
 
@@ -133,7 +133,7 @@ class OwedSample(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What round 1 sends, and the cluster that statistics count the instance to."""
+    """The messages of round 1, and the statistical cluster of the instance."""
 
     messages: tuple[Message, ...]
     cluster: str
@@ -144,13 +144,13 @@ class RunPlan:
     """The work of a run.
 
     Attributes:
-        instances: Of the run, in its order; iterated several times.
+        instances: The run's instances, in order; iterated several times.
         index: The attempts that exist, as the rules score them.
-        features: Of the model's backend.
-        retried: Outcomes whose attempts are made again.
+        features: Features of the model's backend.
+        retried: Outcomes whose attempts are retried.
         shots: None for a zero-shot run.
-        passed: Whether a round has passed (instance, sample, round) where judges decide too; None
-            where the rules alone do.
+        passed: Tells whether a round (instance, sample, round) has passed if judges decide too;
+            None if the rules alone do.
     """
 
     task: Task[Any]
@@ -167,17 +167,17 @@ class RunPlan:
             raise ValueError("the run file asks for shots, and the plan has none")
 
     def opening(self, instance: Instance[Any]) -> Opening:
-        """An instance's first messages.
+        """Return an instance's first messages.
 
-        The cluster is that of the prompt without shots, so that zero-shot and few-shot
-        runs pair, and instances that share a prompt stay one cluster whatever their shots.
+        The cluster is that of the prompt without shots, so that zero-shot and few-shot runs pair,
+        and instances that share a prompt stay one cluster whatever their shots.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)
         return Opening(self.shots.messages(instance) if self.shots else bare, cluster)
 
     def owed(self) -> Iterator[OwedSample]:
-        """The unfinished samples, instance by instance, lazily."""
+        """Yield the unfinished samples, instance by instance, lazily."""
         for instance in self.instances:
             for sample in range(self.run.samples):
                 number = self._owed_round(instance.id, sample)
@@ -186,7 +186,7 @@ class RunPlan:
                     yield OwedSample(instance, sample, number, redraw)
 
     def count(self) -> tuple[int, int]:
-        """The number of samples of the whole run, and of those that are unfinished."""
+        """Count the samples of the whole run, and those that are unfinished."""
         total = owed = 0
         for instance in self.instances:
             for sample in range(self.run.samples):
@@ -217,7 +217,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """The request of a round.
+        """Build the request of a round.
 
         Args:
             owed: The sample.

@@ -37,14 +37,14 @@ async def work_off(
 ) -> None:
     """Do all items, several at the same time, pulled one by one.
 
-    A failure that belongs to one item is data, and none of the pool's business: ``work``
-    records it. Any other exception stops the pool: no further item is taken, those in flight
-    are finished and written, and then the first exception is raised.
+    A failure that belongs to one item is data, which ``work`` records itself. Any other exception
+    stops the pool: no further item is taken, those in flight are finished and written, and then the
+    first exception is raised.
 
     Args:
         items: Read lazily; an item is taken when a worker is free.
         work: Does one item. `Stopping` ends its worker quietly: the item stays undone.
-        workers: How many items are worked on at the same time, at most.
+        workers: Maximum number of items worked on at the same time.
         stop: Ends the pool early; requested by it when an item raises.
 
     Raises:
@@ -58,7 +58,7 @@ async def work_off(
             while not stop.requested and (item := next(items, None)) is not None:
                 await work(item)
                 # A call that is cached or free never waits: signals, the display and
-                # the other workers must have their turn all the same.
+                # the other workers still need their turn.
                 await asyncio.sleep(0)
         except Stopping:
             return
@@ -78,8 +78,8 @@ class Tally:
 
     Args:
         owed: Samples (judgements, questions) that were unfinished at the start.
-        already: Those that were finished before.
-        budget: None where there is none.
+        already: Samples that were finished before.
+        budget: None without a budget.
         clock: Seconds, monotonic.
     """
 
@@ -124,7 +124,7 @@ class Tally:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
-        """Count a call, paid or answered by the cache; None for what is not known."""
+        """Count a call, paid or answered by the cache; None for unknown values."""
         if cached:
             self.cached += 1
             return
@@ -146,23 +146,23 @@ class Tally:
 
     @property
     def left(self) -> int:
-        """Samples that are unfinished."""
+        """Return the number of unfinished samples."""
         return self.owed - self.finished
 
     @property
     def pass_rate(self) -> float | None:
-        """Of the samples finished and judged in this session."""
+        """Return the pass rate of samples finished and judged in this session."""
         return self.passed / self.judged if self.judged else None
 
     @property
     def per_second(self) -> float:
-        """Samples finished per second since the session began."""
+        """Return the samples finished per second since the session began."""
         elapsed = self._clock() - self._started
         return self.finished / elapsed if elapsed > 0 else 0.0
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until all is done at this rate, None before the first sample."""
+        """Return the seconds until all is done at this rate, or None before the first sample."""
         return self.left / self.per_second if self.per_second else None
 
 

@@ -28,7 +28,7 @@ class _Request(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """What an attempt's line says about its reply."""
+    """The fields of an attempt's line about its reply."""
 
     v: int
     request: _Request
@@ -42,16 +42,16 @@ class _Line(msgspec.Struct):
 
 
 def replies_path(settings: Settings) -> Path:
-    """Where the paid replies of all runs are."""
+    """Return the file of the paid replies of all runs."""
     return settings.cache_dir / "replies.sqlite"
 
 
 def open_cache(settings: Settings, notice: Report | None = None) -> ReplyCache:
-    """The cache of paid replies.
+    """Open the cache of paid replies.
 
     Args:
-        settings: Where it is, and where the runs are.
-        notice: Called with what the user should know.
+        settings: Locates the cache and the runs.
+        notice: Called with messages for the user.
 
     Raises:
         StoreFailed: It cannot be opened.
@@ -61,10 +61,10 @@ def open_cache(settings: Settings, notice: Report | None = None) -> ReplyCache:
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """The replies that the attempts of all runs reproduce exactly, as rows of the cache.
+    """Yield the replies that the attempts of all runs reproduce exactly, as rows of the cache.
 
-    A reply with log-probabilities is left out: an attempt does not have them. So is an empty one,
-    which is never cached.
+    Replies with log-probabilities are skipped, since attempts do not record these, and so are empty
+    ones, which are never cached.
     """
     decoder = msgspec.json.Decoder(_Line)
     for folder in all_runs(runs_dir):

@@ -43,9 +43,9 @@ class Conversation(NamedTuple):
     def followed_by(
         self, reply: Reply, said: str, rewritings: tuple[Rewriting, ...] = ()
     ) -> Conversation:
-        """With an answer and the user's next turn.
+        """Return the conversation with an answer and the user's next turn added.
 
-        An empty answer is no turn: some providers refuse one.
+        An empty answer is not added: some providers refuse empty turns.
         """
         user = Message("user", said)
         answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
@@ -53,7 +53,7 @@ class Conversation(NamedTuple):
 
 
 class RoundRequest(NamedTuple):
-    """A request, and what its attempt's line says however the call ends."""
+    """A request, with the facts of its attempt's line that do not depend on how the call ends."""
 
     instance: Instance[Any]
     cluster: str
@@ -62,7 +62,7 @@ class RoundRequest(NamedTuple):
     rewritings: tuple[Rewriting, ...]
 
     def attempt(self, **outcome: Any) -> Attempt:
-        """The attempt, given how the call ended."""
+        """Return the attempt, given how the call ended."""
         return Attempt(
             v=SCHEMA_VERSION,
             instance=self.instance.id,
@@ -76,10 +76,11 @@ class RoundRequest(NamedTuple):
         )
 
     def _recorded(self) -> dict[str, Any]:
-        """What the line keeps of the request.
+        """Return what the line records of the request.
 
-        A later round's messages are the first round's, and then the text and
-        feedback of each line between: they are not written again.
+        A later round's messages are the first round's, followed by the text and feedback of each
+        line in
+        between: they are not written again.
         """
         request, number = self.request, self.request.origin.round
         kept: dict[str, Any] = {
@@ -100,7 +101,7 @@ class Samples:
     Attributes:
         model: The evaluated model.
         record: Writes an attempt's line, and counts it.
-        stop: No further round is begun once it is requested.
+        stop: Once it is requested, no further round begins.
         judges: Judges every answer.
         paraphrase: Rewrites the user's turns.
         clock: Seconds since the epoch.
@@ -120,11 +121,11 @@ class Samples:
         A call that fails is recorded as an attempt and ends the sample.
 
         Returns:
-            Whether the last round passed; None where there is no verdict.
+            Whether the last round passed; None without a verdict.
 
         Raises:
             Stopping: The session ends before the sample does.
-            Exception: What does not belong to this sample alone; its replies are written.
+            Exception: A failure that does not belong to this sample alone; its replies are written.
         """
         task, instance, rounds = self.plan.task, owed.instance, self.plan.run.rounds
         opening = self.plan.opening(instance)
@@ -166,7 +167,7 @@ class Samples:
     async def _conversation(
         self, owed: OwedSample, opening: tuple[Message, ...]
     ) -> Conversation | None:
-        """The conversation up to the first owed round.
+        """Return the conversation up to the first owed round.
 
         None if it cannot be continued yet, because a judge has not said what was wrong.
         """
@@ -194,7 +195,7 @@ class Samples:
         return conversation
 
     async def _call(self, turn: RoundRequest) -> Call | None:
-        """Make a round's call; None where it failed, which is recorded."""
+        """Make a round's call; None if it failed, which is recorded."""
         started = self.clock()
         try:
             return await self.model.call(turn.request)

@@ -1,4 +1,4 @@
-"""One session of paid work: everything that a run, a later judge and a curation open and close.
+"""One session of paid work, as opened by a run, a later judge and a curation.
 
 >>> async with open_session([model], settings, run_id) as session:  # doctest: +SKIP
 ...     call = await session.bind(model).call(request)
@@ -39,24 +39,24 @@ class BoundModel:
 
     @property
     def name(self) -> str:
-        """The model's name, as requests say it."""
+        """Return the model's name as in requests."""
         return self.model.section.name
 
     def cost(self, call: Call) -> float | None:
-        """What a call cost in US dollars; None where that is unknown."""
+        """Return what a call cost in US dollars, or None if unknown."""
         return self.model.cost(call)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What all work of one session shares.
+    """Resources shared by all work of one session.
 
     Attributes:
-        run_id: Names the run in the book of payments.
+        run_id: The run's id in the record of payments.
         stop: Asks the session to end once the calls in flight are done.
         notices: Current status by source.
-        replies: The cache of paid replies; None where nothing is paid for.
-        budget: None where there is no cap, or nothing is paid for.
+        replies: The cache of paid replies; None if nothing is paid for.
+        budget: None if there is no cap, or nothing is paid for.
     """
 
     run_id: str
@@ -67,14 +67,14 @@ class Session:
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
-        """The model with its call stack, the same one each time."""
+        """Return the model with its call stack, the same one each time."""
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
         return self._bound[id(model)]
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Why work is left undone: ``budget`` or ``interrupted``."""
+        """Return why work is unfinished: ``budget`` or ``interrupted``."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 
@@ -91,10 +91,10 @@ async def open_session(
     """Hold a run's folder, open the cache and the budget, and close the models at the end.
 
     Args:
-        models: All that may be called; their backends are closed when the session ends.
-        settings: Names the cache folder.
-        run_id: Names the payments, unless the folder's manifest has a name for them.
-        folder: The run's; None for work that has its own lock.
+        models: All models that may be called; their backends are closed when the session ends.
+        settings: Contains the cache folder.
+        run_id: Id in the record of payments, unless the folder's manifest has one.
+        folder: The run's folder; None for work that has its own lock.
         usd: Budget in US dollars; None for no cap.
         sharing: Folders of further runs that the budget is shared with.
 
@@ -122,11 +122,12 @@ async def open_session(
 
 
 def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[float, float]:
-    """What a run has spent in US dollars, and how much of that is for calls without an answer.
+    """Return what a run has spent in US dollars, and how much of that is for calls without an
+    answer.
 
-    The book knows the calls that failed and may be billed. It is in the cache, which may have
-    been cleared, and begins with the budget, which may have been set later: the calls that it
-    lacks are in the attempts and judgements.
+    The record of payments includes failed calls that may be billed. But it is in the cache, which
+    may have been cleared, and it begins with the budget, which may have been set later: the calls
+    that it lacks are taken from the attempts and judgements.
     """
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
@@ -134,7 +135,7 @@ def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[floa
 
 
 def _call_stack(model: Model, session: Session) -> Calls:
-    """Everything between the workers and a model's backend."""
+    """Build everything between the workers and a model's backend."""
     limits, stop, backend = model.limits, session.stop, model.backend
     name = model.section.backend
     status = session.notices.status(model.section.name or name)

@@ -1,4 +1,4 @@
-"""Which shots an instance gets: chosen as the run file says, and none that gives it away.
+"""Selects the shots of an instance as the run file says, excluding any that leak its answer.
 
 A shot is never the instance itself, nor one with its prompt, nor one whose answer the task says
 would be right here too, nor one whose answer does not pass its own check. Such a candidate is
@@ -49,7 +49,7 @@ class ShotPool:
     """The instances that shots come from, all of them in memory.
 
     Args:
-        task: Of the evaluated data set, or of another one (``source``).
+        task: Task of the evaluated data set, or of another one (``source``).
     """
 
     def __init__(self, task: Task[Any]) -> None:
@@ -63,11 +63,11 @@ class ShotPool:
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:
-        """Instance id to its place among the candidates."""
+        """Map each instance id to its index among the candidates."""
         return {found.instance.id: number for number, found in enumerate(self.candidates)}
 
     def passes(self, number: int) -> bool:
-        """Whether a candidate's answer passes its own check, or has none."""
+        """Return whether a candidate's answer passes its own check, or has none."""
         if number not in self._passes:
             found = self.candidates[number]
             verdict = assess(self.task, found.instance, Reply(found.answer, "stop")).passed
@@ -76,13 +76,13 @@ class ShotPool:
 
 
 class ShotSelection:
-    """Chooses shots; the same ones whenever it is asked.
+    """Chooses shots, deterministically.
 
     Args:
-        task: Of the evaluated instances.
+        task: The task of the evaluated instances.
         section: ``task.shots`` of the run file.
         pool: The candidates.
-        mistakes: Of an earlier run, for ``select: errors``.
+        mistakes: Mistakes of an earlier run, for ``select: errors``.
 
     Attributes:
         lacking: Instances that have too few shots, known once `check` was called.
@@ -107,7 +107,7 @@ class ShotSelection:
         self._check_section()
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
-        """The shots of an instance, fewer than asked for where no more are suitable.
+        """Return the shots of an instance, fewer than requested if no more are suitable.
 
         Raises:
             ConfigError: The instance lacks a label that shots should share.
@@ -139,7 +139,7 @@ class ShotSelection:
         )
 
     def fingerprint(self) -> str:
-        """A hash of everything that the choice depends on, except the run file."""
+        """Return a hash of everything that the choice depends on, except the run file."""
         digest, names = hashlib.sha256(), [found.instance.id for found in self.pool.candidates]
         for instance, answer, prompt in self.pool.candidates:
             parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
@@ -168,7 +168,13 @@ class ShotSelection:
     def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """The candidates that pass and do not give the instance, whose prompt is hashed, away."""
+        """Yield the candidates that pass and do not leak the answer of the instance.
+
+        Args:
+            instance: The instance.
+            prompt: Hash of the instance's prompt.
+            candidates: The candidates in order.
+        """
         for number in candidates:
             found = self.pool.candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
@@ -181,21 +187,21 @@ class ShotSelection:
     def _offered(
         self, instance: Instance[Any], group: str | None, order: Sequence[int]
     ) -> Iterable[int]:
-        """The candidates of a group of ``across``, the best first."""
+        """Return the candidates of a group of ``across``, the best first."""
         if self.section.select != "random":
             return order
         draw = "select" if group is None else f"select/{group}"
         return _shuffled(order, self._random(instance, draw))
 
     def _parts_for(self, instance: Instance[Any]) -> Mapping[str | None, Sequence[int]]:
-        """The candidates that share the wanted labels with an instance, as `_parts`."""
+        """Return the candidates that share the wanted labels with an instance, as `_parts`."""
         for label in self.section.within:
             if label not in instance.groups:
                 raise _no_label("within", label, instance.groups)
         return self._parts.get(self._shared_by(instance), {})
 
     def _short_group(self, instance: Instance[Any]) -> str:
-        """Which group of ``across`` has too few shots for an instance, if that is asked for."""
+        """Say which group of ``across`` has too few shots for an instance, if required."""
         wanted = Counter(islice(cycle(self._parts_for(instance)), self.section.n))
         found = Counter(self._across(shot) for shot in self.of(instance))
         for group in wanted:
@@ -205,7 +211,7 @@ class ShotSelection:
 
     @cached_property
     def _parts(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """`_orders`, each by its groups of ``across``, sorted; whole under None without it."""
+        """Group `_orders` by the groups of ``across``, sorted; as a whole under None without it."""
         found: dict[LabelValues, dict[str | None, list[int]]] = {}
         for shared, order in self._orders.items():
             parts: dict[str | None, list[int]] = {}
@@ -218,7 +224,7 @@ class ShotSelection:
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
-        """The candidates by the labels they share, in the order of the selection."""
+        """Return the candidates by the labels they share, in the order of the selection."""
         candidates, numbers = self.pool.candidates, self.pool.numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
@@ -230,7 +236,7 @@ class ShotSelection:
         return orders
 
     def _across(self, instance: Instance[Any]) -> str | None:
-        """The group of ``across`` that an instance is in, None where it has none."""
+        """Return the group of ``across`` that an instance is in, or None."""
         return None if self.section.across is None else instance.groups.get(self.section.across)
 
     def _shared_by(self, instance: Instance[Any]) -> LabelValues:
@@ -272,7 +278,7 @@ def _no_label(key: str, label: str, known: Iterable[str]) -> ConfigError:
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
-    """All of them in a random order, drawn one by one: mostly the first few are enough."""
+    """Yield all in a random order, drawn one by one, as mostly the first few are enough."""
     moved: dict[int, int] = {}
     for place in range(len(order)):
         drawn = rng.randrange(place, len(order))
@@ -301,7 +307,7 @@ _LIST = re.compile(r"('…'|#)(?:, \1)+")
 
 
 def masked(reason: str) -> str:
-    """A reason with quoted texts as '…' and numbers as #; a list of them counts as one.
+    """Mask a reason: quoted texts as '…' and numbers as #; a list of them counts as one.
 
     >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
     "# of # words; lacks '…'"
@@ -310,7 +316,7 @@ def masked(reason: str) -> str:
 
 
 def mistakes_of(attempt: Attempt) -> list[Mistake]:
-    """The mistakes that an attempt shows; none where it passed or was not judged."""
+    """Return the mistakes in an attempt; none if it passed or was not judged."""
     if attempt.passed is not False:
         return []
     failed = [
@@ -323,7 +329,7 @@ def mistakes_of(attempt: Attempt) -> list[Mistake]:
 
 
 def _keywords(score: Score) -> list[str]:
-    """The schema keywords that were violated; none where the score does not list them."""
+    """Return the schema keywords that were violated; none if the score does not list them."""
     counts = score.details.get("keywords")
     if not isinstance(counts, Mapping):
         return []
@@ -331,7 +337,7 @@ def _keywords(score: Score) -> list[str]:
 
 
 class Mistakes:
-    """The mistakes of a run's first answers, for shots that show how to do it right.
+    """The mistakes of a run's first answers, to choose shots that show how to avoid them.
 
     Args:
         path: The run's attempts; the last line of an attempt counts.
@@ -348,10 +354,11 @@ class Mistakes:
                 self._of.setdefault(attempt.instance, Counter()).update(found)
 
     def order(self, ids: Sequence[str]) -> list[str]:
-        """The instances, those first that show what went wrong most often among them.
+        """Return the instances, those with the most frequent mistakes first.
 
-        The kinds of mistake, most frequent first, give an instance each in turn: the one that
-        showed the kind most often, then by id. Instances without a mistake follow as they are.
+        The kinds of mistake, most frequent first, contribute an instance each in turn: the one that
+        showed the kind most often, then by id. Instances without a mistake follow in their given
+        order.
         """
         shown: dict[Mistake, list[tuple[int, str]]] = {}
         for name in ids:

@@ -1,6 +1,6 @@
 """Few-shot prompts: an instance's round-1 messages with its shots before it.
 
-However they were chosen, a shot that shows the instance's answer is refused here once more.
+However shots were chosen, one that shows the instance's answer is refused here.
 
 >>> Shots(selection).messages(instance)  # doctest: +SKIP
 (Message('user', '1 + 1?'), Message('assistant', '2'), Message('user', '2 + 2?'))
@@ -31,7 +31,7 @@ class Shots:
         self._selection = selection
 
     def messages(self, instance: Instance[Any]) -> Messages:
-        """The round-1 messages of an instance.
+        """Return the round-1 messages of an instance.
 
         Raises:
             ShotLeaks: A shot shows the instance's answer.
@@ -58,7 +58,7 @@ class Shots:
         """Choose and form everything once, before any call.
 
         Args:
-            instances: Of the run; may be iterated several times.
+            instances: The run's instances; may be iterated several times.
 
         Raises:
             ConfigError: An instance has too few shots, or the form cannot hold a prompt.
@@ -69,15 +69,17 @@ class Shots:
 
     @property
     def lacking(self) -> int:
-        """Instances that get fewer shots than asked for, known once `check` was called."""
+        """Return how many instances get fewer shots than requested, known once `check` was
+        called.
+        """
         return self._selection.lacking
 
     def fingerprint(self) -> Mapping[str, str]:
-        """What the shots depend on, for the manifest."""
+        """Return what the shots depend on, for the manifest."""
         return {"shots_sha256": self._selection.fingerprint()}
 
     def _prompt_of(self, instance: Instance[Any], asked: Messages, shot: Instance[Any]) -> Messages:
-        """A shot's prompt, unless the shot gives the instance's answer away."""
+        """Return a shot's prompt, unless the shot leaks the instance's answer."""
         prompt = self._selection.pool.task.messages(shot, ())
         aware = self._task if isinstance(self._task, LeakAware) else None
         for leaks, why in (
@@ -100,7 +102,7 @@ class Shots:
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
-    """The system messages at the beginning, and the others."""
+    """Split off the system messages at the beginning."""
     first = next((n for n, found in enumerate(messages) if found.role != "system"), len(messages))
     return messages[:first], messages[first:]
 
@@ -117,7 +119,9 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(prompts: Sequence[Messages], answers: Sequence[str]) -> str:
-    """Each prompt with its answer on the next line, then a blank line; the last one is open."""
+    """Join each prompt with its answer on the next line, then a blank line; the last one is
+    open.
+    """
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         raise ConfigError(
             "task.shots: form 'message' cannot hold the task's prompts, which have several turns.",
@@ -135,12 +139,12 @@ def build_shots(
     folder: RunFolder,
     siblings: Collection[str] = (),
 ) -> Shots:
-    """The shots of a few-shot run.
+    """Build the shots of a few-shot run.
 
     Args:
         run: The run file.
-        task: Of the run.
-        settings: Folders and the like.
+        task: The run's task.
+        settings: Folders and other settings.
         folder: The run's own, whose mistakes it cannot learn from.
         siblings: Names of the runs of the same file, which may grow before this one begins.
 
@@ -172,7 +176,7 @@ def build_shots(
 def _earlier(
     name: str, run: RunFile, task: Task[Any], settings: Settings, folder: RunFolder
 ) -> RunFolder:
-    """The folder of the run whose mistakes choose the shots."""
+    """Return the folder of the run whose mistakes choose the shots."""
     try:
         earlier = find_run(settings.runs_dir, name)
     except DataMissing as error:

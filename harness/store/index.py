@@ -408,7 +408,7 @@ def _resolve(
     Args:
         key: The (n,) instance, sample and round of each line. The lines are sorted by these and,
             for one key, as in the file.
-        number: (n,) of each line in the file.
+        number: (n,) number of each line in the file.
         answered: (n,) whether each line holds an answer.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A constraint structure: a constraint whose targets are to be found in a corpus, in YAML.
+"""A constraint structure: a constraint whose targets are taken from a corpus, in YAML.
 
     name: sent02
     about: exactly n words, of which the 4th, 8th and 11th are given

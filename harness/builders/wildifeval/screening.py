@@ -4,9 +4,9 @@ They run in this order, after unreadable chats, and a message is counted under t
 applies. Three of them are statistical, and none understands a text:
 
 - Language: py3langid (Lui and Baldwin 2012), a naive Bayes classifier over byte sequences, whose
-  model is in its package. It chooses among 43 widely spoken languages; with all its languages, it
-  often mistakes a short English sentence for a rare one. It knows little about very short messages,
-  so a message counts as foreign only if that is probable.
+  model is in its package. It chooses among 43 widely spoken languages only: among all
+  that it knows, it often mistakes a short English sentence for a rare one. It knows little about
+  very short messages, so a message counts as foreign only if that is probable.
 - Code: ``word`` is the paper's rule, the letters "code" anywhere (also in "dress code" and
   "decode"); ``shape`` is a fence of Markdown, or lines shaped like code.
 - Toxicity: alt-profanity-check, a linear classifier over words trained on posts and comments, whose
@@ -89,7 +89,7 @@ _LINE = re.compile(
 )
 
 
-class Example(Struct, frozen=True):
+class ScreeningExample(Struct, frozen=True):
     """Something that was dropped; ``detail`` says what was found in it."""
 
     id: str
@@ -109,14 +109,14 @@ class Step(Struct):
     name: str
     before: int
     removed: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[Example]] = field(default_factory=dict)
+    examples: dict[str, list[ScreeningExample]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
         """Count one task as dropped."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
-            shown.append(Example(id, text[:LONGEST_EXAMPLE], detail))
+            shown.append(ScreeningExample(id, text[:LONGEST_EXAMPLE], detail))
 
     @property
     def left(self) -> int:

@@ -133,23 +133,23 @@ def _stops(run: ReportedRun) -> bool:
 
 
 def _round_caption(kinds: Sequence[str], stopping: Sequence[str], first: Sequence[Point]) -> str:
-    told = []
+    sentences = []
     if ANY in kinds:
-        told.append(
+        sentences.append(
             "Solid: samples that passed in the first k rounds; one that stopped on its pass "
             "stays passed."
         )
     if EACH in kinds:
         line = "Dashed" if ANY in kinds else "Solid"
-        told.append(f"{line}: pass rate of that round's answers alone.")
+        sentences.append(f"{line}: pass rate of that round's answers alone.")
         if stopping:
-            told.append(
+            sentences.append(
                 f"Samples of {', '.join(stopping)} stop when they pass: from round 2 on, that "
                 "line covers those that had failed so far and is not comparable with round 1."
             )
     n = {point.run: point.of.n for point in first}
-    told.append(f"{BANDS} Of round 1: {counted(n, 'samples')} {UNITS}")
-    return " ".join(told)
+    sentences.append(f"{BANDS} Of round 1: {counted(n, 'samples')} {UNITS}")
+    return " ".join(sentences)
 
 
 def sample_figures(runs: Runs) -> Iterator[Figure]:

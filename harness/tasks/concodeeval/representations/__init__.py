@@ -2,7 +2,7 @@
 
 Kammakomati et al. 2024, arXiv 2407.03387: the same constraints as JSON, YAML, XML, Python and
 English. The four kinds of code lose nothing. The position of each keyword in the text is known too,
-and thus the third of a schema that contains a violated one.
+and so is the third of a schema that contains a violated one.
 
 >>> schema = {"type": "string", "maxLength": 5}
 >>> start, end = spans(schema, "json")["/maxLength"]

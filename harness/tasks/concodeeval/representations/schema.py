@@ -23,7 +23,7 @@ Schema: TypeAlias = Mapping[str, Any]
 Representation: TypeAlias = Literal["json", "yaml", "xml", "python", "natural_language"]
 Wording: TypeAlias = Literal["paper", "corrected"]
 Spans: TypeAlias = Mapping[str, tuple[int, int]]
-"""Where each keyword stands in a text: pointer to character offsets (start, end)."""
+"""The position of each keyword in a text: pointer to character offsets (start, end)."""
 
 
 def pointer(base: str, *tokens: object) -> str:
