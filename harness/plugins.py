@@ -173,7 +173,7 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PluginOrigin:
     """Where a plug-in comes from.
 
     Attributes:
@@ -244,14 +244,16 @@ class Kind:
             ) from error
         return getattr(loaded, "plugin", loaded)
 
-    def origin(self, name: str) -> Origin:
+    def origin(self, name: str) -> PluginOrigin:
         """Return where a plug-in comes from; raises as `load`."""
         self.load(name)
         if name in self._builtins():
             module = sys.modules[f"{PACKAGES[self.name]}.{name}"]
-            return Origin("harness", version("harness"), _sha256([Path(str(module.__file__))]))
+            return PluginOrigin(
+                "harness", version("harness"), _sha256([Path(str(module.__file__))])
+            )
         entry = self._external()[name][0]
-        return Origin(
+        return PluginOrigin(
             _package(entry), entry.dist.version if entry.dist else "", _sha256(_code(entry.module))
         )
 

@@ -49,7 +49,7 @@ class FieldGain(Struct, frozen=True, kw_only=True):
     other_forms: dict[str, tuple[str, str]]
 
 
-class Findings(Struct, frozen=True, kw_only=True):
+class AblationFindings(Struct, frozen=True, kw_only=True):
     """An ablation with its claims.
 
     Attributes:
@@ -62,12 +62,14 @@ class Findings(Struct, frozen=True, kw_only=True):
     silent: list[str] = []
 
 
-def findings(variants: Sequence[Variant], table: Ablation, task: Claiming | None) -> Findings:
+def findings(
+    variants: Sequence[Variant], table: Ablation, task: Claiming | None
+) -> AblationFindings:
     """Return an ablation with what it says about the task's claims, if the task makes any."""
     if task is None:
-        return Findings(table=table)
+        return AblationFindings(table=table)
     evidence = _Evidence(variants, table, task)
-    return Findings(
+    return AblationFindings(
         table=table,
         fields=evidence.fields(),
         claims=[evidence.verdict(claim) for claim in task.claims],

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from harness.analysis.clustered import clustered_mean
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.records import Criterion, Outcome
-from harness.store.constraints import LABEL, Findings, Misses
+from harness.store.constraints import LABEL, ConstraintFindings, Misses
 from harness.store.index import AttemptIndex
 
 MAX_REASONS = 100
@@ -58,7 +58,7 @@ class ConstraintKind(Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, int] = {}
 
 
-def kinds(findings: Findings, label: str = LABEL) -> list[ConstraintKind]:
+def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
     """Return the kinds of constraints, those that fail most often first.
 
     Args:
@@ -104,7 +104,10 @@ class KindChange(Struct, frozen=True, kw_only=True):
 
 
 def compare_kinds(
-    first: Findings, second: Findings, names: Iterable[str] = (), cluster: str = ""
+    first: ConstraintFindings,
+    second: ConstraintFindings,
+    names: Iterable[str] = (),
+    cluster: str = "",
 ) -> dict[str, KindChange]:
     """Compare two runs on each kind of constraint; kinds with the most changes come first.
 
@@ -182,7 +185,7 @@ class Rejections(Struct, frozen=True):
     messages: dict[str, int]
 
 
-class Asked(Struct, frozen=True):
+class AskedConstraint(Struct, frozen=True):
     """The constraint on decoding of one instance's first attempt.
 
     Attributes:
@@ -213,7 +216,7 @@ class _Line(Struct, gc=False):
     error: str | None = None
 
 
-def read_asked(index: AttemptIndex) -> Iterator[Asked]:
+def read_asked(index: AttemptIndex) -> Iterator[AskedConstraint]:
     """Yield the constraints of a run's first samples; nothing if decoding was not constrained.
 
     Raises:
@@ -225,10 +228,10 @@ def read_asked(index: AttemptIndex) -> Iterator[Asked]:
     for line in index.read(_Line, rows[first]):
         for kind, value in line.request.decoding.constraint.items():
             failed = line.error if line.outcome == "error" else None
-            yield Asked(line.instance, kind, value, failed)
+            yield AskedConstraint(line.instance, kind, value, failed)
 
 
-def rejections(asked: Iterable[Asked]) -> Rejections:
+def rejections(asked: Iterable[AskedConstraint]) -> Rejections:
     """Count requested and rejected constraints, by feature."""
     having, rejected = Counter[str](), Counter[str]()
     messages = Counter[str]()

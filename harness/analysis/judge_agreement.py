@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, linearised, rate
 from harness.store.columns import NOT_JUDGED
-from harness.store.constraints import Verdict, judges_with_verdicts, read_answers
+from harness.store.constraints import JudgeVerdict, judges_with_verdicts, read_answers
 from harness.store.index import AttemptIndex
 
 RULE_LABEL = "rule"
@@ -225,7 +225,7 @@ class _JudgedRules:
         self.kinds: dict[str, _RuleKind] = {}
         self.n_skipped = self.n_without_rule = 0
 
-    def add(self, instance: str, cluster: int, verdict: Verdict) -> None:
+    def add(self, instance: str, cluster: int, verdict: JudgeVerdict) -> None:
         name = verdict.groups.get(RULE_LABEL)
         if verdict.rule is None:
             self.n_skipped += name is not None

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from harness.analysis.inputs import Label
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.constraints import Answer, Said, Verdict
+from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 RULES = "rules"
 """The rules' verdicts as the reference."""
@@ -107,7 +107,7 @@ class VerdictPairs:
 
 
 def pair_verdicts(
-    runs: Mapping[str, Iterable[Answer]], reference: str | Sequence[Label]
+    runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
     """Match a judge's verdicts with a reference's.
 
@@ -146,7 +146,7 @@ class _Columns:
         self._groupings: dict[tuple[tuple[str, str], ...], int] = {}
         self._answers = self._only_judge = self._only_reference = self._by_rule = 0
 
-    def add(self, run: int, answer: Answer, other: Side, silent: bool) -> None:
+    def add(self, run: int, answer: JudgedAnswer, other: Side, silent: bool) -> None:
         """Add an answer's criteria.
 
         Args:
@@ -166,9 +166,11 @@ class _Columns:
             elif key not in own and not own_silent:
                 self._only_reference += 1
             else:
-                self._row(run, answer, own.get(key, Verdict(key[0], None)), other.get(key))
+                self._row(run, answer, own.get(key, JudgeVerdict(key[0], None)), other.get(key))
 
-    def _row(self, run: int, answer: Answer, own: Verdict, reference: bool | None) -> None:
+    def _row(
+        self, run: int, answer: JudgedAnswer, own: JudgeVerdict, reference: bool | None
+    ) -> None:
         groups = tuple(sorted(own.groups.items()))
         self._judge.append(_code(own.passed))
         self._reference.append(_code(reference))
@@ -224,7 +226,7 @@ class _Labels:
         """Count the labels that match nothing, once all answers were seen."""
         return self._unknown + sum(map(len, self._of.values()))
 
-    def of(self, run: str, answer: Answer) -> Side:
+    def of(self, run: str, answer: JudgedAnswer) -> Side:
         """Return the labels of an answer, by the keys of the judge's verdicts."""
         found: dict[Key, bool | None] = {}
         keys = list(_keyed(answer.said[0]))
@@ -262,8 +264,8 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _keyed(said: Said | None) -> dict[Key, Verdict]:
-    found: dict[Key, Verdict] = {}
+def _keyed(said: Said | None) -> dict[Key, JudgeVerdict]:
+    found: dict[Key, JudgeVerdict] = {}
     times: dict[str, int] = {}
     for verdict in said.verdicts if said else ():
         nth = times.get(verdict.criterion, 0)

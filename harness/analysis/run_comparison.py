@@ -39,7 +39,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
-from harness.store.constraints import Findings
+from harness.store.constraints import ConstraintFindings
 
 STARRED = 0.01
 """p values below this are starred in a matrix."""
@@ -165,7 +165,7 @@ def with_names(found: RunComparison, names: Mapping[int, str]) -> RunComparison:
 
 
 def with_constraints(
-    found: RunComparison, findings: Mapping[str, Findings], names: Iterable[str] = ()
+    found: RunComparison, findings: Mapping[str, ConstraintFindings], names: Iterable[str] = ()
 ) -> RunComparison:
     """Add the changes of the base constraints, by kind.
 

@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harness.backends._responses import (
-    Asked,
+    CallContext,
     OnAllowances,
     allowances,
     from_exception,
@@ -89,7 +89,7 @@ class HttpClient:
         self.headers = dict(headers or {})
         self.timeout_s = timeout_s
         self.concurrency = concurrency
-        self._asked = Asked(self.url, "", key_variable, key)
+        self._asked = CallContext(self.url, "", key_variable, key)
         self._on_allowances = on_allowances
         self._clock = clock
         self._read_at = float("-inf")

@@ -97,7 +97,7 @@ LONGEST_WAIT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallContext:
     """A request's endpoint, model and key, for error messages.
 
     Args:
@@ -118,7 +118,7 @@ class Asked:
         return " ".join(text.split())[:500]
 
 
-def from_exception(error: Exception, asked: Asked) -> CallError | None:
+def from_exception(error: Exception, asked: CallContext) -> CallError | None:
     """Map an exception of an SDK or transport to our error, or None for any other exception."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
@@ -134,7 +134,9 @@ def from_exception(error: Exception, asked: Asked) -> CallError | None:
     return _error(treatment, said, "The client cannot make requests as it is configured.")
 
 
-def from_status(status: int, headers: Mapping[str, str], body: object, asked: Asked) -> CallError:
+def from_status(
+    status: int, headers: Mapping[str, str], body: object, asked: CallContext
+) -> CallError:
     """Map an unsuccessful HTTP answer to our error.
 
     Args:

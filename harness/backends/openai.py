@@ -101,7 +101,7 @@ _decoder = msgspec.json.Decoder(_Completion)
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class ProviderPreset:
     """One provider or local server.
 
     Args:
@@ -146,7 +146,7 @@ class Preset:
 
 
 PRESETS = {
-    "openai": Preset(
+    "openai": ProviderPreset(
         "OpenAI",
         "https://api.openai.com/v1",
         "OPENAI_API_KEY",
@@ -154,7 +154,7 @@ PRESETS = {
         fixed_sampling=r"(o1|o3|o4-mini|gpt-5)(-mini|-nano|-pro)?(-\d{4}-\d{2}-\d{2})?",
         logprobs=True,
     ),
-    "azure": Preset(
+    "azure": ProviderPreset(
         "Azure OpenAI (v1 API)",
         None,
         "AZURE_OPENAI_API_KEY",
@@ -162,15 +162,17 @@ PRESETS = {
         hint="https://RESOURCE.openai.azure.com/openai/v1",
         logprobs=True,
     ),
-    "google": Preset(
+    "google": ProviderPreset(
         "Google Gemini",
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "GEMINI_API_KEY",
         seed=None,
     ),
-    "openrouter": Preset("OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "together": Preset("Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "deepseek": Preset(
+    "openrouter": ProviderPreset(
+        "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"
+    ),
+    "together": ProviderPreset("Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "deepseek": ProviderPreset(
         "DeepSeek",
         "https://api.deepseek.com/v1",
         "DEEPSEEK_API_KEY",
@@ -178,33 +180,35 @@ PRESETS = {
         constraints={},
         logprobs=True,
     ),
-    "mistral": Preset(
+    "mistral": ProviderPreset(
         "Mistral AI", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", seed="random_seed"
     ),
-    "groq": Preset(
+    "groq": ProviderPreset(
         "Groq",
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
         max_tokens="max_completion_tokens",
     ),
-    "fireworks": Preset(
+    "fireworks": ProviderPreset(
         "Fireworks AI",
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
         constraints={**SCHEMA, "grammar": "response_format_grammar"},
     ),
-    "xai": Preset("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
-    "huggingface": Preset("Hugging Face router", "https://router.huggingface.co/v1", "HF_TOKEN"),
-    "ollama": Preset("Ollama", "http://localhost:11434/v1", None, logprobs=True),
-    "llama_cpp": Preset(
+    "xai": ProviderPreset("xAI", "https://api.x.ai/v1", "XAI_API_KEY"),
+    "huggingface": ProviderPreset(
+        "Hugging Face router", "https://router.huggingface.co/v1", "HF_TOKEN"
+    ),
+    "ollama": ProviderPreset("Ollama", "http://localhost:11434/v1", None, logprobs=True),
+    "llama_cpp": ProviderPreset(
         "llama.cpp server",
         "http://localhost:8080/v1",
         None,
         constraints={**SCHEMA, "grammar": "grammar"},
         logprobs=True,
     ),
-    "lm_studio": Preset("LM Studio", "http://localhost:1234/v1", None),
-    "vllm": Preset(
+    "lm_studio": ProviderPreset("LM Studio", "http://localhost:1234/v1", None),
+    "vllm": ProviderPreset(
         "vLLM server",
         "http://localhost:8000/v1",
         None,
@@ -217,7 +221,7 @@ PRESETS = {
 
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
-) -> tuple[Preset, str, str | None]:
+) -> tuple[ProviderPreset, str, str | None]:
     """Resolve a run file's ``model:`` to a preset, URL and key variable.
 
     A preset's key is for the preset's host. With the user's own URL it is sent only if the preset
@@ -243,7 +247,7 @@ def chosen(
     return found, url, api_key_env or own
 
 
-COMPATIBLE = Preset("any compatible server", None, None, constraints={}, logprobs=True)
+COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
 """What is assumed of a server that is known only by its URL.
 
 A server that ignores a constraint answers as if it had applied it, while missing log-probabilities
@@ -305,7 +309,7 @@ class OpenAIBackend(HttpBackend):
         turns = {"conversation"} if self.conversation else set[str]()
         super().__init__(client, self.preset.features(model) | turns)
 
-    def dialect(self, preset: Preset) -> Preset:
+    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset as adapted to this endpoint."""
         return preset
 

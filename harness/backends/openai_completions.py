@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from harness.backends._bodies import finish, logprobs_in, prompt_logprobs_in, read, split_think
-from harness.backends.openai import OpenAIBackend, Preset, usage_record
+from harness.backends.openai import OpenAIBackend, ProviderPreset, usage_record
 from harness.records import Reply, Request
 
 
@@ -47,7 +47,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
     path = "/completions"
     conversation = False
 
-    def dialect(self, preset: Preset) -> Preset:
+    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Drop the newer forms of max_tokens and response_format, which this endpoint lacks."""
         constraints = {
             kind: dialect

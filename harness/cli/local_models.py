@@ -11,12 +11,12 @@ import subprocess
 from collections.abc import Iterator
 
 from harness.config.settings import visible_gpus
-from harness.report.listings import Finding
+from harness.report.listings import CheckupFinding
 
 QUERY = ("--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader")
 
 
-def vllm_command(command: str) -> Iterator[Finding]:
+def vllm_command(command: str) -> Iterator[CheckupFinding]:
     """Check the program that starts vLLM's server.
 
     Args:
@@ -26,15 +26,15 @@ def vllm_command(command: str) -> Iterator[Finding]:
         words = shlex.split(command)
     except ValueError as error:
         said = f"HARNESS_VLLM_COMMAND is not a command: {error}"
-        yield Finding("lack", "vLLM's server", said, "Write it as you would in a shell.")
+        yield CheckupFinding("lack", "vLLM's server", said, "Write it as you would in a shell.")
         return
     if not words:
         return
     if shutil.which(words[0]):
-        yield Finding("ok", "vLLM's server", f"started by {words[0]}")
+        yield CheckupFinding("ok", "vLLM's server", f"started by {words[0]}")
     else:
         said = f"HARNESS_VLLM_COMMAND names a program that does not exist: {words[0]}"
-        yield Finding(
+        yield CheckupFinding(
             "lack",
             "vLLM's server",
             said,
@@ -42,7 +42,7 @@ def vllm_command(command: str) -> Iterator[Finding]:
         )
 
 
-def gpus(seconds: float) -> Iterator[Finding]:
+def gpus(seconds: float) -> Iterator[CheckupFinding]:
     """List NVIDIA GPUs, and which of them this process may use.
 
     Args:
@@ -56,16 +56,18 @@ def gpus(seconds: float) -> Iterator[Finding]:
             [program, *QUERY], capture_output=True, text=True, check=False, timeout=seconds
         )
     except (OSError, subprocess.TimeoutExpired):
-        yield Finding("lack", "GPUs", "nvidia-smi does not answer", "Run nvidia-smi to see why.")
+        yield CheckupFinding(
+            "lack", "GPUs", "nvidia-smi does not answer", "Run nvidia-smi to see why."
+        )
         return
     if ended.returncode != 0:
         said = " ".join((ended.stderr or ended.stdout).split())[:200]
-        yield Finding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
+        yield CheckupFinding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
         return
     for line in ended.stdout.splitlines():
         number, name, total, free = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]
-        yield Finding("ok", f"GPU {number}", f"{name}, {total}, {free} free")
+        yield CheckupFinding("ok", f"GPU {number}", f"{name}, {total}, {free} free")
     usable = visible_gpus()
     if usable is not None:
         names = ", ".join(usable) or "none"
-        yield Finding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES allows {names}")
+        yield CheckupFinding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES allows {names}")

@@ -16,7 +16,7 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.constraints import constraint_document, rejection_document
 from harness.report.judges import rule_agreement_document
 from harness.report.run_tables import headed, run_document
-from harness.report.table import Document
+from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.transcript import transcript
 from harness.run import measure
@@ -153,7 +153,7 @@ def show_rules(name: str) -> None:
     _print(rule_agreement_document(found), folder)
 
 
-def _print(document: Document, folder: RunFolder) -> None:
+def _print(document: TableDocument, folder: RunFolder) -> None:
     output.print(terminal(headed(document, measure(folder))))
 
 

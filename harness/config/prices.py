@@ -126,7 +126,7 @@ def _dollars(units: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PriceEntry:
     """A price and its source.
 
     Attributes:
@@ -150,10 +150,10 @@ class Entry:
 class Prices:
     """All known prices. Later entries replace earlier ones of the same host and model."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[PriceEntry]) -> None:
         self._entries = {(entry.host, entry.model): entry for entry in entries}
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[PriceEntry]:
         return iter(self._entries.values())
 
     def find(self, host: str, model: str) -> Price | None:
@@ -161,7 +161,7 @@ class Prices:
         entry = self.entry(host, model)
         return entry.price if entry else None
 
-    def entry(self, host: str, model: str) -> Entry | None:
+    def entry(self, host: str, model: str) -> PriceEntry | None:
         """Return the price of a model with its source, or None if it is unknown.
 
         A dated snapshot (``gpt-4o-2024-08-06``, ``claude-opus-4-20250514``) has its model's price
@@ -236,7 +236,7 @@ def load_prices(path: Path | None, *, today: date | None = None) -> Prices:
 
 
 @functools.cache
-def _builtin() -> tuple[Entry, ...]:
+def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
     return tuple(_entries(_FILE.validate_python(tree), own=False))
@@ -245,7 +245,7 @@ def _builtin() -> tuple[Entry, ...]:
 _FORM = "'api.openai.com: {models: {gpt-4: {input: 30, output: 60}}}'"
 
 
-def _own(path: Path) -> Iterator[Entry]:
+def _own(path: Path) -> Iterator[PriceEntry]:
     from harness.config.loading import read  # Not at the top: loading imports this module.
 
     try:
@@ -265,12 +265,14 @@ def _own(path: Path) -> Iterator[Entry]:
     return _entries(providers, own=True)
 
 
-def _entries(providers: dict[str, _Provider], own: bool) -> Iterator[Entry]:
+def _entries(providers: dict[str, _Provider], own: bool) -> Iterator[PriceEntry]:
     for host, provider in providers.items():
         for model, listed in provider.models.items():
             price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
             source, as_of = listed.source or provider.source, listed.as_of or provider.as_of
-            yield Entry(host.lower(), model, price, source, as_of, listed.until, listed.note, own)
+            yield PriceEntry(
+                host.lower(), model, price, source, as_of, listed.until, listed.note, own
+            )
 
 
 def _check_host(path: Path, host: str) -> None:

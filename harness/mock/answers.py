@@ -21,11 +21,11 @@ import msgspec
 
 from harness.mock.wire import (
     CHARACTERS_PER_TOKEN,
-    Choice,
     MockError,
     MockRequest,
     NoAnswer,
-    Position,
+    ReplyChoice,
+    TokenPosition,
     Turn,
     count_tokens,
 )
@@ -161,7 +161,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
-) -> Choice:
+) -> ReplyChoice:
     """Make a choice of a text, cut before the first stop string and at `max_tokens`.
 
     Reasoning counts first, and may leave no tokens for the text.
@@ -174,10 +174,10 @@ def truncate(
         text = text[:at]
     spent = count_tokens(reasoning)
     if max_tokens is None or spent + count_tokens(text) <= max_tokens:
-        return Choice(text, "stop", matched, reasoning, spent)
+        return ReplyChoice(text, "stop", matched, reasoning, spent)
     room = max(0, max_tokens - spent) * CHARACTERS_PER_TOKEN
     reasoning = reasoning[: max_tokens * CHARACTERS_PER_TOKEN]
-    return Choice(text[:room], "length", None, reasoning, min(spent, max_tokens))
+    return ReplyChoice(text[:room], "length", None, reasoning, min(spent, max_tokens))
 
 
 def thought(request: MockRequest, index: int) -> str:
@@ -188,14 +188,14 @@ def thought(request: MockRequest, index: int) -> str:
     )
 
 
-def endless(request: MockRequest) -> Choice:
+def endless(request: MockRequest) -> ReplyChoice:
     """Return a choice whose reasoning used all tokens, so that it has no text."""
     text = thought(request, 0)
     spent = count_tokens(text) if request.max_tokens is None else request.max_tokens
-    return Choice("", "length", reasoning=text, reasoning_tokens=spent)
+    return ReplyChoice("", "length", reasoning=text, reasoning_tokens=spent)
 
 
-def inline(choice: Choice) -> str:
+def inline(choice: ReplyChoice) -> str:
     """Write reasoning and answer as one text; the tag stays open if no answer was reached.
 
     >>> inline(Choice("Blue.", reasoning="Sky or sea?"))
@@ -210,7 +210,7 @@ def inline(choice: Choice) -> str:
 
 def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
-) -> tuple[Position, ...]:
+) -> tuple[TokenPosition, ...]:
     """Return the positions of an answer, each with its `n` likeliest tokens.
 
     Args:
@@ -242,6 +242,6 @@ def _sure(token: str) -> dict[str, float]:
     return {word: math.log(share) for word, share in {token: SURE, **shares}.items()}
 
 
-def _position(token: str, distribution: Mapping[str, float], n: int) -> Position:
+def _position(token: str, distribution: Mapping[str, float], n: int) -> TokenPosition:
     ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
-    return Position(token, distribution[token], tuple(ranked[:n]))
+    return TokenPosition(token, distribution[token], tuple(ranked[:n]))

@@ -17,11 +17,11 @@ from msgspec import Meta, Raw, Struct, ValidationError
 
 from harness.mock.wire import (
     ApiError,
-    Choice,
     Headers,
     Level,
     MockRequest,
     Reasoning,
+    ReplyChoice,
     Turn,
     WireFormat,
     bearer,
@@ -173,7 +173,7 @@ class AnthropicMessages(WireFormat):
             raise self.invalid("The mock provider does not stream.")
 
     def answer(
-        self, request: MockRequest, choices: Sequence[Choice], created: int
+        self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
     ) -> Mapping[str, object]:
         """Return the JSON of a complete answer."""
         (choice,) = choices

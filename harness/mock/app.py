@@ -33,17 +33,17 @@ from harness.mock.answers import (
 )
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import Fault, FaultMix, Latency, draw
-from harness.mock.limits import Limits, RateLimits
+from harness.mock.limits import Limits, MockRateLimits
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.stats import BodyCount, Stats
 from harness.mock.wire import (
     ApiError,
-    Choice,
     Headers,
     MockError,
     MockRequest,
     NoAnswer,
     Reasoning,
+    ReplyChoice,
     WireFormat,
     header,
 )
@@ -62,9 +62,9 @@ TRICKLE_S = 1.0
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 # Answers that are well formed, but not what was asked for.
 _FAULTY_CHOICES = {
-    Fault.EMPTY: Choice(""),
-    Fault.REFUSAL: Choice("I'm sorry, but I can't help with that.", "refusal"),
-    Fault.CONTENT_FILTER: Choice("", "content_filter"),
+    Fault.EMPTY: ReplyChoice(""),
+    Fault.REFUSAL: ReplyChoice("I'm sorry, but I can't help with that.", "refusal"),
+    Fault.CONTENT_FILTER: ReplyChoice("", "content_filter"),
 }
 
 
@@ -85,7 +85,7 @@ class Provider:
 
     faults: FaultMix
     latency: Latency
-    limits: RateLimits = field(default_factory=RateLimits)
+    limits: MockRateLimits = field(default_factory=MockRateLimits)
     seed: int = 0
     answerer: Answerer = invented
     api_key: str | None = None
@@ -118,7 +118,7 @@ class Provider:
             self.latency = Latency.of(conditions.latency)
         self.faults = faults
         if conditions.limits is not None:
-            self.limits = RateLimits(conditions.limits)
+            self.limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
@@ -189,7 +189,9 @@ class Provider:
         if self.api_key is not None:
             wire.check_key(headers, self.api_key)
 
-    def _choices(self, wire: WireFormat, request: MockRequest, fault: Fault | None) -> list[Choice]:
+    def _choices(
+        self, wire: WireFormat, request: MockRequest, fault: Fault | None
+    ) -> list[ReplyChoice]:
         try:
             answers = [self.answerer(request, index) for index in range(request.n)]
         except NoAnswer as missing:
@@ -201,7 +203,7 @@ class Provider:
             return [endless(request)] * request.n
         return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
 
-    def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> Choice:
+    def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> ReplyChoice:
         if isinstance(answer, str):
             answer = Answer(answer)
         reasoning = "" if self.reasoning is None or not request.reasons else thought(request, index)
@@ -215,7 +217,7 @@ class Provider:
         self,
         wire: WireFormat,
         request: MockRequest,
-        choices: Sequence[Choice],
+        choices: Sequence[ReplyChoice],
         fault: Fault | None,
     ) -> None:
         if fault is not None and fault.status is not None:
@@ -236,7 +238,7 @@ class Provider:
             raise wire.fail(fault.status, wire.failures[fault.status])
 
     def _count_answer(
-        self, request: MockRequest, choices: Sequence[Choice], count: BodyCount
+        self, request: MockRequest, choices: Sequence[ReplyChoice], count: BodyCount
     ) -> None:
         self.stats.leave(200)
         counts = self.stats.counts

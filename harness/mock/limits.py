@@ -88,7 +88,7 @@ class _SlidingWindow:
         return WINDOW_S  # More than the limit as a whole: it never fits.
 
 
-class RateLimits:
+class MockRateLimits:
     """Enforces `Limits` for each model separately."""
 
     def __init__(

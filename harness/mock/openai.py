@@ -19,11 +19,11 @@ from msgspec import Meta, Struct, ValidationError
 from harness.mock.answers import inline
 from harness.mock.wire import (
     ApiError,
-    Choice,
     Headers,
     Level,
     MockRequest,
     Reasoning,
+    ReplyChoice,
     Turn,
     WireFormat,
     bearer,
@@ -195,7 +195,7 @@ class OpenAI(WireFormat):
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
     def answer(
-        self, request: MockRequest, choices: Sequence[Choice], created: int
+        self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
     ) -> Mapping[str, object]:
         """Return the JSON of a complete answer."""
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
@@ -219,7 +219,7 @@ class OpenAI(WireFormat):
         }
 
     @abstractmethod
-    def choice(self, request: MockRequest, choice: Choice) -> Mapping[str, object]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
         """Return the JSON of a choice, without its index."""
 
 
@@ -250,7 +250,7 @@ class OpenAIChat(OpenAI):
             logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         )
 
-    def choice(self, request: MockRequest, choice: Choice) -> Mapping[str, object]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
         """Return the JSON of a choice."""
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
@@ -296,7 +296,7 @@ class OpenAICompletions(OpenAI):
             logprobs=request.logprobs,
         )
 
-    def choice(self, request: MockRequest, choice: Choice) -> Mapping[str, object]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
         """Return the JSON of a choice."""
         return {
             "text": inline(choice) if self.reasoning is Reasoning.THINK else choice.text,
@@ -326,7 +326,7 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop or ())
 
 
-def _chat_logprobs(choice: Choice) -> Mapping[str, object] | None:
+def _chat_logprobs(choice: ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
     content = [
@@ -341,7 +341,7 @@ def _token(token: str, logprob: float) -> dict[str, object]:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
 
 
-def _completion_logprobs(request: MockRequest, choice: Choice) -> Mapping[str, object] | None:
+def _completion_logprobs(request: MockRequest, choice: ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
     tokens = [position.token for position in choice.positions]

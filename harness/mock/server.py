@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from harness.mock.answers import Answers, answerer
 from harness.mock.app import Conditions, Provider
 from harness.mock.faults import FaultMix, Latency
-from harness.mock.limits import Limits, RateLimits
+from harness.mock.limits import Limits, MockRateLimits
 from harness.mock.stats import BodyCount, Snapshot
 from harness.mock.wire import MockError, Reasoning
 
@@ -82,7 +82,7 @@ class MockServer:
         self._provider = Provider(
             faults=FaultMix.of(faults or {}),
             latency=Latency.of(latency),
-            limits=RateLimits(limits),
+            limits=MockRateLimits(limits),
             seed=seed,
             answerer=answerer(answers),
             api_key=api_key,

@@ -103,7 +103,7 @@ class MockRequest(Struct, frozen=True):
         return 3 + sum(4 + count_tokens(turn.text) for turn in self.turns)
 
 
-class Position(Struct, frozen=True):
+class TokenPosition(Struct, frozen=True):
     """The token at one position of an answer, and its likeliest alternatives, likeliest first."""
 
     token: str
@@ -111,7 +111,7 @@ class Position(Struct, frozen=True):
     likeliest: tuple[tuple[str, float], ...]
 
 
-class Choice(Struct, frozen=True):
+class ReplyChoice(Struct, frozen=True):
     """One answer.
 
     Attributes:
@@ -125,7 +125,7 @@ class Choice(Struct, frozen=True):
     stop: str | None = None
     reasoning: str = ""
     reasoning_tokens: int = 0
-    positions: tuple[Position, ...] | None = None
+    positions: tuple[TokenPosition, ...] | None = None
 
     @property
     def tokens(self) -> int:
@@ -193,7 +193,7 @@ class WireFormat(ABC):
 
     @abstractmethod
     def answer(
-        self, request: MockRequest, choices: Sequence[Choice], created: int
+        self, request: MockRequest, choices: Sequence[ReplyChoice], created: int
     ) -> Mapping[str, object]:
         """Return the JSON of a complete answer; `created` is in Unix seconds."""
 

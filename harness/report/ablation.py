@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
-from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
-from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
+from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names, records
 from harness.report.text import UNKNOWN, number, p_value
 
 NAME_WIDTH = 24
@@ -18,7 +18,7 @@ _VERDICTS = {
 }
 
 
-def ablation_document(found: Findings) -> Document:
+def ablation_document(found: AblationFindings) -> TableDocument:
     """Build the document: the variants with their notes, the fields, the claims."""
     table = found.table
     parts: list[Table | Note] = [_variants(table)]
@@ -35,7 +35,7 @@ def ablation_document(found: Findings) -> Document:
                 f"differ from the baseline in more than the prompt: {', '.join(found.silent)}."
             )
         )
-    return Document(
+    return TableDocument(
         title="  ".join(name for name in (table.task, table.model) if name),
         parts=parts,
         records=records(map(_record, table.rows)),

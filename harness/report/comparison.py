@@ -13,7 +13,7 @@ from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.report.runs import ReportedRun
-from harness.report.table import Cell, Column, Document, Note, Row, Table, names, records
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names, records
 from harness.report.text import p_value, which_round
 
 TESTS: Mapping[str, str] = {
@@ -25,7 +25,7 @@ _FIGURES = tuple(name for name in Comparison.__struct_fields__ if name != "ci95"
 _CHANGES = ("better", "worse")
 
 
-def comparison_document(found: RunComparison, *, brief: bool = False) -> Document:
+def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
     """Build the document: the runs, details and groups of each, and notes.
 
     Args:
@@ -40,7 +40,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> Documen
         parts += others[:n]
         others = others[n:]
     marks = [f"{found.baseline}: {', '.join(found.marks)}"] if found.marks else []
-    return Document(
+    return TableDocument(
         title=f"{found.task}: against {found.baseline}",
         marks=marks,
         parts=[*parts, *map(Note, captions(found))],

@@ -10,10 +10,10 @@ from harness.analysis.constraints import ConstraintKind, CriteriaDescription, Re
 from harness.report.table import (
     Cell,
     Column,
-    Document,
     Note,
     Row,
     Table,
+    TableDocument,
     WithError,
     names,
     text_table,
@@ -28,7 +28,7 @@ MOST_ROWS = 20
 
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
-) -> Document:
+) -> TableDocument:
     """Build the document on how often each kind of base constraint is met, and how it fails.
 
     Args:
@@ -67,7 +67,7 @@ def constraint_document(
         parts.append(Note(told, "yellow"))
     if unlabelled:
         parts.append(Note(f"Excluded: {unlabelled:,} constraints without {label}.", "yellow"))
-    return Document(parts=parts)
+    return TableDocument(parts=parts)
 
 
 def _failures(one: ConstraintKind) -> str:
@@ -89,7 +89,7 @@ def _median(counts: Mapping[float, int]) -> float:
     raise ValueError("the median of nothing")
 
 
-def rejection_document(found: Rejections) -> Document:
+def rejection_document(found: Rejections) -> TableDocument:
     """Build the document on which schemas a provider rejected, by their keywords, with its
     messages.
     """
@@ -112,10 +112,10 @@ def rejection_document(found: Rejections) -> Document:
     if found.n_failed:
         told = f"{found.n_failed:,} requests failed for other reasons and are not counted."
         parts.append(Note(told, "yellow"))
-    return Document(parts=parts)
+    return TableDocument(parts=parts)
 
 
-def criteria_document(task: str, found: CriteriaDescription) -> Document:
+def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
     """Describe a data set's criteria: by category, number, opening, pair and instance label."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = (
@@ -148,7 +148,7 @@ def criteria_document(task: str, found: CriteriaDescription) -> Document:
         )
     )
     data = {"task": task, **msgspec.to_builtins(found, str_keys=True)}
-    return Document(title=task, parts=parts, data=data)
+    return TableDocument(title=task, parts=parts, data=data)
 
 
 def _together(found: CriteriaDescription) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableColumn
-from harness.report.table import Cell, Column, Document, Note, Row, Table, records
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, records
 from harness.report.text import which_round
 
 MISSING = "—"
@@ -18,9 +18,9 @@ _NOTHING = 1e-12
 """Standard errors below this are rounding: all values are alike, and the error says nothing."""
 
 
-def cross_table_document(found: CrossTable) -> Document:
+def cross_table_document(found: CrossTable) -> TableDocument:
     """Build the document: the table with its notes."""
-    return Document(
+    return TableDocument(
         title=", ".join(found.tasks),
         parts=[_table(found), *map(Note, captions(found))],
         records=records(_records(found)),

@@ -8,7 +8,7 @@ from harness.analysis.clustered import Statistic
 from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import ReferenceScore
-from harness.report.table import Column, Document, Note, Row, Table, WithError, names
+from harness.report.table import Column, Note, Row, Table, TableDocument, WithError, names
 from harness.report.text import p_value
 
 INTERVAL = Column("95%", sign=True)
@@ -30,7 +30,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
     return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
 
 
-def validation_document(found: JudgeValidation) -> Document:
+def validation_document(found: JudgeValidation) -> TableDocument:
     """Build the document: figures, confusion, calibration and, for several runs, rankings."""
     parts: list[Table | Note] = [Note(", ".join(found.runs), ""), _figures(found)]
     own = found.agreement.confusion
@@ -47,7 +47,7 @@ def validation_document(found: JudgeValidation) -> Document:
         parts.append(_by_group(found))
     if found.scores:
         parts += _rankings(found)
-    return Document(
+    return TableDocument(
         title=f"{found.judge} against {found.reference}",
         marks=found.marks,
         parts=[*parts, *map(Note, _captions(found))],
@@ -169,7 +169,7 @@ def _excluded(what: str, counts: Mapping[str, int]) -> list[str]:
     return [f"Excluded: {', '.join(said)}."] if said else []
 
 
-def rule_agreement_document(found: Sequence[JudgeAndRules]) -> Document:
+def rule_agreement_document(found: Sequence[JudgeAndRules]) -> TableDocument:
     """Build the document: for each judge, a row per kind of rule, and instances to look at."""
     parts: list[Table | Note] = []
     for one in found:
@@ -183,7 +183,7 @@ def rule_agreement_document(found: Sequence[JudgeAndRules]) -> Document:
             )
             parts.append(Note(sentences, ""))
         parts.append(Note(f"Without a rule: {one.n_without_rule:,} constraints."))
-    return Document(parts=parts)
+    return TableDocument(parts=parts)
 
 
 def _beside_rules(found: JudgeAndRules) -> Table:

@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.config.prices import Entry, Price, Rates
-from harness.report.table import Cell, Column, Document, Note, Row, Table, names
+from harness.config.prices import Price, PriceEntry, Rates
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names
 from harness.report.text import date_text, inert, inert_text, size_text
 
 State = Literal["ok", "lack", "broken"]
@@ -152,7 +152,7 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckupFinding:
     """One thing that `harness doctor` checked.
 
     Attributes:
@@ -166,7 +166,7 @@ class Finding:
     remedy: str = ""
 
 
-def checkup(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
+def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
     """Show findings by section: a line for each, with a remedy for each problem."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
@@ -189,7 +189,7 @@ def _grid() -> RichTable:
     return table
 
 
-def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
+def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
     """Return a row for each model below its host, with sources and notes at the foot.
 
     Args:
@@ -217,10 +217,10 @@ def price_document(entries: Sequence[Entry], own_file: str | None) -> Document:
         foot.append(f"{_OWN} yours: {own_file}")
     foot.append("US dollars per million tokens; batch is input/output; - is not stated.")
     table = Table(columns=columns, rows=rows, names=2, sectioned=True, name_width=20)
-    return Document(parts=[table, *map(Note, foot)])
+    return TableDocument(parts=[table, *map(Note, foot)])
 
 
-def _marks(entry: Entry, notes: dict[str, int]) -> str:
+def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
     """Return the marks of a row; their notes are numbered in order of appearance."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]

@@ -20,10 +20,10 @@ from harness.report.comparison import (
 )
 from harness.report.table import (
     Column,
-    Document,
     Note,
     Row,
     Table,
+    TableDocument,
     WithError,
     names,
     records,
@@ -46,7 +46,7 @@ _KEYS = (
 )
 
 
-def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> Document:
+def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
     """Build the document: the runs, their pairs, how each group ranks them, and the notes."""
     several = len(matrix.rows) > 1
     runs = [
@@ -65,7 +65,7 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
         if several:
             parts.append(_numbered("tau-b", _taus(rankings)))
     captions = matrix_captions(matrix) + (ranking_captions(rankings) if rankings else [])
-    return Document(
+    return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
         parts=[*parts, *map(Note, captions)],
         records=records(_records(matrix, rankings), _KEYS),

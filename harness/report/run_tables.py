@@ -15,10 +15,10 @@ from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.table import (
     Cell,
     Column,
-    Document,
     Note,
     Row,
     Table,
+    TableDocument,
     WithError,
     facts,
     names,
@@ -32,7 +32,7 @@ _MOST_K = 7
 _ROUND_NOTE = "A round's rate is over the samples judged in it."
 
 
-def run_document(metrics: Metrics) -> Document:
+def run_document(metrics: Metrics) -> TableDocument:
     """Build the document with everything about one run."""
     rate = metrics.overall
     parts: list[Table | Note] = [facts(_headline(metrics))]
@@ -62,10 +62,10 @@ def run_document(metrics: Metrics) -> Document:
             else part
             for part in parts
         ]
-    return headed(Document(parts=parts), metrics)
+    return headed(TableDocument(parts=parts), metrics)
 
 
-def headed(document: Document, metrics: Metrics) -> Document:
+def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     """Put a document under a run's name and marks."""
     marks = [*(["SIMULATED"] if metrics.simulated else [])]
     marks += [] if metrics.complete else ["INCOMPLETE"]

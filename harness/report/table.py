@@ -164,7 +164,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class TableDocument:
     """The result of an analysis, in reading order.
 
     Attributes:
@@ -212,12 +212,12 @@ def records(rows: Iterable[Mapping[str, object]], keys: Iterable[str] = ()) -> T
     )
 
 
-def as_markdown(document: Document) -> str:
+def as_markdown(document: TableDocument) -> str:
     """Format all parts of a document, with every column of its tables."""
     return "\n".join(_markdown(document)) + "\n"
 
 
-def as_latex(document: Document) -> str:
+def as_latex(document: TableDocument) -> str:
     """Format each table as a tabular (package booktabs); paragraphs become comments."""
     lines: list[str] = []
     for part in document.parts:
@@ -229,7 +229,7 @@ def as_latex(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_csv(document: Document) -> str:
+def as_csv(document: TableDocument) -> str:
     """Format the records of a document, in full precision."""
     if document.records is None:
         raise ValueError("the document has no records")
@@ -241,13 +241,13 @@ def as_csv(document: Document) -> str:
     return file.getvalue()
 
 
-def as_json(document: Document) -> str:
+def as_json(document: TableDocument) -> str:
     """Format the data of a document."""
     told = msgspec.to_builtins(document.data, str_keys=True)
     return json.dumps(told, indent=2, allow_nan=False) + "\n"
 
 
-FORMATS: Mapping[str, Callable[[Document], str]] = {
+FORMATS: Mapping[str, Callable[[TableDocument], str]] = {
     "markdown": as_markdown,
     "latex": as_latex,
     "csv": as_csv,
@@ -272,7 +272,7 @@ def escaped_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in printable(text))
 
 
-def _markdown(document: Document) -> Iterator[str]:
+def _markdown(document: TableDocument) -> Iterator[str]:
     marks = f" ({'; '.join(document.marks)})" if document.marks else ""
     if document.title:
         yield f"**{escaped_markdown(document.title + marks)}**"

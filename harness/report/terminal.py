@@ -19,7 +19,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.report.table import Cell, Document, Note, Row, Table
+from harness.report.table import Cell, Note, Row, Table, TableDocument
 from harness.report.text import folded, inert, one_line, printable
 
 _MARK = "bold yellow"
@@ -32,7 +32,7 @@ _GENEROUS = 40
 _INDENT = "  "
 
 
-def terminal(document: Document | Table, hint: str = "") -> RenderableType:
+def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
     """Render a document or a table with `rich`.
 
     Args:

@@ -16,7 +16,7 @@ from rich.text import Text
 from harness.analysis.rescoring import VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
-from harness.report.table import Cell, Column, Document, Row, Table, facts, names
+from harness.report.table import Cell, Column, Row, Table, TableDocument, facts, names
 from harness.report.text import inert, inert_text
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def change_line(
     return Group(title, Padding(told, (0, 0, 0, 2)))
 
 
-def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Document:
+def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
     """Build the document: the counts, and a table for each label whose groups changed verdicts.
 
     Args:
@@ -141,7 +141,7 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Docu
     if changes.left:
         rows.append(("left", f"{changes.left:,} failed calls: nothing to score"))
     tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
-    return Document(parts=[facts(rows), *(tables if changes.changed else [])])
+    return TableDocument(parts=[facts(rows), *(tables if changes.changed else [])])
 
 
 def _changed_groups(

@@ -16,10 +16,10 @@ from uuid import uuid4
 
 from harness.builders.folder import refuse_other
 from harness.builders.stages import key_of, locked_stages
-from harness.builders.wildifeval import FILES, KIND, Built, build, screened, stages_folder
-from harness.builders.wildifeval.asking import AnswerOutcome, Look, Question, StageAnswer
+from harness.builders.wildifeval import FILES, KIND, WildIFEvalBuild, build, screened, stages_folder
+from harness.builders.wildifeval.asking import AnswerOutcome, Look, StageAnswer, StageQuestion
 from harness.builders.wildifeval.dry_run import StageEstimate, estimate
-from harness.builders.wildifeval.prompts import Prompts, simulated_reply
+from harness.builders.wildifeval.prompts import CurationPrompts, simulated_reply
 from harness.calls.budget import Budget
 from harness.calls.key import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
@@ -84,7 +84,7 @@ class CurationEnd:
     """
 
     ended: Ending
-    built: Built | None
+    built: WildIFEvalBuild | None
     budget: Budget | None
 
 
@@ -106,7 +106,7 @@ def prepare_curation(
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
-    Prompts(curation.prompts)
+    CurationPrompts(curation.prompts)
     builder = ModelBuilder(resources, curation.limits, stages_folder(out) / "servers")
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
@@ -135,7 +135,7 @@ def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[S
     """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
-    prompts = Prompts(job.curation.prompts)
+    prompts = CurationPrompts(job.curation.prompts)
     return estimate(
         job.curation, found.chats, prompts, lambda stage: _gives_logprobs(job.models[stage])
     )
@@ -224,7 +224,7 @@ class StageCalls:
     async def ask(
         self,
         stage: str,
-        questions: Sequence[Question],
+        questions: Sequence[StageQuestion],
         decoding: Decoding,
         read: Callable[[StageAnswer], T],
         samples: int = 1,
@@ -302,7 +302,7 @@ class StageCalls:
         }
 
     def _request(
-        self, question: Question, decoding: Decoding, sample: int, model: Model
+        self, question: StageQuestion, decoding: Decoding, sample: int, model: Model
     ) -> Request:
         messages = (Message("user", question.text),)
         seed = None

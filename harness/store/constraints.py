@@ -139,7 +139,7 @@ class Misses:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ConstraintFindings:
     """The constraints of each sample's last round.
 
     Attributes:
@@ -169,7 +169,7 @@ class Findings:
         }
 
 
-def read_findings(index: AttemptIndex, round_: int | None = None) -> Findings:
+def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
     """Read the constraints of a run's scores.
 
     Args:
@@ -197,7 +197,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> Findings:
             groups = {**line.groups, **_groups(found.groups), LABEL: kind}
             row = _row_name(line.instance, name, place)
             builder.add(_table_line(row, line, groups, found.passed))
-    return Findings(builder.table()[0], misses, frozenset(of), without)
+    return ConstraintFindings(builder.table()[0], misses, frozenset(of), without)
 
 
 def _constraints(line: _Scored) -> Iterator[tuple[str, int, _Constraint]]:
@@ -250,7 +250,7 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 # Verdicts of a run's judges
 
 
-class Verdict(NamedTuple):
+class JudgeVerdict(NamedTuple):
     """One verdict of a judge on an answer.
 
     Attributes:
@@ -280,11 +280,11 @@ class Said(NamedTuple):
     """
 
     outcome: JudgementOutcome
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[JudgeVerdict, ...]
     of_criteria: bool = False
 
 
-class Answer(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """A sample's last answer.
 
     Attributes:
@@ -326,7 +326,7 @@ class JudgedConstraints:
 
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
-) -> Iterator[Answer]:
+) -> Iterator[JudgedAnswer]:
     """Read every sample's last answer, with the latest verdicts of some judges on its text.
 
     A judge that decides on criteria gives a verdict on each; any other gives one for each of its
@@ -344,7 +344,7 @@ def read_answers(
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
-        yield Answer(
+        yield JudgedAnswer(
             line.instance,
             line.sample,
             line.cluster,
@@ -415,15 +415,15 @@ def _said(line: _Judgement) -> Said:
             return Said(line.outcome, tuple(map(_on_criterion, details.constraints)), True)
     own = {name.removeprefix(f"{line.judge}."): score for name, score in line.scores.items()}
     verdicts = tuple(
-        Verdict(name, _of_score(score), groups={"score": name[:LONGEST]})
+        JudgeVerdict(name, _of_score(score), groups={"score": name[:LONGEST]})
         for name, score in own.items()
         if score.value is None or _of_score(score) is not None
     )
     return Said(line.outcome, verdicts)
 
 
-def _on_criterion(found: _Criterion) -> Verdict:
-    return Verdict(
+def _on_criterion(found: _Criterion) -> JudgeVerdict:
+    return JudgeVerdict(
         found.constraint,
         found.passed,
         found.probability,

@@ -33,12 +33,12 @@ from harness.scoring.validators import (
     validator,
 )
 from harness.tasks.concodeeval.data import SchemaRow
-from harness.tasks.concodeeval.positions import Answer, Constraints, constraints_met
+from harness.tasks.concodeeval.positions import Constraints, LocatedAnswer, constraints_met
 from harness.tasks.concodeeval.representations import Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
 
-class Item(NamedTuple):
+class GenerationItem(NamedTuple):
     """A schema, its text in the prompt, and the format of the requested sample."""
 
     row: SchemaRow
@@ -47,7 +47,7 @@ class Item(NamedTuple):
     output: Format
 
 
-class Sample(NamedTuple):
+class GenerationSample(NamedTuple):
     """A valid sample: its text, and the value read from it."""
 
     text: str
@@ -99,18 +99,20 @@ class ConCodeEvalGeneration(ConCodeEval):
     ) -> None:
         super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
         self._extraction = BlockExtraction(extraction)
-        self._samples: dict[tuple[str, Format], Sample | None] = {}
+        self._samples: dict[tuple[str, Format], GenerationSample | None] = {}
 
-    def instances(self) -> Iterator[Instance[Item]]:
+    def instances(self) -> Iterator[Instance[GenerationItem]]:
         """Yield each schema in each output format; equal schemas form one cluster."""
         for shown in self.schemas():
             row = shown.row
             for output in self.outputs:
                 groups = self.groups(row, output)
-                yield Instance(f"{row.id}/{output}", Item(*shown, output), groups, row.digest)
+                yield Instance(
+                    f"{row.id}/{output}", GenerationItem(*shown, output), groups, row.digest
+                )
 
     def messages(
-        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+        self, instance: Instance[GenerationItem], shots: Sequence[Instance[GenerationItem]]
     ) -> tuple[Message, ...]:
         """Show the schema and the task; with shots, the few-shot prompt."""
         item = instance.data
@@ -121,7 +123,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         ]
         return self.prompts.messages({"schema": item.text, "output": NAMES[item.output]}, shown)
 
-    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[GenerationItem], text: str) -> Mapping[str, Score]:
         """Score ``valid``, which alone decides, and the kinds of failure that the paper counts.
 
         ``no_block``: the reply has no sample; ``unparseable``: the sample cannot be read in its
@@ -153,16 +155,18 @@ class ConCodeEvalGeneration(ConCodeEval):
         except Undecided as error:
             return {"valid": Score(None, reason=str(error)[:300]), **counted}
         valid = score(violations)
-        answer = Answer(item.row.schema, sample, value, item.output, self.mode)
+        answer = LocatedAnswer(item.row.schema, sample, value, item.output, self.mode)
         met = constraints_met(item.constraints, violations, answer)
         details = {**valid.details, "constraints": met}
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 
-    def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
+    def score_of_no_answer(self, instance: Instance[GenerationItem]) -> Mapping[str, Score]:
         """Return the scores of a reply without a sample."""
         return _unread(no_block=True)
 
-    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[GenerationItem], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """Say what the sample violates."""
         if scores["valid"].passed:
             return "That sample is valid."
@@ -171,12 +175,12 @@ class ConCodeEvalGeneration(ConCodeEval):
             "Please write it again, in the same form."
         )
 
-    def reference(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[GenerationItem]) -> str | None:
         """A valid sample; None if the data have none, or none is valid as the mode reads it."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample.text)
 
-    def wrong_answer(self, instance: Instance[Item]) -> str | None:
+    def wrong_answer(self, instance: Instance[GenerationItem]) -> str | None:
         """A sample that violates a constraint, or broken text; None means a plain sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
@@ -192,14 +196,14 @@ class ConCodeEvalGeneration(ConCodeEval):
             passes = False
         return None if passes else answer
 
-    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[GenerationItem], shot: Instance[GenerationItem]) -> bool:
         """Return whether the shot's sample is also valid here."""
         sample = self._sample(shot.data)
         if sample is None:
             return False
         return not validator(instance.data.row.schema, mode=self.mode).violations(sample.value)
 
-    def _sample(self, item: Item) -> Sample | None:
+    def _sample(self, item: GenerationItem) -> GenerationSample | None:
         """Return the first sample of the data that is still valid when read back."""
         key = item.row.id, item.output
         if key not in self._samples:
@@ -208,7 +212,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             self._samples[key] = next((sample for sample in tried if sample), None)
         return self._samples[key]
 
-    def _tried(self, item: Item, value: Any) -> Sample | None:
+    def _tried(self, item: GenerationItem, value: Any) -> GenerationSample | None:
         schema = item.row.schema
         try:
             text = render(value, item.output).removesuffix("\n")
@@ -216,7 +220,11 @@ class ConCodeEvalGeneration(ConCodeEval):
         except (DataInvalid, UnparseableDocument):
             return None
         # The authors' xmltodict reads any XML as an object, never as a number.
-        return None if validator(schema, mode=self.mode).violations(back) else Sample(text, back)
+        return (
+            None
+            if validator(schema, mode=self.mode).violations(back)
+            else GenerationSample(text, back)
+        )
 
     @property
     def constraint_kind(self) -> ConstraintKind:
@@ -238,7 +246,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             )
         return "json_schema"
 
-    def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
+    def constraint(self, instance: Instance[GenerationItem]) -> DecodingConstraint:
         """Constrain decoding to the schema itself."""
         return DecodingConstraint(json_schema=dict(instance.data.row.schema))
 

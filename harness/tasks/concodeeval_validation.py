@@ -49,7 +49,7 @@ LONGEST = 100_000
 """Most characters that are read, from the end of a reply."""
 
 
-class Item(NamedTuple):
+class ValidationItem(NamedTuple):
     """A schema and a sample, as the prompt shows them.
 
     Attributes:
@@ -110,7 +110,7 @@ class ConCodeEvalValidation(ConCodeEval):
                 "Use builtin, or make one: harness build concodeeval.",
             )
 
-    def instances(self) -> Iterator[Instance[Item]]:
+    def instances(self) -> Iterator[Instance[ValidationItem]]:
         """Yield each sample in each output format; samples of equal schemas form one cluster.
 
         For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
@@ -127,7 +127,7 @@ class ConCodeEvalValidation(ConCodeEval):
                     groups = {"label": label, **self.groups(shown.row, output)}
                     if violation is not None:
                         groups |= _places(violation, sample, output, shown.constraints)
-                    item = Item(shown.row, shown.text, sample, output, label, violation)
+                    item = ValidationItem(shown.row, shown.text, sample, output, label, violation)
                     yield Instance(f"{found.id}/{output}", item, groups, shown.row.digest)
 
     def _judged(self, row: SchemaRow, found: SampleRow) -> tuple[Label, Violation | None]:
@@ -142,7 +142,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(
-        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+        self, instance: Instance[ValidationItem], shots: Sequence[Instance[ValidationItem]]
     ) -> tuple[Message, ...]:
         """Show schema, sample and question; shots are the same, with their answers."""
         item = instance.data
@@ -153,7 +153,7 @@ class ConCodeEvalValidation(ConCodeEval):
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
         return self.prompts.messages(fields, shown)
 
-    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[ValidationItem], text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the answer is right.
 
         Raises:
@@ -169,25 +169,27 @@ class ConCodeEvalValidation(ConCodeEval):
         details = {"said": answer, "keywords": {kind: 1}}
         return {"correct": Score(False, False, reason, details)}
 
-    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[ValidationItem], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """Say whether the answer is right (which also reveals the right one)."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
 
-    def reference(self, instance: Instance[Item]) -> str:
+    def reference(self, instance: Instance[ValidationItem]) -> str:
         """Return the correct answer, yes or no."""
         return instance.data.label
 
-    def wrong_answer(self, instance: Instance[Item]) -> str:
+    def wrong_answer(self, instance: Instance[ValidationItem]) -> str:
         """Return the incorrect answer, yes or no."""
         return "no" if instance.data.label == "yes" else "yes"
 
-    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[ValidationItem], shot: Instance[ValidationItem]) -> bool:
         """Return whether the shot has the same schema: its answer hints at the instance's."""
         return instance.data.row.digest == shot.data.row.digest
 
-    def constraint(self, instance: Instance[Item]) -> DecodingConstraint:
+    def constraint(self, instance: Instance[ValidationItem]) -> DecodingConstraint:
         """Constrain decoding to yes and no."""
         return DecodingConstraint(choices=("yes", "no"))
 

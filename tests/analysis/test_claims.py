@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.analysis.ablation import AblationOptions, ablate
-from harness.analysis.claims import Findings, findings
+from harness.analysis.claims import AblationFindings, findings
 from harness.analysis.comparable import Variant
 from harness.ports import Claim
 from tests.analysis.variants import group, variant
@@ -27,7 +27,7 @@ class Toys:
         return {field.upper(): field for field in encoding.split("_")[1:]}
 
 
-def found(variants: Sequence[Variant], *claims: Claim) -> Findings:
+def found(variants: Sequence[Variant], *claims: Claim) -> AblationFindings:
     return findings(variants, ablate(variants, AblationOptions()), Toys(*claims))
 
 

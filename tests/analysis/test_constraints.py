@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.analysis.constraints import (
     NONE,
-    Asked,
+    AskedConstraint,
     CriteriaDescription,
     Feature,
     compare_kinds,
@@ -22,7 +22,7 @@ from harness.analysis.constraints import (
     rejections,
 )
 from harness.records import Criterion, Score
-from harness.store.constraints import Findings, read_findings
+from harness.store.constraints import ConstraintFindings, read_findings
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
@@ -30,7 +30,7 @@ from tests.analysis.conftest import Make
 
 @pytest.fixture
 def findings(make: Make, tmp_path: Path):
-    def findings(name: str, **observed: Sequence[int]) -> Findings:
+    def findings(name: str, **observed: Sequence[int]) -> ConstraintFindings:
         """instance to what its samples have, where 5 words and fewer than 3 commas are asked."""
         path = tmp_path / name
         with JsonLinesWriter(path) as writer:
@@ -133,11 +133,13 @@ def test_rejections_are_counted_by_feature_and_other_failures_are_not() -> None:
     refused = "RequestRejected: 'format' is not permitted"
     found = rejections(
         [
-            Asked("a", "json_schema", {"type": "string", "format": "date"}, refused),
-            Asked("b", "json_schema", {"type": "string"}, None),
-            Asked("c", "json_schema", {"type": "number", "minimum": 0}, None),
-            Asked("d", "json_schema", {"type": "string", "minLength": 1}, "Overloaded: busy"),
-            Asked("e", "regex", "a+", refused),
+            AskedConstraint("a", "json_schema", {"type": "string", "format": "date"}, refused),
+            AskedConstraint("b", "json_schema", {"type": "string"}, None),
+            AskedConstraint("c", "json_schema", {"type": "number", "minimum": 0}, None),
+            AskedConstraint(
+                "d", "json_schema", {"type": "string", "minLength": 1}, "Overloaded: busy"
+            ),
+            AskedConstraint("e", "regex", "a+", refused),
         ]
     )
     assert (found.n, found.n_rejected, found.n_failed) == (4, 2, 1)

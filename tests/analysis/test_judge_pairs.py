@@ -5,17 +5,17 @@ import pytest
 from harness.analysis.inputs import Label
 from harness.analysis.judge_pairs import JUDGE, RULES, LeftOut, VerdictPairs, pair_verdicts
 from harness.errors import ConfigError
-from harness.store.constraints import Answer, Said, Verdict
+from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 YES, NO, NONE = True, False, None
 
 
 def says(**told: bool | None) -> Said:
-    return Said("ok", tuple(Verdict(name, passed) for name, passed in told.items()))
+    return Said("ok", tuple(JudgeVerdict(name, passed) for name, passed in told.items()))
 
 
-def answer(*said: Said | None, instance: str = "a", sample: int = 0) -> Answer:
-    return Answer(instance, sample, f"prompt of {instance}", "hash", said)
+def answer(*said: Said | None, instance: str = "a", sample: int = 0) -> JudgedAnswer:
+    return JudgedAnswer(instance, sample, f"prompt of {instance}", "hash", said)
 
 
 def rows(pairs: VerdictPairs) -> list[tuple[int, int]]:
@@ -41,7 +41,10 @@ def test_two_judges_are_matched_by_the_texts_of_criteria() -> None:
 
 
 def test_a_text_that_stands_twice_is_two_criteria() -> None:
-    twice = [Said("ok", (Verdict("x", one), Verdict("x", two))) for one, two in ((1, 0), (1, 1))]
+    twice = [
+        Said("ok", (JudgeVerdict("x", one), JudgeVerdict("x", two)))
+        for one, two in ((1, 0), (1, 1))
+    ]
     assert rows(pair_verdicts({"r": [answer(*twice)]}, JUDGE)) == [(1, 1), (0, 1)]
 
 
@@ -64,7 +67,11 @@ def test_a_reply_that_holds_no_verdict_is_an_abstention_and_a_failed_call_is_non
 def test_rules_where_they_decide() -> None:
     told = Said(
         "ok",
-        (Verdict("x", True, 0.9, False), Verdict("y", True, 0.8), Verdict("z", None, None, True)),
+        (
+            JudgeVerdict("x", True, 0.9, False),
+            JudgeVerdict("y", True, 0.8),
+            JudgeVerdict("z", None, None, True),
+        ),
     )
     pairs = pair_verdicts({"r": [answer(told)]}, RULES)
     assert rows(pairs) == [(1, 0), (-1, 1)]
@@ -73,7 +80,7 @@ def test_rules_where_they_decide() -> None:
 
 
 def test_what_a_rule_decided_in_the_judges_place_is_no_verdict_of_its_own() -> None:
-    own = Said("ok", (Verdict("x", True, 1.0, True, by_rule=True), Verdict("y", False)))
+    own = Said("ok", (JudgeVerdict("x", True, 1.0, True, by_rule=True), JudgeVerdict("y", False)))
     assert len(pair_verdicts({"r": [answer(own)]}, RULES)) == 0
     pairs = pair_verdicts({"r": [answer(own, says(x=NO, y=YES))]}, JUDGE)
     assert rows(pairs) == [(0, 1)]
@@ -86,7 +93,7 @@ def test_what_a_rule_decided_in_the_judges_place_is_no_verdict_of_its_own() -> N
 
 def test_labels_by_text_by_place_and_alone() -> None:
     answers = [
-        answer(Said("ok", (Verdict("Be  brief.", True), Verdict("y", False)))),
+        answer(Said("ok", (JudgeVerdict("Be  brief.", True), JudgeVerdict("y", False)))),
         answer(says(correct=YES), instance="b", sample=1),
         answer(None, instance="c"),
         answer(says(x=YES), instance="e"),
@@ -129,7 +136,7 @@ def test_labels_that_cannot_be_told_apart_are_refused() -> None:
 
 
 def test_groups() -> None:
-    told = Said("ok", tuple(Verdict(n, True, groups={"c": n}) for n in "xyx"))
+    told = Said("ok", tuple(JudgeVerdict(n, True, groups={"c": n}) for n in "xyx"))
     pairs = pair_verdicts({"r": [answer(told, told)]}, JUDGE)
     assert pairs.labels() == ["c"]
     assert {name: found.tolist() for name, found in pairs.by("c").items()} == {

@@ -6,18 +6,18 @@ import pytest
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import BINS, calibration, rank_models, validate
 from harness.errors import ConfigError
-from harness.store.constraints import Answer, Said, Verdict
+from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 
-def answers(*own_and_other: tuple[str, str]) -> list[Answer]:
+def answers(*own_and_other: tuple[str, str]) -> list[JudgedAnswer]:
     """Each answer's verdicts by both sides: a letter for each criterion, y, n or ?."""
     code = {"y": True, "n": False, "?": None}
 
     def said(told: str) -> Said:
-        return Said("ok", tuple(Verdict(str(n), code[one]) for n, one in enumerate(told)))
+        return Said("ok", tuple(JudgeVerdict(str(n), code[one]) for n, one in enumerate(told)))
 
     return [
-        Answer(f"i{n}", 0, f"i{n}", "", (said(own), said(other)))
+        JudgedAnswer(f"i{n}", 0, f"i{n}", "", (said(own), said(other)))
         for n, (own, other) in enumerate(own_and_other)
     ]
 
@@ -55,7 +55,7 @@ def test_a_reversed_ranking() -> None:
     swapped = dict(zip(runs, reversed(list(runs.values())), strict=True))
     mixed = {
         name: [
-            Answer(f"{n}", 0, f"{n}", "", (one.said[0], other.said[1]))
+            JudgedAnswer(f"{n}", 0, f"{n}", "", (one.said[0], other.said[1]))
             for n, (one, other) in enumerate(zip(runs[name], swapped[name], strict=True))
         ]
         for name in runs

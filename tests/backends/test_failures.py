@@ -5,10 +5,16 @@ from importlib import import_module
 
 import pytest
 
-from harness.backends._responses import EXCEPTIONS, STATUSES, Asked, from_exception, from_status
+from harness.backends._responses import (
+    EXCEPTIONS,
+    STATUSES,
+    CallContext,
+    from_exception,
+    from_status,
+)
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
 
-ASKED = Asked("http://x", "m", "KEY", "sk-1")
+ASKED = CallContext("http://x", "m", "KEY", "sk-1")
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic"])

@@ -15,7 +15,7 @@ import pytest
 from harness.backends.openai import PRESETS
 from harness.cli.doctor import Endpoint, ask_all
 from harness.mock import MockServer
-from harness.report.listings import Finding
+from harness.report.listings import CheckupFinding
 from tests.cli.command import COMMAND, ROOT, harness
 from tests.cli.test_tasks import words
 
@@ -107,7 +107,7 @@ def test_without_a_network_it_takes_less_than_two_seconds() -> None:
     assert fastest(cut_off) < 2
 
 
-def found(*endpoints: Endpoint, seconds: float = 5.0) -> list[Finding]:
+def found(*endpoints: Endpoint, seconds: float = 5.0) -> list[CheckupFinding]:
     return ask_all(endpoints, seconds)()
 
 
@@ -117,7 +117,7 @@ def listed(server: MockServer, key: str | None = None) -> Endpoint:
 
 
 def test_a_server_that_answers(mock_server: MockServer) -> None:
-    assert found(listed(mock_server)) == [Finding("ok", "it", "answers")]
+    assert found(listed(mock_server)) == [CheckupFinding("ok", "it", "answers")]
 
 
 def test_a_wrong_key_is_named_and_not_shown() -> None:

@@ -12,7 +12,7 @@ from harness.mock.limits import (
     OTHER_MODELS,
     WINDOW_S,
     Limits,
-    RateLimits,
+    MockRateLimits,
     tracked_name,
 )
 from harness.mock.wire import MockError
@@ -32,13 +32,13 @@ def clock() -> Clock:
 
 
 def test_no_limits_admit_all() -> None:
-    limits = RateLimits()
+    limits = MockRateLimits()
     assert limits.admit("m", 10**9, 0) is None
     assert limits.levels("m") == []
 
 
 def test_refusal_says_when_there_is_room(clock: Clock) -> None:
-    limits = RateLimits(Limits(requests_per_minute=2), clock)
+    limits = MockRateLimits(Limits(requests_per_minute=2), clock)
     assert limits.admit("m", 1, 0) is None
     clock.now += 10
     assert limits.admit("m", 1, 0) is None
@@ -51,7 +51,7 @@ def test_refusal_says_when_there_is_room(clock: Clock) -> None:
 
 
 def test_refused_request_uses_nothing_up(clock: Clock) -> None:
-    limits = RateLimits(Limits(requests_per_minute=10, tokens_per_minute=100), clock)
+    limits = MockRateLimits(Limits(requests_per_minute=10, tokens_per_minute=100), clock)
     assert limits.admit("m", 90, 0) is None
     refused = limits.admit("m", 20, 0)
     assert refused is not None
@@ -60,7 +60,7 @@ def test_refused_request_uses_nothing_up(clock: Clock) -> None:
 
 
 def test_input_and_output_have_limits_of_their_own(clock: Clock) -> None:
-    limits = RateLimits(Limits(input_tokens_per_minute=50, output_tokens_per_minute=60), clock)
+    limits = MockRateLimits(Limits(input_tokens_per_minute=50, output_tokens_per_minute=60), clock)
     assert limits.admit("m", 40, 50) is None
     broken = [limits.admit("m", *amounts) for amounts in ((20, 0), (0, 20), (10, 10))]
     assert [level and level.unit for level in broken] == ["input tokens", "output tokens", None]
@@ -68,13 +68,13 @@ def test_input_and_output_have_limits_of_their_own(clock: Clock) -> None:
 
 
 def test_more_than_the_limit_never_fits(clock: Clock) -> None:
-    refused = RateLimits(Limits(tokens_per_minute=100), clock).admit("m", 101, 0)
+    refused = MockRateLimits(Limits(tokens_per_minute=100), clock).admit("m", 101, 0)
     assert refused is not None
     assert refused.wait_s == WINDOW_S
 
 
 def test_no_window_of_sixty_seconds_holds_more(clock: Clock) -> None:
-    limits = RateLimits(Limits(requests_per_minute=50, tokens_per_minute=1000), clock)
+    limits = MockRateLimits(Limits(requests_per_minute=50, tokens_per_minute=1000), clock)
     luck = random.Random(0)
     admitted: list[tuple[float, int]] = []
     for _ in range(5000):
@@ -89,7 +89,7 @@ def test_no_window_of_sixty_seconds_holds_more(clock: Clock) -> None:
 
 
 def test_each_model_has_windows_of_its_own(clock: Clock) -> None:
-    limits = RateLimits(Limits(requests_per_minute=1, tokens_per_minute=100), clock)
+    limits = MockRateLimits(Limits(requests_per_minute=1, tokens_per_minute=100), clock)
     assert limits.admit("a", 30, 20) is None
     assert limits.admit("a", 1, 1) is not None
     clock.now += 10
@@ -103,7 +103,7 @@ def test_each_model_has_windows_of_its_own(clock: Clock) -> None:
 
 
 def test_made_up_models_are_no_way_round_a_limit(clock: Clock) -> None:
-    limits = RateLimits(Limits(requests_per_minute=1), clock)
+    limits = MockRateLimits(Limits(requests_per_minute=1), clock)
     admitted = [limits.admit(f"model-{n}", 1, 1) is None for n in range(2 * MAX_MODELS)]
     assert admitted == [True] * (MAX_MODELS + 1) + [False] * (MAX_MODELS - 1)
 

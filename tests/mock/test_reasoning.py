@@ -9,7 +9,7 @@ import pytest
 
 from harness.mock import MockError, MockServer
 from harness.mock.answers import inline
-from harness.mock.wire import Choice, Reasoning
+from harness.mock.wire import Reasoning, ReplyChoice
 
 PATHS = {"chat": "/v1/chat/completions", "text": "/v1/completions", "messages": "/v1/messages"}
 TURNS = [{"role": "user", "content": "A colour?"}]
@@ -138,9 +138,9 @@ async def test_fault_that_eats_all_tokens(form: str | None) -> None:
 
 
 def test_inline() -> None:
-    assert inline(Choice("Blue.")) == "Blue."
-    assert inline(Choice("Blue.", reasoning="Hm.")) == "<think>\nHm.\n</think>\n\nBlue."
-    assert inline(Choice("", "length", reasoning="Hm.")) == "<think>\nHm."
+    assert inline(ReplyChoice("Blue.")) == "Blue."
+    assert inline(ReplyChoice("Blue.", reasoning="Hm.")) == "<think>\nHm.\n</think>\n\nBlue."
+    assert inline(ReplyChoice("", "length", reasoning="Hm.")) == "<think>\nHm."
 
 
 def test_unknown_form_is_refused() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from harness.analysis.ablation import Ablation, AblationRow, Gain
-from harness.analysis.claims import ClaimVerdict, FieldGain, Findings
+from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
 from harness.report.ablation import ablation_document
 from harness.report.table import FORMATS
 from harness.report.text import folded, p_value
@@ -18,7 +18,9 @@ from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered, row
 LONG = "definition_prompt_avoid_emphasis_negative_positive_max"
 
 
-def findings(name: str = LONG, group: str = "question generation", over: str = "task") -> Findings:
+def findings(
+    name: str = LONG, group: str = "question generation", over: str = "task"
+) -> AblationFindings:
     by = {
         group: Gain(n=1, of=2, mean=0.5, percent=12.345),
         "z": Gain(n=0, of=3, mean=None, percent=None),
@@ -48,7 +50,7 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
         n_groups=7, rows=rows,
         notes=["They differ in more than the task's options: decoding.temperature."],
     )  # fmt: skip
-    return Findings(
+    return AblationFindings(
         table=table,
         fields=[
             FieldGain(
@@ -61,11 +63,11 @@ def findings(name: str = LONG, group: str = "question generation", over: str = "
     )  # fmt: skip
 
 
-def shown(found: Findings, width: int) -> list[str]:
+def shown(found: AblationFindings, width: int) -> list[str]:
     return rendered(ablation_document(found), width)
 
 
-def written(form: str, found: Findings) -> str:
+def written(form: str, found: AblationFindings) -> str:
     return FORMATS[form](ablation_document(found))
 
 

@@ -11,16 +11,16 @@ from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.report.judges import rule_agreement_document, validation_document
 from harness.report.table import as_json
 from harness.report.terminal import terminal
-from harness.store.constraints import Answer, Said, Verdict
+from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 
 def found(probability: float | None = None, runs: tuple[str, ...] = ("r",)) -> JudgeValidation:
     def said(passed: bool | None) -> Said:
-        told = Verdict("x", passed, probability, groups={"c": "[bold]\x1b[2J"})
+        told = JudgeVerdict("x", passed, probability, groups={"c": "[bold]\x1b[2J"})
         return Said("ok", (told,))
 
     answers = [
-        Answer(str(n), 0, str(n), "", (said(own), said(True)))
+        JudgedAnswer(str(n), 0, str(n), "", (said(own), said(True)))
         for n, own in enumerate([True, None, False])
     ]
     pairs = pair_verdicts(dict.fromkeys(runs, answers), JUDGE)

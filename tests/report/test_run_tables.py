@@ -12,16 +12,16 @@ from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metri
 from harness.records import OUTCOMES, Usage
 from harness.report.run_tables import MOST_GROUPS, run_document
 from harness.report.runs import runs_table
-from harness.report.table import Document, Table
+from harness.report.table import Table, TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import inert
 
 WIDTHS = (60, 80, 120)
 
 
-def rendered(table: RenderableType | Document | Table, width: int = 80) -> list[str]:
+def rendered(table: RenderableType | TableDocument | Table, width: int = 80) -> list[str]:
     stream = StringIO()
-    shown = terminal(table) if isinstance(table, Document | Table) else table
+    shown = terminal(table) if isinstance(table, TableDocument | Table) else table
     Console(file=stream, width=width, force_terminal=False).print(shown)
     return stream.getvalue().rstrip("\n").split("\n")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.constraints import LABEL, MOST_KINDS, OTHERS, Findings, read_findings
+from harness.store.constraints import LABEL, MOST_KINDS, OTHERS, ConstraintFindings, read_findings
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 
@@ -35,14 +35,14 @@ def words(observed: Any, target: Any, passed: bool | None, **others: Any) -> dic
     return told | {"observed": observed, "target": target} | others
 
 
-def findings(path: Path, *attempts: Attempt, round_: int | None = None) -> Findings:
+def findings(path: Path, *attempts: Attempt, round_: int | None = None) -> ConstraintFindings:
     with JsonLinesWriter(path) as writer:
         for one in attempts:
             writer.append(one)
     return read_findings(AttemptIndex(path), round_)
 
 
-def kinds(found: Findings) -> dict[str, list[int]]:
+def kinds(found: ConstraintFindings) -> dict[str, list[int]]:
     return {kind: rows.passed.tolist() for kind, rows in found.table.by(LABEL)}
 
 

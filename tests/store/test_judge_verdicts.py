@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import DataInvalid
 from harness.records import Score
-from harness.store.constraints import Said, Verdict, judges_with_verdicts, read_answers
+from harness.store.constraints import JudgeVerdict, Said, judges_with_verdicts, read_answers
 from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement, text_hash
 from tests.store.test_index import attempt
@@ -50,10 +50,10 @@ def test_verdicts_on_criteria_with_probability_rule_and_groups(tmp_path: Path) -
         Said(
             "ok",
             (
-                Verdict("x", True, 0.9, None, False, {"c": "y"}),
-                Verdict("x", None, None, False),
-                Verdict("z", True, None, True, True),
-                Verdict("r", True),
+                JudgeVerdict("x", True, 0.9, None, False, {"c": "y"}),
+                JudgeVerdict("x", None, None, False),
+                JudgeVerdict("z", True, None, True, True),
+                JudgeVerdict("r", True),
             ),
             of_criteria=True,
         ),
@@ -100,7 +100,7 @@ def test_the_last_word_on_the_text_that_the_last_round_has(tmp_path: Path) -> No
         answer.instance: answer.said for answer in read_answers(AttemptIndex(path), ["j", "k"])
     }
     assert found == {
-        "a": (Said("ok", (Verdict("x", True),), of_criteria=True), None),
+        "a": (Said("ok", (JudgeVerdict("x", True),), of_criteria=True), None),
         "b": (None, Said("unparseable", ())),
         "c": (None, None),
     }

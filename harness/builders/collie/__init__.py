@@ -24,7 +24,13 @@ from msgspec.structs import replace
 from harness.builders import folder
 from harness.builders.collie.audit import Audited, audit
 from harness.builders.collie.consistency import refuse_impossible
-from harness.builders.collie.extraction import Batch, Plan, Yield, extract_batch, instances
+from harness.builders.collie.extraction import (
+    Batch,
+    ExtractionPlan,
+    Yield,
+    extract_batch,
+    instances,
+)
 from harness.builders.collie.report import card, report
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.strings import Segmenter
@@ -66,7 +72,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class CollieBuild:
     """A built data set.
 
     Attributes:
@@ -89,7 +95,7 @@ def build(
     *,
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
-) -> Built:
+) -> CollieBuild:
     """Build the data set and write its folder.
 
     An interrupted build resumes from its stages, in a folder beside ``out``; they are deleted when
@@ -117,7 +123,7 @@ def build(
     units = splitter(nltk_data)
     for source in sources:
         Segmenter(source, units, seed)  # reports a mistyped filter before any work
-    plan = Plan(
+    plan = ExtractionPlan(
         [dict(structure.plain) for structure in structures],
         [source.plain() for source in sources],
         _plugins(structures, sources),
@@ -175,7 +181,7 @@ def build(
         texts = {CARD: card(out.name, structures, facts), REPORT: text}
         folder.write(out, KIND, tables, facts, texts)
         stages.delete()
-    return Built(out, len(rows), facts, text, stages.resumed)
+    return CollieBuild(out, len(rows), facts, text, stages.resumed)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
@@ -232,7 +238,7 @@ def _bases(constraint: Constraint) -> Iterator[Base]:
 
 
 def _extracted(
-    plan: Plan,
+    plan: ExtractionPlan,
     corpora: Mapping[str, Documents],
     key: str,
     stages: Stages,

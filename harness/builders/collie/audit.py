@@ -23,7 +23,7 @@ from harness.scoring.constraints.check import Observed, check, extract, judged
 from harness.scoring.constraints.grammar import Base, read, write
 from harness.scoring.constraints.levels import Splitter, splitter
 from harness.scoring.constraints.render import clause
-from harness.tasks.collie.items import Item
+from harness.tasks.collie.items import CollieItem
 
 TRIVIAL = 0.5
 """The share of natural texts from which on an instance is trivial."""
@@ -35,7 +35,7 @@ PIECE = 200
 """Instances that a process audits at a time."""
 
 
-class Row(Struct, frozen=True):
+class AuditRow(Struct, frozen=True):
     """An instance, in the form that the task ``collie`` reads.
 
     Attributes:
@@ -95,13 +95,13 @@ Background = Mapping[str, Mapping[str, Sequence[str]]]
 
 
 class _Piece(Struct, frozen=True):
-    rows: Sequence[Row]
+    rows: Sequence[AuditRow]
     background: Background
     nltk_data: str
 
 
 def audit(
-    rows: Sequence[Row], background: Background, nltk_data: Path, workers: Workers
+    rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
     """Audit instances, in their order.
 
@@ -124,14 +124,16 @@ def audit(
     ]
 
 
-def audit_items(items: Iterable[Item], nltk_data: Path, workers: Workers) -> list[Audited]:
+def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
     """Audit a data set; the natural texts are the other reference answers of the same level."""
     rows = []
     texts: dict[str, dict[str, None]] = defaultdict(dict)
     for one in items:
         plain = write(one.specification)
         rows.append(
-            Row(one.id, one.structure, one.source, **plain, prompt=one.prompt, example=one.example)
+            AuditRow(
+                one.id, one.structure, one.source, **plain, prompt=one.prompt, example=one.example
+            )
         )
         if one.example is not None:
             texts[one.specification.level][one.example] = None
@@ -160,7 +162,7 @@ def _units(nltk_data: str) -> Splitter:
 
 
 def _audited(
-    row: Row,
+    row: AuditRow,
     background: Sequence[str],
     units: Splitter,
     observe: Callable[[Base, str], Observed],

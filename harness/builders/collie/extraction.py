@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.builders.collie.audit import Row
+from harness.builders.collie.audit import AuditRow
 from harness.builders.collie.source import Source
 from harness.builders.collie.strings import Segmenter
 from harness.builders.collie.structure import Structure, read_structure
@@ -89,7 +89,7 @@ class Yield(Struct):
         """Paragraphs that no filter left out."""
         return self.paragraphs - sum(self.filtered.get("paragraph", {}).values())
 
-    def add(self, part: Yield, plan: Plan) -> None:
+    def add(self, part: Yield, plan: ExtractionPlan) -> None:
         """Merge the yield of other documents into this one."""
         for name in ("documents", "unreadable", "characters", "paragraphs", "sentences", "single"):
             setattr(self, name, getattr(self, name) + getattr(part, name))
@@ -144,7 +144,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
     return [by_text[text] for *_, text in ranked[:most]]
 
 
-class Plan(Struct, frozen=True):
+class ExtractionPlan(Struct, frozen=True):
     """What to build, as plain data.
 
     Attributes:
@@ -189,13 +189,13 @@ def extract_batch(batch: Batch) -> tuple[Batch, Yield]:
 
 @cache
 def _extractor(plan: bytes, source: int) -> _Extractor:
-    return _Extractor(msgspec.json.decode(plan, type=Plan), source)
+    return _Extractor(msgspec.json.decode(plan, type=ExtractionPlan), source)
 
 
 class _Extractor:
     """Extracts candidates from the documents of a source."""
 
-    def __init__(self, plan: Plan, source: int) -> None:
+    def __init__(self, plan: ExtractionPlan, source: int) -> None:
         self._plan = plan
         self._units = splitter(Path(plan.nltk_data))
         self._source = Source.model_validate(plan.sources[source])
@@ -278,7 +278,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
     return None
 
 
-def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[Row]:
+def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
     """Return the instances, structure by structure; a structure uses a text only once.
 
     Raises:
@@ -293,7 +293,7 @@ def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> l
             ]
             texts |= {one.text for one in candidates}
             for number, one in enumerate(candidates):
-                row = Row(
+                row = AuditRow(
                     id=f"{source}/{structure.name}/{number}",
                     structure=structure.name,
                     source=source,

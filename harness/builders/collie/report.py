@@ -12,7 +12,7 @@ from importlib.metadata import version
 from statistics import mean, median
 from typing import Any
 
-from harness.builders.collie.audit import TRIVIAL, Audited, Row
+from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow
 from harness.builders.collie.extraction import Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.markdown import Cell, inline, quoted, settings, table
@@ -53,7 +53,7 @@ def card(name: str, structures: Sequence[Structure], facts: Mapping[str, Any]) -
 def report(
     structures: Sequence[Structure],
     yields: Mapping[str, Yield],
-    rows: Sequence[Row],
+    rows: Sequence[AuditRow],
     audited: Sequence[Audited],
 ) -> str:
     """Write the report: what became of the text, what the instances are like, and examples."""
@@ -119,7 +119,7 @@ def _filters(yields: Mapping[str, Yield]) -> str:
 
 
 def _structures(
-    structures: Sequence[Structure], yields: Mapping[str, Yield], rows: Sequence[Row]
+    structures: Sequence[Structure], yields: Mapping[str, Yield], rows: Sequence[AuditRow]
 ) -> str:
     lines: list[Sequence[Cell]] = []
     for structure in structures:
@@ -175,7 +175,7 @@ def _findings(audited: Sequence[Audited]) -> Iterator[str]:
         )
 
 
-def _examples(structures: Sequence[Structure], rows: Sequence[Row]) -> Iterator[str]:
+def _examples(structures: Sequence[Structure], rows: Sequence[AuditRow]) -> Iterator[str]:
     for structure in structures:
         for row in [row for row in rows if row.structure == structure.name][:EXAMPLES]:
             example = quoted(row.example or "", LONGEST)

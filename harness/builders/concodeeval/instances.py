@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from harness.builders.concodeeval import strings
-from harness.builders.concodeeval.schemas import SchemaRow
+from harness.builders.concodeeval.schemas import BuiltSchema
 from harness.builders.concodeeval.strings import WORDS
 from harness.builders.concodeeval.values import (
     NoInstanceError,
@@ -69,7 +69,7 @@ class InstanceRow(Struct, frozen=True):
     schema_path: str | None = None
 
 
-def instances(seed: int, schemas: Sequence[SchemaRow], *, yes: int, no: int) -> list[InstanceRow]:
+def instances(seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int) -> list[InstanceRow]:
     """Draw instances of each label, spread evenly over the schemas.
 
     There are fewer than ``yes`` or ``no`` if all schemas together have no more different ones.
@@ -101,7 +101,7 @@ def _in_turn(streams: list[Iterator[InstanceRow]], wanted: int) -> Iterator[Inst
 class _Source:
     """The different instances of one schema."""
 
-    def __init__(self, draws: Draws, row: SchemaRow) -> None:
+    def __init__(self, draws: Draws, row: BuiltSchema) -> None:
         self.draws, self.row = draws, row
         self.strict = validator(row.schema)
         self.paper = validator(row.schema, mode="paper")

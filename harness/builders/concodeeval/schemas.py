@@ -45,7 +45,7 @@ DEEPEST = 3
 ATTEMPTS = 500
 
 
-class SchemaRow(Struct, frozen=True):
+class BuiltSchema(Struct, frozen=True):
     """A line of ``schemas.jsonl``; ``range`` is the range of values, None for boolean and null."""
 
     id: str
@@ -60,7 +60,7 @@ def generate(
     vocabulary: Vocabulary = "paper",
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
-) -> Iterator[SchemaRow]:
+) -> Iterator[BuiltSchema]:
     """Draw the schemas, by root type and range.
 
     Args:
@@ -79,9 +79,9 @@ def generate(
             for high in RANGES:
                 name = FILE_NAMES[root].format(high=high, number=place)
                 schema = _new(root, high, vocabulary, draws.stream(name), seen, attempts)
-                yield SchemaRow(name, root, (0, high), schema)
+                yield BuiltSchema(name, root, (0, high), schema)
     for root in ("boolean", "null"):
-        yield SchemaRow(root, root, None, {"type": root})
+        yield BuiltSchema(root, root, None, {"type": root})
 
 
 def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:

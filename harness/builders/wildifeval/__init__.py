@@ -19,7 +19,7 @@ from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import read_chats
 from harness.builders.wildifeval.pipeline import Curated, curated
-from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.report import card, report
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, screen
 from harness.config.curation import Curation
@@ -38,7 +38,7 @@ FILES = (TASKS, CARD, REPORT)
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class WildIFEvalBuild:
     """A built data set; ``facts`` is the content of the manifest, ``report`` is Markdown."""
 
     folder: Path
@@ -81,7 +81,7 @@ async def build(
     asking: Asking,
     stages: Stages,
     status: Callable[[str], None] = lambda _: None,
-) -> Built:
+) -> WildIFEvalBuild:
     """Build the data set and write its folder.
 
     Args:
@@ -97,7 +97,7 @@ async def build(
         DataInvalid: No chat can be read, or nothing is left. Otherwise as `Asking.ask`.
     """
     folder.refuse_other(out, KIND, FILES)
-    prompts = Prompts(curation.prompts)
+    prompts = CurationPrompts(curation.prompts)
     found = screened(sources, curation, stages, status)
     result = await curated(curation, prompts, asking, found)
     facts = {
@@ -112,7 +112,7 @@ async def build(
     text = report(result)
     texts = {CARD: card(out.name, facts, result), REPORT: text}
     folder.write(out, KIND, {TASKS: result.rows}, facts, texts)
-    return Built(out, len(result.rows), facts, text)
+    return WildIFEvalBuild(out, len(result.rows), facts, text)
 
 
 def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:

@@ -21,14 +21,14 @@ T = TypeVar("T")
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
-class Question(Struct, frozen=True):
+class StageQuestion(Struct, frozen=True):
     """A prompt, and its subject: the id of a chat, or another name."""
 
     about: str
     text: str
 
 
-class Questions(Sequence[Question]):
+class Questions(Sequence[StageQuestion]):
     """Questions whose prompts are rendered on demand: all of them would fill the memory.
 
     Args:
@@ -36,20 +36,20 @@ class Questions(Sequence[Question]):
         question: Builds the question for a subject; pure.
     """
 
-    def __init__(self, of: Sequence[T], question: Callable[[T], Question]) -> None:
+    def __init__(self, of: Sequence[T], question: Callable[[T], StageQuestion]) -> None:
         self._of: Sequence[Any] = of
-        self._question: Callable[[Any], Question] = question
+        self._question: Callable[[Any], StageQuestion] = question
 
     def __len__(self) -> int:
         return len(self._of)
 
     @overload
-    def __getitem__(self, place: int) -> Question: ...
+    def __getitem__(self, place: int) -> StageQuestion: ...
 
     @overload
     def __getitem__(self, place: slice) -> Questions: ...
 
-    def __getitem__(self, place: int | slice) -> Question | Questions:
+    def __getitem__(self, place: int | slice) -> StageQuestion | Questions:
         if isinstance(place, slice):
             return Questions(self._of[place], self._question)
         return self._question(self._of[place])
@@ -83,7 +83,7 @@ class Asking(Protocol):
     async def ask(
         self,
         stage: str,
-        questions: Sequence[Question],
+        questions: Sequence[StageQuestion],
         decoding: Decoding,
         read: Callable[[StageAnswer], T],
         samples: int = 1,

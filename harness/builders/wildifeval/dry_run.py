@@ -16,7 +16,7 @@ from math import ceil
 
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.labels import LISTING_TOKENS, NAMING
-from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.selection import times
 from harness.config.curation import Curation, StageName
 from harness.records import Usage
@@ -42,7 +42,7 @@ class StageEstimate:
 def estimate(
     curation: Curation,
     chats: Sequence[Chat],
-    prompts: Prompts,
+    prompts: CurationPrompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
     """Estimate what the stages would ask about these chats, in order.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
-from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.asking import Asking, Questions, StageAnswer, StageQuestion
+from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.replies import (
     Category,
-    Task,
+    DecomposedTask,
     category,
     chosen,
     numbered_names,
@@ -32,7 +32,7 @@ LISTING_TOKENS = 30
 
 
 async def categories(
-    tasks: Sequence[Task], asking: Asking, prompts: Prompts
+    tasks: Sequence[DecomposedTask], asking: Asking, prompts: CurationPrompts
 ) -> dict[str, Category]:
     """Return the category of each constraint by its `sameness`; each is asked about once.
 
@@ -43,7 +43,7 @@ async def categories(
         for one in task.apart.constraints:
             texts.setdefault(sameness(one), one)
     questions = [
-        Question(f"constraint {number}", prompts.text("category", constraint=text))
+        StageQuestion(f"constraint {number}", prompts.text("category", constraint=text))
         for number, text in enumerate(texts.values(), start=1)
     ]
     found = await asking.ask("categories", questions, NAMING, _category)
@@ -51,7 +51,7 @@ async def categories(
 
 
 async def proposed_domains(
-    tasks: Sequence[Task], asking: Asking, prompts: Prompts, by: DomainsSection
+    tasks: Sequence[DecomposedTask], asking: Asking, prompts: CurationPrompts, by: DomainsSection
 ) -> Counter[str]:
     """Return the proposed domains, with the number of batches that propose each.
 
@@ -60,7 +60,7 @@ async def proposed_domains(
     """
     batches = [tasks[start : start + by.batch] for start in range(0, len(tasks), by.batch)]
     questions = [
-        Question(
+        StageQuestion(
             f"batch {number}",
             prompts.text(
                 "propose_domains",
@@ -86,7 +86,7 @@ async def proposed_domains(
 
 
 async def merged_domains(
-    proposed: Mapping[str, int], asking: Asking, prompts: Prompts, by: DomainsSection
+    proposed: Mapping[str, int], asking: Asking, prompts: CurationPrompts, by: DomainsSection
 ) -> list[str]:
     """Merge the proposed domains into a few, unless there are few already.
 
@@ -96,7 +96,9 @@ async def merged_domains(
         return list(proposed)
     order = sorted(proposed, key=lambda name: (-proposed[name], name))
     listed = "\n".join(f"{name}: {proposed[name]}" for name in order)
-    question = Question("all batches", prompts.text("merge_domains", names=listed, n=by.merged))
+    question = StageQuestion(
+        "all batches", prompts.text("merge_domains", names=listed, n=by.merged)
+    )
     decoding = Decoding(temperature=0.0, max_tokens=LISTING_TOKENS * by.merged)
     [[names]] = await asking.ask("domains", [question], decoding, _names)
     if not names:
@@ -108,7 +110,7 @@ async def merged_domains(
 
 
 async def domains(
-    tasks: Sequence[Task], names: Sequence[str], asking: Asking, prompts: Prompts
+    tasks: Sequence[DecomposedTask], names: Sequence[str], asking: Asking, prompts: CurationPrompts
 ) -> list[str]:
     """Return the domain of each task; empty if the model names none of these.
 
@@ -117,7 +119,9 @@ async def domains(
     listed = [inline_name(name) for name in names]
     questions = Questions(
         tasks,
-        lambda task: Question(task.id, prompts.text("domain", message=task.text, domains=listed)),
+        lambda task: StageQuestion(
+            task.id, prompts.text("domain", message=task.text, domains=listed)
+        ),
     )
     found = await asking.ask("domains", questions, NAMING, lambda answer: _chosen(answer, names))
     return [each[0] for each in found]

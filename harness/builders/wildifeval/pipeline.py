@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
+from harness.builders.wildifeval.asking import Asking, Questions, StageAnswer, StageQuestion
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.labels import (
     categories,
@@ -19,11 +19,11 @@ from harness.builders.wildifeval.labels import (
     merged_domains,
     proposed_domains,
 )
-from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.replies import (
     Category,
+    DecomposedTask,
     Decomposition,
-    Task,
     decomposition,
     sameness,
 )
@@ -42,7 +42,7 @@ class RowConstraint(Struct, frozen=True, omit_defaults=True):
     title: str = ""
 
 
-class Row(Struct, frozen=True, omit_defaults=True):
+class CuratedRow(Struct, frozen=True, omit_defaults=True):
     """A task in the form that the task ``wildifeval`` reads.
 
     Attributes:
@@ -69,7 +69,7 @@ class Curated(Struct, frozen=True):
         domains: The merged domains.
     """
 
-    rows: list[Row]
+    rows: list[CuratedRow]
     steps: list[Step]
     mark: float
     proposed: dict[str, int]
@@ -77,7 +77,7 @@ class Curated(Struct, frozen=True):
 
 
 async def curated(
-    curation: Curation, prompts: Prompts, asking: Asking, screened: Screened
+    curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
     """Run the stages that ask models.
 
@@ -108,21 +108,21 @@ async def curated(
 
 
 async def _decomposed(
-    chats: Sequence[Chat], asking: Asking, prompts: Prompts, by: DecomposeSection
-) -> tuple[list[Task], Step]:
+    chats: Sequence[Chat], asking: Asking, prompts: CurationPrompts, by: DecomposeSection
+) -> tuple[list[DecomposedTask], Step]:
     questions = Questions(
-        chats, lambda chat: Question(chat.id, prompts.text("decompose", message=chat.text))
+        chats, lambda chat: StageQuestion(chat.id, prompts.text("decompose", message=chat.text))
     )
     decoding = Decoding(by.temperature, by.max_tokens)
     found = await asking.ask("decompose", questions, decoding, _apart)
-    tasks, step = list[Task](), Step("decompose", len(chats))
+    tasks, step = list[DecomposedTask](), Step("decompose", len(chats))
     for chat, [apart] in zip(chats, found, strict=True):
         if isinstance(apart, str):
             step.leave_out("not taken apart", chat.id, chat.text, apart)
         elif not apart.constraints:
             step.leave_out("no constraints", chat.id, chat.text)
         else:
-            tasks.append(Task(chat.id, chat.text, apart))
+            tasks.append(DecomposedTask(chat.id, chat.text, apart))
     return tasks, step
 
 
@@ -137,8 +137,8 @@ def _apart(answer: StageAnswer) -> Decomposition | str:
 
 
 def not_repeated(
-    tasks: Sequence[Task], by: ConstraintsSection, seed: int
-) -> tuple[list[Task], Step]:
+    tasks: Sequence[DecomposedTask], by: ConstraintsSection, seed: int
+) -> tuple[list[DecomposedTask], Step]:
     """Leave out tasks with too many constraints, and tasks that repeat one too often.
 
         Logs hold templates, with the same condition in hundreds of messages. Tasks are examined in
@@ -150,7 +150,7 @@ def not_repeated(
         ['a']
     """
     step = Step("constraints", len(tasks))
-    few = list[Task]()
+    few = list[DecomposedTask]()
     for task in tasks:
         n = len(task.apart.constraints)
         if n > by.most_of_a_task:
@@ -173,12 +173,14 @@ def not_repeated(
     return [task for task in few if task.id not in repeated], step
 
 
-def _row(task: Task, kinds: dict[str, Category], domain: str) -> Row:
+def _row(task: DecomposedTask, kinds: dict[str, Category], domain: str) -> CuratedRow:
     constraints = []
     for text in task.apart.constraints:
         kind = kinds[sameness(text)]
         constraints.append(RowConstraint(text, kind.name, kind.title))
-    return Row(task.id, task.text, tuple(constraints), domain, task.apart.task, task.apart.context)
+    return CuratedRow(
+        task.id, task.text, tuple(constraints), domain, task.apart.task, task.apart.context
+    )
 
 
 def _refuse_none(left: Sequence[object], steps: Sequence[Step]) -> None:

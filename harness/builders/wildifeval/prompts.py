@@ -34,7 +34,7 @@ NEEDED = frozenset({"message", "constraint", "tasks", "names"})
 """The fields that it must use, if it may."""
 
 
-class Prompts:
+class CurationPrompts:
     """The templates of a build."""
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:

@@ -43,7 +43,7 @@ class Decomposition(Struct, frozen=True):
     constraints: tuple[str, ...]
 
 
-class Task(Struct, frozen=True):
+class DecomposedTask(Struct, frozen=True):
     """A message that passed the filters, taken apart."""
 
     id: str

@@ -13,7 +13,7 @@ from statistics import mean
 from typing import Any
 
 from harness.builders.markdown import Cell, inline, quoted, settings, table
-from harness.builders.wildifeval.pipeline import Curated, Row
+from harness.builders.wildifeval.pipeline import Curated, CuratedRow
 from harness.builders.wildifeval.screening import Step
 from harness.tasks.wildifeval.categories import CATEGORIES, OTHER
 
@@ -129,7 +129,7 @@ def _model(stage: str, facts: Mapping[str, Any]) -> list[Cell]:
     return [*names, *numbers, "not known" if cost is None else f"{cost:,.4f}"]
 
 
-def _example(row: Row) -> str:
+def _example(row: CuratedRow) -> str:
     constraints = "\n".join(
         f"- {inline(one.text)} ({inline(one.category or UNNAMED)})" for one in row.constraints
     )

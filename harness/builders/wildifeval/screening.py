@@ -89,7 +89,7 @@ _LINE = re.compile(
 )
 
 
-class Example(Struct, frozen=True):
+class ScreeningExample(Struct, frozen=True):
     """Something that was dropped; ``detail`` says what was found in it."""
 
     id: str
@@ -109,14 +109,14 @@ class Step(Struct):
     name: str
     before: int
     removed: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[Example]] = field(default_factory=dict)
+    examples: dict[str, list[ScreeningExample]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
         """Count one task as dropped."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
-            shown.append(Example(id, text[:LONGEST_EXAMPLE], detail))
+            shown.append(ScreeningExample(id, text[:LONGEST_EXAMPLE], detail))
 
     @property
     def left(self) -> int:

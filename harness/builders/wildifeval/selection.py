@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Asking, Question, Questions, StageAnswer
+from harness.builders.wildifeval.asking import Asking, Questions, StageAnswer, StageQuestion
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.screening import Step
 from harness.config.curation import FilterSection, ScreenSection
 from harness.errors import ConfigError
@@ -59,7 +59,7 @@ def top_share(
 async def without_toxic(
     chats: Sequence[Chat],
     asking: Asking,
-    prompts: Prompts,
+    prompts: CurationPrompts,
     screen: ScreenSection,
     by: FilterSection,
 ) -> tuple[list[Chat], Step]:
@@ -69,7 +69,7 @@ async def without_toxic(
         ConfigError: The model's first replies cannot be read. Otherwise as `Asking.ask`.
     """
     questions = Questions(
-        chats, lambda chat: Question(chat.id, prompts.text("toxic", message=chat.text))
+        chats, lambda chat: StageQuestion(chat.id, prompts.text("toxic", message=chat.text))
     )
     found = await yes_probabilities(asking, "toxicity", questions, by)
     kept, step = list[Chat](), Step("toxicity", len(chats))
@@ -84,7 +84,7 @@ async def without_toxic(
 
 
 async def constrained(
-    chats: Sequence[Chat], asking: Asking, prompts: Prompts, by: FilterSection, seed: int
+    chats: Sequence[Chat], asking: Asking, prompts: CurationPrompts, by: FilterSection, seed: int
 ) -> tuple[list[Chat], Step, float]:
     """Return the messages that most probably are such tasks, and the lowest probability among them.
 
@@ -92,7 +92,7 @@ async def constrained(
         ConfigError: The model's first replies cannot be read. Otherwise as `Asking.ask`.
     """
     questions = Questions(
-        chats, lambda chat: Question(chat.id, prompts.text("constrained", message=chat.text))
+        chats, lambda chat: StageQuestion(chat.id, prompts.text("constrained", message=chat.text))
     )
     found = await yes_probabilities(asking, "filter", questions, by)
     top, mark = top_share(dict(zip((c.id for c in chats), found, strict=True)), by.keep, seed)
@@ -116,7 +116,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 
 
 async def yes_probabilities(
-    asking: Asking, stage: str, questions: Sequence[Question], by: FilterSection
+    asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
     """Return the probability of yes for each question, or None if the model says neither.
 

@@ -11,7 +11,7 @@ from typing import Any
 from harness.analysis.clustered import Statistic
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
-from harness.report.figures.dots import BARS, Dot, Plan, dot_chart
+from harness.report.figures.dots import BARS, Dot, DotPlan, dot_chart
 from harness.report.figures.figure import Figure
 from harness.report.figures.groups import UNITS, compared_rounds, counts, most, only
 from harness.report.figures.names import counted, kinds_on_axis, natural, number, shown, slug
@@ -55,7 +55,7 @@ def _met(runs: Runs, found: Kinds, rounds: str) -> Figure:
         for run, one in found[kind].items()
     ]
     labels = kinds_on_axis(names.values())
-    plan = Plan("constraint", "share met", list(names.values()), of="constraints", labels=labels)
+    plan = DotPlan("constraint", "share met", list(names.values()), of="constraints", labels=labels)
     chart, sheet = dot_chart(dots, plan, runs)
     caption = (
         f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, each "
@@ -116,7 +116,7 @@ def _of(runs: Runs, rounds: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
+class MissBin:
     """A bin of a histogram, from ``low`` to below ``high``; None is an open end."""
 
     low: float | None
@@ -139,7 +139,7 @@ class Bin:
         return f"{_text(self.low)} to {'' if integers else 'below '}{_text(last)}"
 
 
-def bins(off_by: OffBy) -> list[Bin]:
+def bins(off_by: OffBy) -> list[MissBin]:
     """Choose bins of one whole number each, or wider ones if those would be too many.
 
     The furthest misses, 2% at either end, share a bin, so that one answer that is off by thousands
@@ -158,18 +158,18 @@ def bins(off_by: OffBy) -> list[Bin]:
     # Bars of whole numbers stand over them, not beside them.
     shift = 0.5 if integers else 0.0
     found = [
-        Bin(left, right, (left - shift, right - shift))
+        MissBin(left, right, (left - shift, right - shift))
         for left, right in pairwise(_edges(low, high, width, integers=integers))
     ]
     least, most = found[0].drawn[0] + shift, found[-1].drawn[1] + shift
     if values[0] < least:
-        found.insert(0, Bin(None, least, (least - width - shift, least - shift)))
+        found.insert(0, MissBin(None, least, (least - width - shift, least - shift)))
     if values[-1] >= most:
-        found.append(Bin(most, None, (most - shift, most + width - shift)))
+        found.append(MissBin(most, None, (most - shift, most + width - shift)))
     return found
 
 
-def misses_by_bin(off_by: OffBy, every: Sequence[Bin]) -> Iterator[tuple[str, Bin, int]]:
+def misses_by_bin(off_by: OffBy, every: Sequence[MissBin]) -> Iterator[tuple[str, MissBin, int]]:
     """Run, bin and number of misses, for the bins that are not empty."""
     for run, of in off_by.items():
         for one in every:

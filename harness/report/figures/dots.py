@@ -64,7 +64,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DotPlan:
     """The layout of dots.
 
     Attributes:
@@ -93,7 +93,7 @@ def are_fractions(dots: Sequence[Dot]) -> bool:
     return all(0 <= one.of.mean <= 1 for one in dots if one.of.mean is not None)
 
 
-def dot_chart(dots: Sequence[Dot], plan: Plan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
+def dot_chart(dots: Sequence[Dot], plan: DotPlan, runs: Runs) -> tuple[dict[str, Any], Sheet]:
     """Draw dots in rows."""
     axis = on_axis(plan.rows, plan.labels)
     domain = list(_domain(plan, axis))
@@ -165,7 +165,7 @@ def as_numbers(groups: Sequence[str]) -> dict[str, float] | None:
 
 
 def line_chart(
-    dots: Sequence[Dot], at: Mapping[str, float], plan: Plan, runs: Runs
+    dots: Sequence[Dot], at: Mapping[str, float], plan: DotPlan, runs: Runs
 ) -> tuple[dict[str, Any], Sheet]:
     """Draw lines along an axis of numbers, one for each row."""
     present = {one.run for one in dots}
@@ -204,7 +204,7 @@ def line_chart(
 
 
 def _sheet(
-    dots: Sequence[Dot], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
+    dots: Sequence[Dot], plan: DotPlan, runs: Runs, places: Sequence[Mapping[str, Any]]
 ) -> Sheet:
     """Build the data of dots.
 
@@ -254,7 +254,7 @@ def _slots(dots: Sequence[Dot], runs: Runs) -> list[int]:
     return [places[one.row].index(one.run) for one in dots]
 
 
-def _x(name: str, plan: Plan) -> alt.X:
+def _x(name: str, plan: DotPlan) -> alt.X:
     scale = alt.Scale(zero=plan.difference, padding=PADDING)
     if plan.bounded:
         scale = alt.Scale(domain=[0, 1], padding=PADDING, nice=False)
@@ -264,12 +264,12 @@ def _x(name: str, plan: Plan) -> alt.X:
     return alt.X(f"{name}:Q", scale=scale, axis=axis)
 
 
-def _heads(plan: Plan) -> dict[str, str]:
+def _heads(plan: DotPlan) -> dict[str, str]:
     """Map headings above rows to their axis keys: spaces only, which no shown name is."""
     return {level: " " * place for place, level in enumerate(plan.levels, start=1)}
 
 
-def _domain(plan: Plan, axis: Mapping[str, str]) -> Iterator[str]:
+def _domain(plan: DotPlan, axis: Mapping[str, str]) -> Iterator[str]:
     if not plan.levels:
         yield from (axis[row] for row in plan.rows)
     for level, key in _heads(plan).items():

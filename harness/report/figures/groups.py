@@ -18,7 +18,7 @@ from harness.report.figures.dots import (
     LEAST_OF_LINE,
     LINE_BARS,
     Dot,
-    Plan,
+    DotPlan,
     are_fractions,
     as_numbers,
     dot_chart,
@@ -170,7 +170,7 @@ def _by_label(runs: Runs, measured: Measured, label: str, words: _Words) -> Iter
         for run, found in measured.items()
         if group in found
     ]
-    plan = Plan(
+    plan = DotPlan(
         heading=printable(label),
         value=words.value,
         rows=[names[group] for group in groups],
@@ -213,7 +213,7 @@ def _effect(runs: Runs, effect: Effect) -> Iterator[Figure]:
         for run, found in measured.items()
         if group in found
     ]
-    plan = Plan(
+    plan = DotPlan(
         heading=printable(effect.label),
         value=runs.value,
         rows=list(names.values()),
@@ -254,7 +254,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     by = printable(comparison.asked.by) if kept else "instances"
     what = printable(score_name(comparison.asked.score))
     levels = {"Overall": [names[ALL]], f"By {by}": [names[group] for group in kept]}
-    plan = Plan(
+    plan = DotPlan(
         heading=by,
         value=f"difference in {what}" + (f" of {rounds}" if runs.several_rounds else ""),
         rows=list(names.values()),

@@ -27,7 +27,7 @@ from harness.scoring.constraints.grammar import (
     Count,
     ForEach,
     Identity,
-    Measured,
+    MeasureOp,
     Min,
     Position,
     Relation,
@@ -47,7 +47,7 @@ _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConstraintFinding:
     """What one base constraint found in a text."""
 
     base: Base
@@ -61,7 +61,7 @@ class CheckResult:
     """Whether a text satisfies a specification, with the findings from left to right."""
 
     passed: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[ConstraintFinding, ...]
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
@@ -79,7 +79,7 @@ def check(specification: Specification, text: str, units: Splitter | None = None
 def judged(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
     """Return the result, given what each base constraint observed, from left to right."""
     findings = tuple(
-        Finding(base, target, found, satisfied(base, found, target))
+        ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
     )
     passed = _passed(specification.constraint, iter(finding.passed for finding in findings))
@@ -150,7 +150,7 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
         if transformation.of is None:
             return len(units)
         return sum(unit == transformation.of for unit in units)
-    if isinstance(transformation, Measured):
+    if isinstance(transformation, MeasureOp):
         with calling(f"The measure {transformation.name!r}"):
             texts = tuple(unit for unit in units if isinstance(unit, str))
             return int(measure(transformation.name).number(texts))

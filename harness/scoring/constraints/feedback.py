@@ -17,7 +17,13 @@ from functools import lru_cache
 from typing import Any
 
 from harness.records import Score
-from harness.scoring.constraints.check import CheckResult, Finding, Observed, holds, outcomes
+from harness.scoring.constraints.check import (
+    CheckResult,
+    ConstraintFinding,
+    Observed,
+    holds,
+    outcomes,
+)
 from harness.scoring.constraints.grammar import (
     Base,
     Count,
@@ -68,7 +74,7 @@ def feedback(specification: Specification, result: CheckResult) -> str:
     return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
 
 
-def _clause(finding: Finding, specification: Specification) -> str:
+def _clause(finding: ConstraintFinding, specification: Specification) -> str:
     """Describe what was observed for a base constraint: "with 86 character"."""
     base, observed = finding.base, finding.observed
     transformation, nouns = base.transformation, unit_nouns(base)
@@ -131,7 +137,7 @@ def score(result: CheckResult) -> Score:
     )
 
 
-def reason(finding: Finding) -> str:
+def reason(finding: ConstraintFinding) -> str:
     """Say why a base constraint failed, in a few words: "98 of 100 words"."""
     base, observed, target = finding.base, finding.observed, finding.target
     transformation, nouns = base.transformation, unit_nouns(base)
@@ -188,7 +194,7 @@ def _has_positions(base: Base) -> bool:
     return isinstance(measured, Position) and isinstance(measured.index, tuple)
 
 
-def _details(finding: Finding, why: str | None) -> dict[str, Any]:
+def _details(finding: ConstraintFinding, why: str | None) -> dict[str, Any]:
     details = {
         "constraint": _cut(clause(finding.base, finding.target), LONGEST_REASON),
         "kind": _cut(kind(finding.base, finding.target), LONGEST_REASON),

@@ -78,7 +78,7 @@ class Min(Struct, frozen=True, tag_field="op", tag="min", forbid_unknown_fields=
     do: Transformation
 
 
-class Measured(Struct, frozen=True, tag_field="op", tag="measure", forbid_unknown_fields=True):
+class MeasureOp(Struct, frozen=True, tag_field="op", tag="measure", forbid_unknown_fields=True):
     """A number that a plug-in computes from the units (`harness.ports.Measure`)."""
 
     name: str
@@ -88,7 +88,7 @@ class Identity(Struct, frozen=True, tag_field="op", tag="identity", forbid_unkno
     """The units themselves."""
 
 
-Transformation: TypeAlias = Count | Position | ForEach | Max | Min | Measured | Identity
+Transformation: TypeAlias = Count | Position | ForEach | Max | Min | MeasureOp | Identity
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,7 +158,7 @@ def measure_name(base: Base) -> str | None:
     inner: Transformation = base.transformation
     while isinstance(inner, ForEach | Max | Min):
         inner = inner.do
-    return inner.name if isinstance(inner, Measured) else None
+    return inner.name if isinstance(inner, MeasureOp) else None
 
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
@@ -316,7 +316,7 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
         if transformation.of is not None and unit != "text":
             raise DataInvalid(f"{where}: 'count' of {transformation.of!r} needs single units.")
         return "number"
-    if isinstance(transformation, Measured):
+    if isinstance(transformation, MeasureOp):
         try:
             measure(transformation.name)
         except ConfigError as error:

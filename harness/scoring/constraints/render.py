@@ -28,7 +28,7 @@ from harness.scoring.constraints.grammar import (
     Identity,
     Level,
     Max,
-    Measured,
+    MeasureOp,
     Min,
     Position,
     Specification,
@@ -200,7 +200,7 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
             return f"the greatest of {described(do, nouns)}"
         case Min(do=do):
             return f"the least of {described(do, nouns)}"
-        case Measured(name=name):
+        case MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
                 return measure(name).phrase(f"{noun}s")
         case Identity():

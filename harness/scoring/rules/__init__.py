@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from harness.scoring.rules import forms, keywords, lengths
-from harness.scoring.rules.wording import Rule, Verdict, Wording, read, rules_version
+from harness.scoring.rules.wording import Rule, RuleVerdict, Wording, read, rules_version
 
 __all__ = ["Every", "Rule", "Verdict", "recognise", "rules_version"]
 
@@ -35,10 +35,10 @@ class Every:
     rules: tuple[Rule, ...]
     name: ClassVar[str] = "compound"
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> RuleVerdict:
         """Pass if every rule does; the reason lists those that do not."""
         failed = [found.reason for rule in self.rules if not (found := rule.check(text)).passed]
-        return Verdict(not failed, "; ".join(failed))
+        return RuleVerdict(not failed, "; ".join(failed))
 
 
 _JOINTS = re.compile(r",? (?:and|but) |; |\. |, ")

@@ -26,7 +26,7 @@ from harness.scoring.rules.wording import (
     MODAL,
     SUBJECT,
     WHOLE,
-    Verdict,
+    RuleVerdict,
     Wording,
     word_or_text,
 )
@@ -44,10 +44,10 @@ class Form:
 
     name: str
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> RuleVerdict:
         """Check the form of the whole text."""
         reason = CHECKS[self.name](text)
-        return Verdict(not reason, reason)
+        return RuleVerdict(not reason, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Edge:
     wanted: str
     word: bool = False
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> RuleVerdict:
         """Compare the first or last words."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # fold no more than may matter
@@ -72,7 +72,7 @@ class Edge:
         found = shown.startswith(wanted) if first else shown.endswith(wanted)
         passed = found and stands(wanted, shown, 0 if first else len(shown) - len(wanted))
         verb = "start" if first else "end"
-        return Verdict(passed, "" if passed else f"does not {verb} with {self.wanted!r}")
+        return RuleVerdict(passed, "" if passed else f"does not {verb} with {self.wanted!r}")
 
 
 def _folded(text: str) -> str:

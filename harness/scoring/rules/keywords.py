@@ -19,8 +19,8 @@ from harness.scoring.rules.wording import (
     MODAL,
     NOUN,
     SUBJECT,
-    Bounds,
-    Verdict,
+    CountBounds,
+    RuleVerdict,
     Wording,
     amount,
     bounds_of,
@@ -34,10 +34,10 @@ class Keywords:
 
     name: str
     wanted: tuple[str, ...]
-    bounds: Bounds
+    bounds: CountBounds
     exact: bool = False
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> RuleVerdict:
         """Count each text."""
         shown = _plain(text, self.exact)
         reasons = []
@@ -49,7 +49,7 @@ class Keywords:
                 reasons.append(f"{one!r} {n:,} times, not {self.bounds}")
             else:
                 reasons.append(f"there is {'' if n else 'no '}{one!r}")
-        return Verdict(not reasons, "; ".join(reasons))
+        return RuleVerdict(not reasons, "; ".join(reasons))
 
 
 def occurrences(wanted: str, text: str) -> int:
@@ -127,7 +127,7 @@ def recognise(wording: Wording) -> Keywords | None:
     """The rule of a wording; None if there is none, or doubt."""
     for patterns, name in ((_INCLUDE, "keyword"), (_AVOID, "forbidden_word")):
         if found := _first(patterns, wording.text):
-            bounds = Bounds(1, None) if name == "keyword" else Bounds(None, 0)
+            bounds = CountBounds(1, None) if name == "keyword" else CountBounds(None, 0)
             return _rule(name, found, wording, bounds)
     if found := _first(_COUNT, wording.text):
         often = _often(found)
@@ -140,16 +140,18 @@ def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | 
     return next((found for one in patterns if (found := one.fullmatch(text))), None)
 
 
-def _often(found: re.Match[str]) -> Bounds | None:
+def _often(found: re.Match[str]) -> CountBounds | None:
     if found["often"] is None:
         parsed = bounds_of(found)
         return parsed and parsed[0]
     n = 1 if found["often"] == "once" else 2
     low = None if found["how"] in ("at most", "no more than", "not more than") else n
-    return Bounds(low, None if found["how"] == "at least" else n)
+    return CountBounds(low, None if found["how"] == "at least" else n)
 
 
-def _rule(name: str, found: re.Match[str], wording: Wording, bounds: Bounds) -> Keywords | None:
+def _rule(
+    name: str, found: re.Match[str], wording: Wording, bounds: CountBounds
+) -> Keywords | None:
     is_word = found["kind"].rstrip("s") in ("word", "keyword", "key word")
     quoted = [wording.quoted[int(number)] for number in re.findall(MARK, found[0])]
     wanted = [word_or_text(one, is_word=is_word) for one in quoted]

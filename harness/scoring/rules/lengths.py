@@ -29,8 +29,8 @@ from harness.scoring.rules.wording import (
     NOUN,
     NUMBER,
     SUBJECT,
-    Bounds,
-    Verdict,
+    CountBounds,
+    RuleVerdict,
     amount,
     bounds_of,
     number,
@@ -57,19 +57,19 @@ class Length:
     """An amount of a unit, one of `_MEASURES`."""
 
     unit: str
-    bounds: Bounds
+    bounds: CountBounds
 
     @property
     def name(self) -> str:
         """Return the rule's name, such as ``word_count``."""
         return f"{self.unit.partition(' ')[0]}_count"
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> RuleVerdict:
         """Count the units."""
         n = _MEASURES[self.unit](text)
         if self.bounds.has(n):
-            return Verdict(True)
-        return Verdict(False, f"{n:,} {self.unit}{'' if n == 1 else 's'}, not {self.bounds}")
+            return RuleVerdict(True)
+        return RuleVerdict(False, f"{n:,} {self.unit}{'' if n == 1 else 's'}, not {self.bounds}")
 
 
 def sentences(text: str) -> int:
@@ -154,7 +154,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
     hyphened = _HYPHENED.fullmatch(text)
     if hyphened:
         n = number(hyphened["n"])
-        return _sure(hyphened["u"], Bounds(n, n, bare=True)) if alone and n else None
+        return _sure(hyphened["u"], CountBounds(n, n, bare=True)) if alone and n else None
     found = _COUNTED.fullmatch(text)
     parsed = bounds_of(found) if found else None
     if found is None or parsed is None:
@@ -164,11 +164,11 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
         if not alone or found["keep"] or found["include"]:  # at most? at least?
             return None
         if found["limit"]:
-            bounds = Bounds(None, bounds.high)
+            bounds = CountBounds(None, bounds.high)
     return _sure(named.removesuffix("s"), bounds)
 
 
-def _sure(named: str, bounds: Bounds) -> Length | None:
+def _sure(named: str, bounds: CountBounds) -> Length | None:
     """The rule, unless the wording may mean something else."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
@@ -176,4 +176,4 @@ def _sure(named: str, bounds: Bounds) -> Length | None:
         return None
     if bounds.bare and (unit == "character" or (unit == "word" and least > FEW)):
         return None
-    return Length(unit, Bounds(bounds.low, bounds.high))
+    return Length(unit, CountBounds(bounds.low, bounds.high))

@@ -29,7 +29,7 @@ def rules_version() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleVerdict:
     """Whether a text meets a constraint, with a reason if not."""
 
     passed: bool
@@ -44,7 +44,7 @@ class Rule(Protocol):
         """Its kind, for example ``word_count``, ``forbidden_word`` or ``json``."""
         ...
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> RuleVerdict:
         """Return the verdict on a whole answer: a pure function, in time linear in its length."""
         ...
 
@@ -144,7 +144,7 @@ EXACTLY = "exactly|precisely|only|just"
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CountBounds:
     """The least and greatest number; None if there is no such bound.
 
     Attributes:
@@ -188,27 +188,27 @@ def amount(unit: str) -> str:
     )
 
 
-def bounds_of(found: re.Match[str]) -> tuple[Bounds, str] | None:
+def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
     """Return the bounds and the unit of a match of `amount`, or None for impossible bounds."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
         if low > high or (group["or"] and high > low + 1):  # "2 or 10" is no range
             return None
-        return Bounds(low, high), group["ub"] or group["ur"]
+        return CountBounds(low, high), group["ub"] or group["ur"]
     n = number(group["c"] or group["n"] or group["m"])
     unit = group["uc"] or group["us"] or group["um"]
     if n == 0:
         return None
     if group["ge"] or group["more1"] or group["more2"]:
-        return Bounds(n, None), unit
+        return CountBounds(n, None), unit
     if group["gt"]:
-        return Bounds(n + 1, None), unit
+        return CountBounds(n + 1, None), unit
     if group["le"] or group["less1"] or group["less2"]:
-        return Bounds(None, n), unit
+        return CountBounds(None, n), unit
     if group["lt"]:
-        return (Bounds(None, n - 1), unit) if n > 1 else None
-    return Bounds(n, n, bare=not group["eq"]), unit
+        return (CountBounds(None, n - 1), unit) if n > 1 else None
+    return CountBounds(n, n, bare=not group["eq"]), unit
 
 
 def number(text: str) -> int:

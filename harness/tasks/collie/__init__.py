@@ -28,7 +28,7 @@ from harness.scoring.constraints.check import CheckResult, check, fingerprints
 from harness.scoring.constraints.feedback import feedback, score
 from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
-from harness.tasks.collie.items import BUILTIN, Item, read_items
+from harness.tasks.collie.items import BUILTIN, CollieItem, read_items
 from harness.tasks.collie.structures import EFFECTS
 
 V1 = "collie/instances.jsonl"
@@ -72,7 +72,7 @@ class CollieTask:
         self._word_list = data.file(word_list) if word_list else None
         self._words = read_words(self._word_list) if self._word_list else None
 
-    def instances(self) -> Iterator[Instance[Item]]:
+    def instances(self) -> Iterator[Instance[CollieItem]]:
         """Yield the instances in file order.
 
         Raises:
@@ -99,7 +99,7 @@ class CollieTask:
         return found
 
     def messages(
-        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+        self, instance: Instance[CollieItem], shots: Sequence[Instance[CollieItem]]
     ) -> tuple[Message, ...]:
         """Return the instruction, as published or as rendered.
 
@@ -118,7 +118,7 @@ class CollieTask:
             shown.append(f"{shot.data.prompt}\n{shot.data.example}\n\n")
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
-    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[CollieItem], text: str) -> Mapping[str, Score]:
         """Score ``constraints`` and, for a single word and with a word list, ``word``."""
         scores = {"constraints": score(self._verdict(instance, text))}
         if self._words and instance.data.specification.level == "word":
@@ -126,27 +126,29 @@ class CollieTask:
             scores["word"] = Score(valid, valid, "" if valid else "not in the word list")
         return scores
 
-    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[CollieItem], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """Say what was asked for, and what was generated instead."""
         said = feedback(instance.data.specification, self._verdict(instance, text))
         if "word" in scores and not scores["word"].passed:
             said += f"\n{text.strip()!r} is not in the word list."
         return said
 
-    def must_keep(self, instance: Instance[Item]) -> tuple[str, ...]:
+    def must_keep(self, instance: Instance[CollieItem]) -> tuple[str, ...]:
         """Return all target values: numbers, words and sentences."""
         return tuple(_values(instance.data.specification.targets))
 
-    def reference(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[CollieItem]) -> str | None:
         """Return the example; in 20 of the published 2,080 cases it fails with current NLTK."""
         return instance.data.example
 
-    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[CollieItem], shot: Instance[CollieItem]) -> bool:
         """Return whether the shot's example satisfies this instance's constraint."""
         example = shot.data.example
         return example is not None and self._verdict(instance, example).passed
 
-    def _verdict(self, instance: Instance[Item], text: str) -> CheckResult:
+    def _verdict(self, instance: Instance[CollieItem], text: str) -> CheckResult:
         return check(instance.data.specification, text, splitter(self._nltk_data))
 
 

@@ -21,7 +21,7 @@ IGNORED = {"group", "metadata", "oneshot_prompt", "near_misses"}
 """Keys of the published and built-in files that are not used here."""
 
 
-class Item(Struct, frozen=True):
+class CollieItem(Struct, frozen=True):
     """A constraint with its prompt.
 
     Attributes:
@@ -36,7 +36,7 @@ class Item(Struct, frozen=True):
     source: str
 
 
-def read_items(path: Path) -> Iterator[Item]:
+def read_items(path: Path) -> Iterator[CollieItem]:
     """Read the items of a file, in order.
 
     Raises:
@@ -45,7 +45,7 @@ def read_items(path: Path) -> Iterator[Item]:
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 
-def _item(raw: Row, where: str) -> Item:
+def _item(raw: Row, where: str) -> CollieItem:
     for key in raw:
         if key not in READ and key not in IGNORED:
             raise DataInvalid(f"{where}: unknown key {key!r}.", nearest(str(key), READ))
@@ -60,7 +60,7 @@ def _item(raw: Row, where: str) -> Item:
         )
     form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
     specification = read({**form, "level": level}, where)
-    return Item(
+    return CollieItem(
         id=_text(raw, "id", where) or "",
         specification=specification,
         prompt=_text(raw, "prompt", where) or instruction(specification),

@@ -65,7 +65,7 @@ class Constraints:
         )
 
 
-class Answer(NamedTuple):
+class LocatedAnswer(NamedTuple):
     """An answer: the sample's text, the value read from it, and the rules that judge it."""
 
     schema: Schema
@@ -78,7 +78,7 @@ class Answer(NamedTuple):
 def constraints_met(
     constraints: Constraints,
     violations: Sequence[Violation],
-    answer: Answer,
+    answer: LocatedAnswer,
 ) -> list[dict[str, Any]]:
     """Return the constraints that apply to the answer, each with whether it is met.
 

@@ -77,7 +77,7 @@ class ConCodeEval:
                 f"Write some of [{', '.join(FORMATS)}].",
             )
         self.representation, self.outputs, self.mode = representation, outputs, mode
-        self.prompts = Prompts.find(self.part, prompt, representation, data)
+        self.prompts = SettingPrompts.find(self.part, prompt, representation, data)
         self.benchmark: Benchmark = read_benchmark(dataset, data)
         self._dataset = dataset
         self._wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
@@ -110,7 +110,7 @@ class ConCodeEval:
         }
 
 
-class Prompts(NamedTuple):
+class SettingPrompts(NamedTuple):
     """The templates of one of the two tasks for schemas in one representation.
 
     Attributes:
@@ -126,7 +126,7 @@ class Prompts(NamedTuple):
     @classmethod
     def find(
         cls, part: Part, prompt: str, representation: Representation, data: DataFolder
-    ) -> Prompts:
+    ) -> SettingPrompts:
         """Find the templates that ``task.prompt`` names.
 
         Raises:

@@ -38,7 +38,7 @@ from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_check import Shown, faults, garbled
 from harness.tasks._rows import rows
-from harness.tasks.jsonl.items import Item, Reader, RowForm
+from harness.tasks.jsonl.items import JsonlItem, Reader, RowForm
 from harness.tasks.jsonl.judging import JudgeChecks
 from harness.tasks.jsonl.presets import PRESETS
 
@@ -111,7 +111,7 @@ class JsonlTask:
         written = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
         self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()
 
-    def instances(self) -> Iterator[Instance[Item]]:
+    def instances(self) -> Iterator[Instance[JsonlItem]]:
         """Return the rows in file order, each with its prompt and checks.
 
         Raises:
@@ -133,7 +133,7 @@ class JsonlTask:
         return sha256(self.path)
 
     def messages(
-        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+        self, instance: Instance[JsonlItem], shots: Sequence[Instance[JsonlItem]]
     ) -> tuple[Message, ...]:
         """Return the row's conversation."""
         if shots:
@@ -143,7 +143,7 @@ class JsonlTask:
             )
         return instance.data.messages
 
-    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[JsonlItem], text: str) -> Mapping[str, Score]:
         """Score an answer with each check by a rule.
 
         If extracting the answer takes too long, no score is made: none passes or fails. A row that
@@ -166,7 +166,7 @@ class JsonlTask:
             for rule in checks
         }
 
-    def score_parsed(self, instance: Instance[Item], answer: str) -> Mapping[str, Score]:
+    def score_parsed(self, instance: Instance[JsonlItem], answer: str) -> Mapping[str, Score]:
         """Score an extracted answer without verdicts; checks of the whole text give none."""
         scores = {
             rule.name: self._rules.checker(rule).check(answer, instance)
@@ -175,7 +175,9 @@ class JsonlTask:
         }
         return {name: Score(s.value, None, s.reason, s.details) for name, s in scores.items()}
 
-    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[JsonlItem], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """List the reasons of the failed checks; those of matching checks do not reveal the
         target.
         """
@@ -185,7 +187,7 @@ class JsonlTask:
         reasons = [f"- {score.reason or 'not as asked'}" for score in failed]
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
-    def reference(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[JsonlItem]) -> str | None:
         """Return the text of ``gold``; else the target, plain or in the form that is extracted.
 
         None if none of these passes.
@@ -216,14 +218,14 @@ class JsonlTask:
             if isinstance(value, list):  # one of several is not all of them
                 yield " ".join(map(str, value))
 
-    def instruction(self, instance: Instance[Item]) -> str:
+    def instruction(self, instance: Instance[JsonlItem]) -> str:
         """Return the row's conversation, for a judge."""
         turns = instance.data.messages
         if len(turns) == 1:
             return turns[0].content
         return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
-    def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
+    def criteria(self, instance: Instance[JsonlItem]) -> Sequence[Criterion]:
         """Return what a row asks of judges, or of the judge that this view is for (`for_judge`).
 
         Raises:
@@ -232,7 +234,7 @@ class JsonlTask:
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
-    def judged_by(self, instance: Instance[Item], judge: str) -> bool:
+    def judged_by(self, instance: Instance[JsonlItem], judge: str) -> bool:
         """Return whether a judge judges a row: its checks name the judge, or no check of any row
         does.
         """
@@ -273,7 +275,7 @@ class JsonlTask:
             for problem, ids in found.items()
         ]
 
-    def _passes(self, instance: Instance[Item]) -> bool:
+    def _passes(self, instance: Instance[JsonlItem]) -> bool:
         try:
             return verdict(self.score(instance, self.reference(instance) or "")) is not False
         except Unparseable:

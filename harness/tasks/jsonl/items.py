@@ -27,7 +27,7 @@ MOST_PACKED = 1 << 27
 """Bytes of packed instances that are kept in memory; a larger file is read again for each pass."""
 
 
-class Item(Struct, frozen=True):
+class JsonlItem(Struct, frozen=True):
     """A row with its conversation and checks.
 
     Attributes:
@@ -82,10 +82,10 @@ class Reader:
     ) -> None:
         self._path, self._form, self._shared = path, form, shared
         self._rules, self._judges = rules, judges
-        self._decoder = msgspec.msgpack.Decoder(Instance[Item])
+        self._decoder = msgspec.msgpack.Decoder(Instance[JsonlItem])
         self._packed: list[bytes] | None = None
 
-    def read(self) -> Iterator[Instance[Item]]:
+    def read(self) -> Iterator[Instance[JsonlItem]]:
         """Yield the instances in file order.
 
         Raises:
@@ -107,7 +107,7 @@ class Reader:
             yield instance
         self._packed = packed
 
-    def _pack(self, instance: Instance[Item]) -> bytes | None:
+    def _pack(self, instance: Instance[JsonlItem]) -> bytes | None:
         """Encode an instance as bytes; None for values of YAML that would come back changed."""
         try:
             packed = msgspec.msgpack.encode(instance)
@@ -115,14 +115,14 @@ class Reader:
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
             return None
 
-    def _placed(self) -> Iterator[tuple[str, Instance[Item]]]:
+    def _placed(self) -> Iterator[tuple[str, Instance[JsonlItem]]]:
         for number, (where, row) in enumerate(rows(self._path), start=1):
             try:
                 yield where, self.instance(row, number)
             except (DataInvalid, ConfigError) as error:
                 raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
 
-    def instance(self, row: Row, number: int) -> Instance[Item]:
+    def instance(self, row: Row, number: int) -> Instance[JsonlItem]:
         """Convert a row to an instance.
 
         Raises:
@@ -139,7 +139,7 @@ class Reader:
         rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
         return Instance(
             encodable(name),
-            Item(row, messages, rules, judges),
+            JsonlItem(row, messages, rules, judges),
             self._groups(row),
             None if cluster is None else str(cluster),
         )

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Preset:
+class ParserPreset:
     """Defaults for a run file.
 
     Attributes:
@@ -57,8 +57,8 @@ def _shuffled_objects(row: Row) -> Row:
     return {**row, "target": f"({letter[1].upper()})"}
 
 
-PRESETS: Mapping[str, Preset] = {
-    "gsm8k": Preset(
+PRESETS: Mapping[str, ParserPreset] = {
+    "gsm8k": ParserPreset(
         prompt="{{ question }}\n\nThink step by step. Then end with one line of this form:\n"
         "The answer is <number>",
         extract={
@@ -70,7 +70,7 @@ PRESETS: Mapping[str, Preset] = {
         gold="The answer is {{ target }}",
         adapt=_gsm8k,
     ),
-    "shuffled_objects": Preset(
+    "shuffled_objects": ParserPreset(
         prompt="{{ input }}\n\nThink step by step. Then end with one line of this form:\n"
         "The answer is (<letter>)",
         extract={"regex": r"answer is:? *\**(\([A-Z]\))", "take": "last", "ignore_case": True},

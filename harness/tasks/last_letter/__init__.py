@@ -30,7 +30,7 @@ from harness.tasks.last_letter.prompt import (
     PAPER_FORM,
     PAPER_SHOT_QUESTION,
     SHOTS,
-    Example,
+    PromptExample,
     content,
     example_errors,
     form_errors,
@@ -39,7 +39,7 @@ from harness.tasks.last_letter.prompt import (
     render,
     written,
 )
-from harness.tasks.last_letter.questions import NAMES, Question, fresh, read_questions
+from harness.tasks.last_letter.questions import NAMES, LetterQuestion, fresh, read_questions
 from harness.tasks.last_letter.structure import (
     FORMS,
     LETTERS,
@@ -116,7 +116,7 @@ class LastLetterTask:
         elif dataset != "builtin":
             self._path = data.file(dataset)
 
-    def instances(self) -> Iterator[Instance[Question]]:
+    def instances(self) -> Iterator[Instance[LetterQuestion]]:
         """Yield the questions, drawn or read.
 
         Raises:
@@ -152,7 +152,7 @@ class LastLetterTask:
         }
 
     def messages(
-        self, instance: Instance[Question], shots: Sequence[Instance[Question]]
+        self, instance: Instance[LetterQuestion], shots: Sequence[Instance[LetterQuestion]]
     ) -> tuple[Message, ...]:
         """Build one turn: the task, the form, examples, the question.
 
@@ -164,7 +164,7 @@ class LastLetterTask:
             examples = tuple(written(shot.data, self.form) for shot in shots)
         return (Message("user", render(self._described(), examples, question.text)),)
 
-    def score(self, instance: Instance[Question], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[LetterQuestion], text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the letters that the parser reads are correct.
 
         Raises:
@@ -176,7 +176,7 @@ class LastLetterTask:
         details = {"read": read.letters, "pattern": read.pattern}
         return {"correct": Score(right, right, reason, details)}
 
-    def score_parsed(self, instance: Instance[Question], answer: str) -> Mapping[str, Score]:
+    def score_parsed(self, instance: Instance[LetterQuestion], answer: str) -> Mapping[str, Score]:
         """Score ``correct``: whether a judge read the correct letters, in any case or spelled out.
 
         Raises:
@@ -190,7 +190,9 @@ class LastLetterTask:
         reason = "" if right else f"read {read!r}, which is wrong" if read else "read no answer"
         return {"correct": Score(right, None, reason, {"read": read})}
 
-    def feedback(self, instance: Instance[Question], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[LetterQuestion], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """Say whether the letters are correct; never what they should be."""
         score = scores["correct"]
         if score.passed:
@@ -200,7 +202,7 @@ class LastLetterTask:
             f"{len(instance.data.words)} words once more, and answer in the same form."
         )
 
-    def reference(self, instance: Instance[Question]) -> str | None:
+    def reference(self, instance: Instance[LetterQuestion]) -> str | None:
         """Return a correct answer in the form, or None if the form cannot hold it (five
         letters).
         """
@@ -209,7 +211,7 @@ class LastLetterTask:
             return None
         return text
 
-    def leaks(self, instance: Instance[Question], shot: Instance[Question]) -> bool:
+    def leaks(self, instance: Instance[LetterQuestion], shot: Instance[LetterQuestion]) -> bool:
         """Return whether the shot's letters are also the answer here."""
         return instance.data.label == shot.data.label
 
@@ -218,7 +220,7 @@ class LastLetterTask:
         """Return regex for free text, json_schema for JSON."""
         return self._constraint.kind
 
-    def constraint(self, instance: Instance[Question]) -> DecodingConstraint:
+    def constraint(self, instance: Instance[LetterQuestion]) -> DecodingConstraint:
         """The constraint on decoding, from the structure that also describes and parses answers."""
         return self._constraint
 
@@ -240,15 +242,15 @@ class LastLetterTask:
     def _described(self) -> str:
         return PAPER_FORM if self.examples == "paper" else self.form.described
 
-    def _examples(self, question: Question) -> tuple[Example, ...]:
+    def _examples(self, question: LetterQuestion) -> tuple[PromptExample, ...]:
         if self.examples == "paper":
             return (PAPER_EXAMPLE,)
         return tuple(written(shot, self.form) for shot in own_shots(self.examples, question))
 
-    def _shown_questions(self) -> tuple[Question, ...]:
+    def _shown_questions(self) -> tuple[LetterQuestion, ...]:
         if self.examples == "paper":
             words, letters = PAPER_EXAMPLE.words, PAPER_EXAMPLE.letters
-            return (Question("paper", PAPER_SHOT_QUESTION, words, letters),)
+            return (LetterQuestion("paper", PAPER_SHOT_QUESTION, words, letters),)
         return SHOTS[: self.examples]
 
     def _data_hash(self) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.errors import Unparseable
-from harness.tasks.last_letter.questions import Question, of_words, reasoning
+from harness.tasks.last_letter.questions import LetterQuestion, of_words, reasoning
 from harness.tasks.last_letter.structure import LETTERS, Form, Parser, TextForm
 
 TASK = """Follow the instruction to complete the task:
@@ -56,7 +56,7 @@ SHOTS = (
 """The task's own shots, with as many names as a question has."""
 
 
-class Example(NamedTuple):
+class PromptExample(NamedTuple):
     """A worked example as the prompt shows it.
 
     Attributes:
@@ -71,21 +71,21 @@ class Example(NamedTuple):
     letters: str
 
 
-PAPER_EXAMPLE = Example(PAPER_SHOT_QUESTION, PAPER_SHOT_ANSWER, ("Elon", "Musk"), "nk")
+PAPER_EXAMPLE = PromptExample(PAPER_SHOT_QUESTION, PAPER_SHOT_ANSWER, ("Elon", "Musk"), "nk")
 
 
-def written(question: Question, form: Form) -> Example:
+def written(question: LetterQuestion, form: Form) -> PromptExample:
     """Write a question with its answer in a form."""
     answer = form.write(reasoning(question.words), question.label)
-    return Example(question.text, answer, question.words, question.label)
+    return PromptExample(question.text, answer, question.words, question.label)
 
 
-def own_shots(n: int, question: Question) -> tuple[Question, ...]:
+def own_shots(n: int, question: LetterQuestion) -> tuple[LetterQuestion, ...]:
     """Return the first n of the task's shots whose answer is not also that of the question."""
     return tuple(shot for shot in SHOTS if shot.label != question.label)[:n]
 
 
-def render(described: str, examples: Sequence[Example], question: str) -> str:
+def render(described: str, examples: Sequence[PromptExample], question: str) -> str:
     """Render the prompt.
 
     Args:
@@ -98,7 +98,7 @@ def render(described: str, examples: Sequence[Example], question: str) -> str:
     return f"{TASK}{described}{before}{shown}Question: {question}"
 
 
-def content(examples: Sequence[Question]) -> str:
+def content(examples: Sequence[LetterQuestion]) -> str:
     """Hash what the prompts say apart from the answer's form."""
     parts = [TASK, *(f"{shot.text}={shot.label}" for shot in examples)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -131,7 +131,7 @@ def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
 
 
 def example_errors(
-    examples: Sequence[Example], words: int, form: Form, parser: Parser
+    examples: Sequence[PromptExample], words: int, form: Form, parser: Parser
 ) -> list[str]:
     """List what is wrong with the examples of a prompt; questions have ``words`` names."""
     found = []
@@ -146,7 +146,7 @@ def example_errors(
     return found
 
 
-def length_errors(questions: Sequence[Question]) -> list[str]:
+def length_errors(questions: Sequence[LetterQuestion]) -> list[str]:
     """List the questions that have more or fewer words than the letters that are read."""
     others = [question for question in questions if len(question.words) != LETTERS]
     if not others:

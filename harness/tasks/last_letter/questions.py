@@ -33,7 +33,7 @@ IGNORED = {"response", "correct", "predict", "parsed_result", "strict_regex", "f
 """Keys of a recorded answer that are not used here."""
 
 
-class Question(Struct, frozen=True):
+class LetterQuestion(Struct, frozen=True):
     """A question.
 
     Attributes:
@@ -73,9 +73,9 @@ def reasoning(words: tuple[str, ...]) -> str:
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
 
-def of_words(name: str, *words: str) -> Question:
+def of_words(name: str, *words: str) -> LetterQuestion:
     """Return a question with this id about these words, and the correct answer."""
-    return Question(name, asked(words), words, last_letters(words))
+    return LetterQuestion(name, asked(words), words, last_letters(words))
 
 
 @cache
@@ -84,7 +84,9 @@ def first_names() -> tuple[str, ...]:
     return tuple(NAMES.read_text("utf-8").split())
 
 
-def fresh(n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()) -> Iterator[Question]:
+def fresh(
+    n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()
+) -> Iterator[LetterQuestion]:
     """Draw distinct questions; a larger n begins with the same ones.
 
     Args:
@@ -101,7 +103,7 @@ def fresh(n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()) ->
         yield of_words(f"seed{seed}/{number}", *words)
 
 
-def read_questions(path: Path) -> Iterator[Question]:
+def read_questions(path: Path) -> Iterator[LetterQuestion]:
     """Read the questions of a file.
 
     Raises:
@@ -114,7 +116,7 @@ def read_questions(path: Path) -> Iterator[Question]:
 _QUOTED = re.compile(r'"([^"]+)"')
 
 
-def _question(row: Row, where: str) -> Question:
+def _question(row: Row, where: str) -> LetterQuestion:
     for key in row:
         if key not in READ and key not in IGNORED:
             raise DataInvalid(f"{where}: unknown key {key!r:.60}.", nearest(key, READ))
@@ -139,4 +141,4 @@ def _question(row: Row, where: str) -> Question:
     if not isinstance(label, str) or not label:
         raise DataInvalid(f"{where}: 'answer' must be text.")
     name = text_id(row, row.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
-    return Question(name, text or asked(listed), listed, label.lower())
+    return LetterQuestion(name, text or asked(listed), listed, label.lower())

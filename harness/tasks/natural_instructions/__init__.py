@@ -33,7 +33,7 @@ from harness.tasks.natural_instructions.encodings import (
     label,
     named_fields,
 )
-from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, Item, Showing
+from harness.tasks.natural_instructions.items import GPT3_PROMPT, Examples, InstructionItem, Showing
 from harness.tasks.natural_instructions.loading import (
     CLASSIFICATION,
     SHIPPED,
@@ -106,7 +106,7 @@ class NaturalInstructionsTask:
             fields_of(encoding), form, examples, instances, token_budget, counter(self._table)
         )
 
-    def instances(self) -> Iterator[Instance[Item]]:
+    def instances(self) -> Iterator[Instance[InstructionItem]]:
         """Yield the evaluated instances, task by task.
 
         Raises:
@@ -159,7 +159,7 @@ class NaturalInstructionsTask:
         return found
 
     def messages(
-        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+        self, instance: Instance[InstructionItem], shots: Sequence[Instance[InstructionItem]]
     ) -> tuple[Message, ...]:
         """Build one turn: the instruction, its examples and the input."""
         if shots:
@@ -169,32 +169,34 @@ class NaturalInstructionsTask:
             )
         return (Message("user", instance.data.prompt),)
 
-    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[InstructionItem], text: str) -> Mapping[str, Score]:
         """Score ROUGE-L of the whole answer and of its first line, exact match and more
         (`Measures`).
         """
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
-    def score_of_no_answer(self, instance: Instance[Item]) -> Mapping[str, Score]:
+    def score_of_no_answer(self, instance: Instance[InstructionItem]) -> Mapping[str, Score]:
         """Return the scores of an empty text, as in the authors' evaluation: 0."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
         }
 
-    def leaks(self, instance: Instance[Item], shot: Instance[Item]) -> bool:
+    def leaks(self, instance: Instance[InstructionItem], shot: Instance[InstructionItem]) -> bool:
         """Return whether the shot has the same input, whatever its prompt."""
         ours, theirs = instance.data, shot.data
         return bare(ours.input) == bare(theirs.input)
 
-    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[InstructionItem], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """Say whether the answer is right; never what it should be."""
         if scores["exact_match"].passed:
             return "That is right."
         return "That is not the output. Please read the instruction again, and give the output."
 
-    def reference(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[InstructionItem]) -> str | None:
         """Return the first reference that is still right after truncation."""
         outputs = instance.data.outputs
         return next((text for text in outputs if self._measures.right(outputs, text)), None)

@@ -40,7 +40,7 @@ SPREAD = 100
 FORMS = {"paper": paper, "chat": chat}
 
 
-class Item(Struct, frozen=True):
+class InstructionItem(Struct, frozen=True):
     """An instance with its prompt.
 
     Attributes:
@@ -148,14 +148,14 @@ class Showing:
     token_budget: int = GPT3_PROMPT
     count: Counter = field(default=estimate)
 
-    def items(self, task: NaturalTask, category: str) -> Iterator[Item]:
+    def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
         """Yield the evaluated instances of a task, in order."""
         chosen = evaluated(len(task.entries), self.instances)
         entries = [task.entries[index] for index in chosen]
         positives = self._positives(task, chosen, entries)
         labels = _labels(task) if category == CLASSIFICATION else frozenset()
         for entry in entries:
-            yield Item(
+            yield InstructionItem(
                 id=f"{task.name}/{entry.id}",
                 prompt=self._prompt(task.instruction, entry, positives),
                 input=entry.input,

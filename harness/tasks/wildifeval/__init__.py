@@ -34,8 +34,8 @@ from harness.tasks.wildifeval.categories import LABEL
 from harness.tasks.wildifeval.data import (
     BUILTIN,
     Constraint,
-    Item,
     Joined,
+    WildIFEvalItem,
     is_public,
     join,
     read_items,
@@ -124,7 +124,7 @@ class WildIFEvalTask:
                     "Remove it.",
                 )
 
-    def instances(self) -> Iterator[Instance[Item]]:
+    def instances(self) -> Iterator[Instance[WildIFEvalItem]]:
         """Yield the tasks in file order.
 
         Raises:
@@ -156,7 +156,7 @@ class WildIFEvalTask:
         return found
 
     def messages(
-        self, instance: Instance[Item], shots: Sequence[Instance[Item]]
+        self, instance: Instance[WildIFEvalItem], shots: Sequence[Instance[WildIFEvalItem]]
     ) -> tuple[Message, ...]:
         """Return the user's message as written: the paper's models are prompted zero-shot."""
         if shots:
@@ -165,7 +165,7 @@ class WildIFEvalTask:
             )
         return (Message("user", instance.data.task),)
 
-    def score(self, instance: Instance[Item], text: str) -> Mapping[str, Score]:
+    def score(self, instance: Instance[WildIFEvalItem], text: str) -> Mapping[str, Score]:
         """Score ``rules``: of the constraints that a rule decides, the share that is met.
 
         Empty if there are none: the verdict is then the judges' alone.
@@ -188,21 +188,23 @@ class WildIFEvalTask:
             )
         }
 
-    def feedback(self, instance: Instance[Item], text: str, scores: Mapping[str, Score]) -> str:
+    def feedback(
+        self, instance: Instance[WildIFEvalItem], text: str, scores: Mapping[str, Score]
+    ) -> str:
         """Say that something is not met; judges and deciding rules add what."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
 
-    def reference(self, instance: Instance[Item]) -> str | None:
+    def reference(self, instance: Instance[WildIFEvalItem]) -> str | None:
         """Return None: the data set has no reference answers."""
         return None
 
-    def instruction(self, instance: Instance[Item]) -> str:
+    def instruction(self, instance: Instance[WildIFEvalItem]) -> str:
         """Return the user's instruction, for a judge."""
         return instance.data.task
 
-    def criteria(self, instance: Instance[Item]) -> Sequence[Criterion]:
+    def criteria(self, instance: Instance[WildIFEvalItem]) -> Sequence[Criterion]:
         """Return the constraints, with their categories as groups."""
         return [
             Criterion(one.text, {LABEL: one.category} if one.category else {})

@@ -48,7 +48,7 @@ class Constraint(Struct, frozen=True):
     category: str = ""
 
 
-class Item(Struct, frozen=True):
+class WildIFEvalItem(Struct, frozen=True):
     """A user's instruction and its constraints; the domain is empty if unknown."""
 
     id: str
@@ -65,11 +65,11 @@ class Joined:
         missing: Ids of conversations that are not among the chats.
     """
 
-    items: tuple[Item, ...]
+    items: tuple[WildIFEvalItem, ...]
     missing: tuple[str, ...]
 
 
-def read_items(path: Path) -> Iterator[Item]:
+def read_items(path: Path) -> Iterator[WildIFEvalItem]:
     """Read the tasks of a file in order; one without an id is named by its number.
 
     Raises:
@@ -79,8 +79,8 @@ def read_items(path: Path) -> Iterator[Item]:
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 
-def _item(row: Row, where: str) -> Item:
-    item = Item(
+def _item(row: Row, where: str) -> WildIFEvalItem:
+    item = WildIFEvalItem(
         id=str(row.get("id") or where.rpartition(" ")[2]),
         task=_text(row.get("task"), f"{where}: task"),
         constraints=_constraints(row.get("constraints"), where),
@@ -164,7 +164,7 @@ def join(
     category_of = _table(categories, "constraint", "categories")
     domain_of = _table(domains, "task", "domain")
     items = tuple(
-        Item(
+        WildIFEvalItem(
             name,
             tasks[name],
             tuple(Constraint(text, named(category_of.get(text, ""))) for text in constraints),

@@ -13,7 +13,7 @@ from harness.scoring import punkt
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Specification, read
 from harness.scoring.constraints.levels import Splitter
-from harness.tasks.collie.items import BUILTIN, Item, read_items
+from harness.tasks.collie.items import BUILTIN, CollieItem, read_items
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
 COUNT = {"op": "count"}
@@ -138,7 +138,7 @@ def test_each_part_has_a_near_miss_and_a_vacuous_one_is_reported() -> None:
     assert near_misses(asked, "x", UNITS).unbroken  # any text is taken
 
 
-def audited(tmp_path: Path, *items: Item) -> dict[str, Audited]:
+def audited(tmp_path: Path, *items: CollieItem) -> dict[str, Audited]:
     with Workers(1) as workers:
         return {one.id: one for one in audit_items(items, tmp_path, workers)}
 
@@ -153,8 +153,8 @@ def test_the_builtin_set_is_in_order(tmp_path: Path) -> None:
 
 
 def test_wrong_instances_are_found(tmp_path: Path) -> None:
-    def item(name: str, specification: Specification, example: str | None) -> Item:
-        return Item(name, specification, name.rstrip("12"), example, "own", "own")
+    def item(name: str, specification: Specification, example: str | None) -> CollieItem:
+        return CollieItem(name, specification, name.rstrip("12"), example, "own", "own")
 
     found = audited(
         tmp_path,
@@ -177,7 +177,9 @@ def test_wrong_instances_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("example", ["", "  ", "\n\n"])
 def test_a_reference_answer_without_words_is_audited(example: str, tmp_path: Path) -> None:
-    one = Item("a", whole((AT_MOST, 5), (SENTENCES, 0)), "Write nothing.", example, "s", "own")
+    one = CollieItem(
+        "a", whole((AT_MOST, 5), (SENTENCES, 0)), "Write nothing.", example, "s", "own"
+    )
     found = audited(tmp_path, one)["a"]
     assert found.passes
     assert len(found.near_misses) == 1  # a letter more is a sentence

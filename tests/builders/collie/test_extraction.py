@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.collie.extraction import Candidate, Plan, Yield, chosen, extract
+from harness.builders.collie.extraction import Candidate, ExtractionPlan, Yield, chosen, extract
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.collie.targets import Options, satisfying
 from harness.builders.draws import Draws
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Target
-from harness.tasks.collie.items import Item, read_items
+from harness.tasks.collie.items import CollieItem, read_items
 from tests.scoring.constraints.nltk_reference import english
 
 OTHERWISE = {"ccnews_c10/28", "guten_c07/7", "wiki_c10/56", "wiki_c10/62", "wiki_c11/17"}
@@ -23,7 +23,7 @@ OTHERWISE = {"ccnews_c10/28", "guten_c07/7", "wiki_c10/56", "wiki_c10/62", "wiki
 
 
 @pytest.fixture
-def published(data_dir: Path) -> list[Item]:
+def published(data_dir: Path) -> list[CollieItem]:
     return list(read_items(data_dir / "collie" / "instances.jsonl"))
 
 
@@ -36,7 +36,7 @@ def among(target: Target, options: Options) -> bool:
 
 
 def test_the_recorded_targets_come_out_of_the_recorded_texts(
-    published: list[Item], data_dir: Path
+    published: list[CollieItem], data_dir: Path
 ) -> None:
     recorded = json.loads((data_dir / "collie" / "expected_examples.json").read_text())
     passing = set(recorded["examples_passing"])
@@ -66,7 +66,7 @@ def test_the_recorded_targets_come_out_of_the_recorded_texts(
     assert len(given_back) == 13
 
 
-def test_every_extracted_target_is_satisfied(published: list[Item]) -> None:
+def test_every_extracted_target_is_satisfied(published: list[CollieItem]) -> None:
     units = english()
     structures = find_structures([PAPER])
     found = 0
@@ -102,7 +102,7 @@ def test_the_parts_give_what_the_whole_gives(
     found = Yield()
     for part in range(parts):
         some = Yield(candidates={"s": chosen(shuffled[part::parts], most, 0)})
-        found.add(some, Plan([], [], {}, 0, most, ""))
+        found.add(some, ExtractionPlan([], [], {}, 0, most, ""))
     assert found.candidates["s"] == whole
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.builders.collie import AUDIT, CARD, INSTANCES, Built, Recipe, build
+from harness.builders.collie import AUDIT, CARD, INSTANCES, CollieBuild, Recipe, build
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import find_structures
 from harness.builders.folder import MANIFEST
@@ -55,7 +55,7 @@ def made(
     structure: str = "para05",
     status: Callable[[str], None] = lambda _: None,
     **keys: object,
-) -> Built:
+) -> CollieBuild:
     source = {"name": "s", "preset": "text", "load": {"name": "text", "path": "corpus"}, **keys}
     (site / "s.yaml").write_text(yaml.safe_dump(source))
     found = find_structures([structure])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.concodeeval.schemas import SchemaRow, generate
+from harness.builders.concodeeval.schemas import BuiltSchema, generate
 from harness.builders.concodeeval.strings import VALID
 from harness.builders.concodeeval.values import valid
 from harness.builders.draws import Draws
@@ -25,7 +25,7 @@ EXTENSION = {"const", "enum", "pattern", "maxContains", "minItems", "maxItems", 
 ROWS = {name: list(generate(0, vocabulary=name)) for name in ("paper", "extended")}
 
 
-def used(rows: list[SchemaRow]) -> Counter[str]:
+def used(rows: list[BuiltSchema]) -> Counter[str]:
     return Counter(keyword for row in rows for _, keyword, _ in keywords(row.schema))
 
 

@@ -8,7 +8,7 @@ from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.dry_run import estimate
 from harness.builders.wildifeval.pipeline import Curated
 from harness.builders.wildifeval.pipeline import curated as run_stages
-from harness.builders.wildifeval.prompts import Prompts
+from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.report import report
 from harness.builders.wildifeval.screening import Screened, Step
 from harness.config.curation import load_curation
@@ -49,7 +49,7 @@ def answering(**said: Callable[[str], str] | str) -> Model:
 async def curated(folder: Path, model: Model, *overrides: str) -> Curated:
     curation = load_curation(None, ["model.backend=openai", "filter.keep=1", *overrides])
     screened = Screened(CHATS, Step("screen", len(CHATS)))
-    return await run_stages(curation, Prompts({}), asking(folder, model), screened)
+    return await run_stages(curation, CurationPrompts({}), asking(folder, model), screened)
 
 
 def number(text: str) -> int:
@@ -148,10 +148,10 @@ async def test_no_stage_asks_more_than_was_estimated(keep: float, tmp_path: Path
     model = answering()
     overrides = [f"filter.keep={keep}", "screen.toxicity=model", "domains.batch=5"]
     curation = load_curation(None, ["model.backend=openai", *overrides])
-    estimated = estimate(curation, CHATS, Prompts({}), lambda _: False)
+    estimated = estimate(curation, CHATS, CurationPrompts({}), lambda _: False)
     build = asking(tmp_path, model)
     screened = Screened(CHATS, Step("screen", len(CHATS)))
-    await run_stages(curation, Prompts({}), build, screened)
+    await run_stages(curation, CurationPrompts({}), build, screened)
     calls = build.facts()["calls"]
     assert [one.stage for one in estimated] == list(calls)
     for one in estimated:

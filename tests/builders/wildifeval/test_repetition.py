@@ -4,20 +4,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders.wildifeval.pipeline import not_repeated
-from harness.builders.wildifeval.replies import Decomposition, Task
+from harness.builders.wildifeval.replies import DecomposedTask, Decomposition
 from harness.builders.wildifeval.screening import Step
 from harness.config.curation import ConstraintsSection
 
 
-def tasks(*constraints: tuple[str, ...]) -> list[Task]:
+def tasks(*constraints: tuple[str, ...]) -> list[DecomposedTask]:
     return [
-        Task(f"t{n}", "Write.", Decomposition("", "", own)) for n, own in enumerate(constraints)
+        DecomposedTask(f"t{n}", "Write.", Decomposition("", "", own))
+        for n, own in enumerate(constraints)
     ]
 
 
 def left(
-    found: list[Task], most_tasks: int = 40, most: int = 8, seed: int = 0
-) -> tuple[list[Task], Step]:
+    found: list[DecomposedTask], most_tasks: int = 40, most: int = 8, seed: int = 0
+) -> tuple[list[DecomposedTask], Step]:
     by = ConstraintsSection(most_tasks=most_tasks, most_of_a_task=most)
     return not_repeated(found, by, seed)
 

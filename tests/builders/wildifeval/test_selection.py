@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.wildifeval.asking import Question
+from harness.builders.wildifeval.asking import StageQuestion
 from harness.builders.wildifeval.selection import top_share, yes_probabilities
 from harness.config.curation import FilterSection
 from harness.errors import ConfigError, HarnessError, PromptRefused, TransientError
 from harness.records import Reply, TokenLogprob
 from tests.builders.wildifeval.stage_models import FEATURES, Model, asking
 
-QUESTIONS = [Question(str(n), f"{n}?") for n in range(4)]
+QUESTIONS = [StageQuestion(str(n), f"{n}?") for n in range(4)]
 
 
 async def test_it_is_read_off_the_first_tokens(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ async def test_or_voted_on(votes: int | None, times: int, tmp_path: Path) -> Non
     assert len(model.requests) == 4 * times
 
 
-MANY = [Question(str(n), f"{n}?") for n in range(240)]
+MANY = [StageQuestion(str(n), f"{n}?") for n in range(240)]
 
 
 @pytest.mark.parametrize(

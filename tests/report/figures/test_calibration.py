@@ -8,14 +8,14 @@ from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.report.figures.curves import calibration_figure
 from harness.report.figures.figure import as_svg
-from harness.store.constraints import Answer, Said, Verdict
+from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 
 def found(*told: tuple[float | None, bool]) -> JudgeValidation:
     """A judge's probabilities of yes, each with what the reference says."""
     answers = [
-        Answer(str(n), 0, str(n), "", tuple(
-            Said("ok", (Verdict("x", verdict, probability),))
+        JudgedAnswer(str(n), 0, str(n), "", tuple(
+            Said("ok", (JudgeVerdict("x", verdict, probability),))
             for verdict, probability in (((own or 0) >= 0.5, own), (yes, None))
         ))
         for n, (own, yes) in enumerate(told)

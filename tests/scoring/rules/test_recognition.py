@@ -14,23 +14,23 @@ from harness.scoring.rules import Every, recognise
 from harness.scoring.rules.forms import Edge, Form
 from harness.scoring.rules.keywords import Keywords
 from harness.scoring.rules.lengths import Length
-from harness.scoring.rules.wording import Bounds
+from harness.scoring.rules.wording import CountBounds
 
 
 def length(unit: str, low: int | None, high: int | None) -> Length:
-    return Length(unit, Bounds(low, high))
+    return Length(unit, CountBounds(low, high))
 
 
 def has(*wanted: str, exact: bool = False) -> Keywords:
-    return Keywords("keyword", wanted, Bounds(1, None), exact)
+    return Keywords("keyword", wanted, CountBounds(1, None), exact)
 
 
 def lacks(*wanted: str) -> Keywords:
-    return Keywords("forbidden_word", wanted, Bounds(None, 0))
+    return Keywords("forbidden_word", wanted, CountBounds(None, 0))
 
 
 def counted(wanted: str, low: int | None, high: int | None) -> Keywords:
-    return Keywords("keyword_count", (wanted,), Bounds(low, high))
+    return Keywords("keyword_count", (wanted,), CountBounds(low, high))
 
 
 TABLE: list[tuple[str, Any]] = [

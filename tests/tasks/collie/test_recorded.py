@@ -21,14 +21,14 @@ from harness.scoring.constraints.feedback import feedback
 from harness.scoring.constraints.levels import Splitter
 from harness.scoring.constraints.render import instruction
 from harness.tasks.collie import CollieTask
-from harness.tasks.collie.items import Item
+from harness.tasks.collie.items import CollieItem
 from tests.scoring.constraints.nltk_reference import english, own
 
 
 @dataclass
 class Recorded:
     folder: Path
-    instances: list[Instance[Item]]
+    instances: list[Instance[CollieItem]]
 
     def rounds(self, model: str) -> dict[str, list[dict[str, Any]]]:
         rows = read_jsonl(self.folder / "generations" / f"{model}.jsonl")
@@ -140,7 +140,7 @@ OLDER_WORDING = {"word03", "para01", "para05"}
 """Structures whose instructions have other words in the one-shot prompts: 272 of 1,192."""
 
 
-def asking(instance: Instance[Item], prompt: str) -> Instance[Item]:
+def asking(instance: Instance[CollieItem], prompt: str) -> Instance[CollieItem]:
     return replace(instance, data=replace(instance.data, prompt=prompt))
 
 

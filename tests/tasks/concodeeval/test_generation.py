@@ -14,7 +14,7 @@ from harness.run.assessment import assess
 from harness.scoring.validators import render
 from harness.tasks.concodeeval.data import BUILTIN
 from harness.tasks.concodeeval.representations import REPRESENTATIONS
-from harness.tasks.concodeeval_generation import ConCodeEvalGeneration, Item
+from harness.tasks.concodeeval_generation import ConCodeEvalGeneration, GenerationItem
 
 NOWHERE = DataFolder(Path("nowhere"))
 ROWS = [json.loads(line) for line in (BUILTIN / "validation.jsonl").read_text().splitlines()]
@@ -96,7 +96,7 @@ def test_instances_are_schemas_by_formats_and_pair_across_representations() -> N
 
 def test_what_cannot_be_read_is_told_apart(tmp_path: Path) -> None:
     built, instances = of_schema({"type": "number", "minimum": 3}, tmp_path)
-    instance: Instance[Item] = instances["json"]
+    instance: Instance[GenerationItem] = instances["json"]
     assert values(built.score_of_no_answer(instance)) == NO_SAMPLE
     for text, expected in {
         "5": NO_SAMPLE,

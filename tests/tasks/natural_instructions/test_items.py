@@ -3,7 +3,13 @@ from typing import Any
 import pytest
 
 from harness.tasks.natural_instructions.encodings import ENCODINGS
-from harness.tasks.natural_instructions.items import Item, Showing, evaluated, most_that_fit, shown
+from harness.tasks.natural_instructions.items import (
+    InstructionItem,
+    Showing,
+    evaluated,
+    most_that_fit,
+    shown,
+)
 from harness.tasks.natural_instructions.loading import Entry, Example, Instruction, NaturalTask
 
 TASK = NaturalTask(
@@ -13,7 +19,7 @@ TASK = NaturalTask(
 )
 
 
-def items(category: str = "generation", **options: Any) -> list[Item]:
+def items(category: str = "generation", **options: Any) -> list[InstructionItem]:
     showing = {"fields": ENCODINGS["positive_examples"], "form": "paper", "instances": 4}
     return list(Showing(**showing | options).items(TASK, category))
 

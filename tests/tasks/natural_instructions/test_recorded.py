@@ -16,7 +16,7 @@ from harness.datasets.folder import DataFolder
 from harness.records import Instance
 from harness.tasks.natural_instructions import NaturalInstructionsTask
 from harness.tasks.natural_instructions.encodings import fields_of
-from harness.tasks.natural_instructions.items import Item
+from harness.tasks.natural_instructions.items import InstructionItem
 
 Key = tuple[str, str, int]
 """Task, encoding as the authors write it, number of examples."""
@@ -34,7 +34,9 @@ class Recorded:
     prompts: dict[Key, dict[int, str]]
     expected: dict[Key, dict[str, Any]]
 
-    def run(self, key: Key, **options: Any) -> tuple[NaturalInstructionsTask, list[Instance[Item]]]:
+    def run(
+        self, key: Key, **options: Any
+    ) -> tuple[NaturalInstructionsTask, list[Instance[InstructionItem]]]:
         name, encoding, examples = key
         task = NaturalInstructionsTask(
             *("v1", [name], encoding, examples, "paper"),
