@@ -66,6 +66,14 @@ def only_right(self: Sums, instance: Instance[int], text: str) -> dict[str, Scor
     return {"f1": Score(1.0, True)} if right else {"exact": Score(0.0, False)}
 
 
+def once(self: Any, instance: Instance[int], text: str) -> dict[str, Score]:
+    seen = vars(self).setdefault("seen", set())
+    if (instance.id, text) in seen:
+        raise KeyError(text)
+    seen.add((instance.id, text))
+    return dict(Sums.score(self, instance, text))
+
+
 def lists(self: Sums) -> Iterator[Instance[Any]]:
     yield Instance("sum/0", [0])
 
@@ -114,6 +122,7 @@ def constrained(constraint: Any) -> dict[str, Any]:
         ({"score": exact(1.0, True, details={"of": object()})}, "details cannot be stored"),
         ({"score": exact(1.0, None)}, "score gives no verdict"),
         ({"score": lambda *_: 1.0}, "score does not return a mapping"),
+        ({"score": once}, "score raises KeyError when it scores a text again"),
         ({"instances": lists, "score": appending}, "score changes the instance"),
         ({"messages": keeping, "score": of_the_last}, "reference '0' of 'sum/0' does not pass"),
         ({"measure": "f1", "score_of_no_answer": exact(0.0, False)}, "primary metric 'f1'"),
@@ -225,6 +234,7 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"generate": blocking}, "must be an async function"),
         ({"aclose": closing}, "aclose raises AttributeError, perhaps because it is called twice"),
         ({"endpoint": None}, "endpoint is None, not str"),
+        ({"endpoint": property(lambda self: 1 / 0)}, "endpoint raises ZeroDivisionError"),
         (
             {"cacheable": property(lambda self: 1, lambda self, value: None)},
             "cacheable is 1 (int)",

@@ -141,9 +141,7 @@ def check_checker(
     for text in (*passes, *fails, *HOSTILE_TEXTS):
         with report.calling("check", f" for the text {text[:40]!r} and data {instance.data!r:.40}"):
             score = checker.check(text, instance)
-            if not report.record("check", score, Score) or not check_score(
-                report, "check", "", score
-            ):
+            if not check_score(report, "check", "", score):
                 continue
             if checker.check(text, instance) != score:
                 report.add("check", "returns another score for the same text.")
@@ -246,8 +244,10 @@ def _scoring(report: Report, task: ports.Task[Any], instance: Instance[Any]) -> 
             report.add("score", "gives no verdict for a reference: passed is None.")
         elif scores and verdict(scores) is not True:
             report.add("reference", f"{reference[:60]!r}{named} does not pass.")
-        elif scores and task.score(instance, reference) != scores:
-            report.add("score", "returns other scores for the same text.")
+        elif scores:
+            with report.calling("score", " when it scores a text again"):
+                if task.score(instance, reference) != scores:
+                    report.add("score", "returns other scores for the same text.")
     if isinstance(task, ports.Constraining):
         with report.calling("constraint"):
             _constraint(report, task, task.constraint(instance), reference)
@@ -436,8 +436,9 @@ def _parsing(
         with report.calling("simulated"):
             origin = Origin(instance.id, 0, 1)
             requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
-            tried.append([judge.simulated(request) for request in requests])
-            report.several("simulated", tried[-1], str)
+            simulated = [judge.simulated(request) for request in requests]
+            if report.several("simulated", simulated, str):
+                tried.append(simulated)
     read = [parsed(said) for said in tried if isinstance(said, str) or len(said) == len(asked)]
     if not any(read):
         report.add("parse", "gives no score for any reply that was tried: pass some as replies=.")

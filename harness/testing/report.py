@@ -184,15 +184,16 @@ def shape(kind: str, plugin: object) -> list[str]:
     report, found = Report(), problems(kind, plugin)
     for protocol in ports.CAPABILITIES[kind]:
         for name, declared in vars(protocol).items():
-            if name.startswith("_") or not hasattr(plugin, name):
-                continue
-            member = getattr(plugin, name)
-            if name in ATTRIBUTES and not _is(member, (ATTRIBUTES[name],)):
-                report.add(name, f"is {_short(member)}, not {_names((ATTRIBUTES[name],))}.")
-            elif inspect.isfunction(declared) and not callable(member):
-                report.add(name, f"is {_short(member)}, not a method.")
-            elif inspect.isfunction(declared):
-                _parameters(report, name, declared, member)
+            with report.calling(name):  # a property may raise
+                if name.startswith("_") or not hasattr(plugin, name):
+                    continue
+                member = getattr(plugin, name)
+                if name in ATTRIBUTES and not _is(member, (ATTRIBUTES[name],)):
+                    report.add(name, f"is {_short(member)}, not {_names((ATTRIBUTES[name],))}.")
+                elif inspect.isfunction(declared) and not callable(member):
+                    report.add(name, f"is {_short(member)}, not a method.")
+                elif inspect.isfunction(declared):
+                    _parameters(report, name, declared, member)
     return found + report.sentences()
 
 
