@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from harness.config.run_file import RunFile
 from harness.plugins import PACKAGES, SUPPLIED
 from harness.ports import CAPABILITIES
-from harness.records import Instance
+from harness.records import DecodingConstraint, Instance
 from harness.testing import check_backend, check_checker, check_judge, check_task
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text()
@@ -32,7 +34,9 @@ def shown() -> dict[str, Any]:
 class Server(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert self.headers["authorization"] == "Bearer key"
-        self.rfile.read(int(self.headers["content-length"]))
+        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        assert sent["model"] == "model"
+        assert [sorted(message) for message in sent["messages"]] == [["content", "role"]]
         said = {"text": "yes", "finish_reason": "stop", "tokens_in": 3, "tokens_out": 1}
         content = json.dumps(said).encode()
         self.send_response(200)
@@ -68,6 +72,20 @@ def test_the_judge(shown: dict[str, Any]) -> None:
 def test_the_backend(shown: dict[str, Any], url: str) -> None:
     backend = shown["Example"](url, secret=lambda name: "key", concurrency=8, timeout_s=10)
     assert check_backend(backend) == []
+
+
+def test_the_backend_without_http(shown: dict[str, Any]) -> None:
+    assert check_backend(shown["Echo"](), expected=lambda prompt: prompt) == []
+
+
+def test_the_constraint_and_the_run_file(shown: dict[str, Any]) -> None:
+    [constraint] = re.findall(r"`harness.records.DecodingConstraint\(regex=\"(.*?)\"\)`", PAGE)
+    task = type("Constrained", (shown["CapitalsTask"],), {"constraint_kind": "regex"})
+    task.constraint = lambda self, instance: DecodingConstraint(regex=constraint)
+    assert check_task(task()) == []
+    [shown_file] = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    run = RunFile.model_validate(yaml.safe_load(shown_file))
+    assert [judge.name for judge in run.judges] == ["politeness"]
 
 
 def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:

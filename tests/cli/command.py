@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.cli import console
+
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
 SECONDS = 120
 
-READ_ON_IMPORT = ("PYTHONPATH", "NLTK_DATA", "COLUMNS", "TERM", "PATH", "LANG", "PYTHONUTF8")
+READ_ON_IMPORT = ("PYTHONPATH", "NLTK_DATA", "TERM", "PATH", "LANG", "PYTHONUTF8")
 """Variables that count when a module is imported: a command with others needs a new process."""
 _IMPORTED_WITH = {name: os.environ.get(name) for name in READ_ON_IMPORT}
 
@@ -75,9 +77,13 @@ def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
     os.environ.update(env)
     os.chdir(cwd)
     sys.path.insert(0, str(cwd))
+    columns = int(env.get("COLUMNS", 0)) or None
+    widths = console.output.width, console.messages._width
+    console.output.width, console.messages._width = columns or console.PIPED[0], columns
     try:
         yield
     finally:
+        console.output.width, console.messages._width = widths
         sys.path[:] = path
         os.chdir(folder)
         os.environ.clear()
