@@ -5,4 +5,4 @@
 
 from harness.report.html.page import ReportPage, write_page
 
-__all__ = ["Report", "write_page"]
+__all__ = ["ReportPage", "write_page"]
