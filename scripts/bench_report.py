@@ -23,7 +23,7 @@ from pathlib import Path
 
 from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
-from harness.report.html import Report, write_page
+from harness.report.html import ReportPage, write_page
 from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
@@ -119,7 +119,7 @@ def write(folder: Path) -> None:
     )
     before = peak()
     start = time.perf_counter()
-    report = Report(title="Bench", made_at=datetime.now(UTC), runs=[run], figures=[])
+    report = ReportPage(title="Bench", made_at=datetime.now(UTC), runs=[run], figures=[])
     write_page(folder / "report.html", report)
     seconds = time.perf_counter() - start
     print(json.dumps({"seconds": seconds, "peak": peak(), "before": before}))

@@ -100,7 +100,7 @@ def write_report(
         form: Format of the figures.
     """
     from harness.report.figures import figures
-    from harness.report.html import Report, write_page
+    from harness.report.html import ReportPage, write_page
 
     if form not in IMAGES:
         raise ConfigError(f"There is no image format {form!r}.", nearest(form, IMAGES))
@@ -119,7 +119,7 @@ def write_report(
         return
     write_page(
         path,
-        Report(
+        ReportPage(
             title=title or _title([run.name for run in runs]),
             made_at=datetime.now(UTC),
             runs=runs,

@@ -4,9 +4,8 @@ The last line of a key (instance, sample, round) counts. A round that is written
 sample's later rounds that precede it in the file, because they followed another answer. A torn last
 line is ignored, and a line of another schema version is refused.
 
-Every reader goes through this index: a run that resumes, columns for analysis, reports and
-exports that read texts, judges, re-scoring. Memory holds tens of bytes for each attempt; texts
-are read when they are asked for.
+Every reader goes through this index: resuming, columns for analysis, reports, exports, judges and
+re-scoring. Memory holds tens of bytes per attempt; texts are read on demand.
 
 >>> index = AttemptIndex(Path("runs/none/attempts.jsonl"))
 >>> len(index), index.next_round("a", 0, rounds=1, stop_on_pass=True)
@@ -206,9 +205,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Count how often a round of a sample was answered: all answers but the last are
-        superseded.
-        """
+        """Count the answers of a round, superseded ones included."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
@@ -218,12 +215,7 @@ class AttemptIndex:
         return row is not None and bool(self.attempts.passed[row] == 1)
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Read the attempts of a sample's rounds before a round.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: The file cannot be read.
-        """
+        """Read the attempts of a sample's rounds before a round."""
         if before == 1:
             return []
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]

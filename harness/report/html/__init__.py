@@ -3,6 +3,6 @@
 >>> write_page(Path("report.html"), Report(runs=runs, …))  # doctest: +SKIP
 """
 
-from harness.report.html.page import Report, write_page
+from harness.report.html.page import ReportPage, write_page
 
-__all__ = ["Report", "write_page"]
+__all__ = ["ReportPage", "write_page"]

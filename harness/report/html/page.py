@@ -61,7 +61,7 @@ _MOST_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ReportPage:
     """The contents of a page.
 
     Attributes:
@@ -82,7 +82,7 @@ class Report:
     )
 
 
-def write_page(path: Path, report: Report) -> None:
+def write_page(path: Path, report: ReportPage) -> None:
     """Write the report, whole or not at all.
 
     Raises:
@@ -100,7 +100,7 @@ def write_page(path: Path, report: Report) -> None:
         _write(file, report, prefix)
 
 
-def _write(file: IO[str], report: Report, prefix: str) -> None:
+def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
     """Write the whole page; ``prefix`` is the common prefix that was dropped from the runs'
     names.
     """
@@ -114,7 +114,7 @@ def _write(file: IO[str], report: Report, prefix: str) -> None:
     file.write("</body>\n</html>\n")
 
 
-def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> str:
+def _page(report: ReportPage, selection: Selection, index: bytes, prefix: str) -> str:
     """Render the page up to its last element, which the chunks follow."""
     style = "\n".join(_asset(name) for name in _STYLES)
     library, script = _chart_library(), _script()
@@ -139,7 +139,7 @@ def _page(report: Report, selection: Selection, index: bytes, prefix: str) -> st
     return text
 
 
-def _told(report: Report, prefix: str) -> dict[str, Any]:
+def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
     """Collect what the template shows, except for the attempts."""
     runs, comparison = report.runs, report.comparison
     return {
@@ -169,7 +169,7 @@ def _told(report: Report, prefix: str) -> dict[str, Any]:
     }
 
 
-def _sections(report: Report) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
+def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
     """Name, title and numbered figures of the sections that are not empty."""
     numbered = list(enumerate(report.figures))
     every = dict.fromkeys([*_SECTIONS, *(figure.section for figure in report.figures)])
@@ -184,7 +184,7 @@ def _sections(report: Report) -> list[tuple[str, str, list[tuple[int, Figure]]]]
     ]
 
 
-def _shares(report: Report, selection: Selection) -> list[tuple[str, int, int]]:
+def _shares(report: ReportPage, selection: Selection) -> list[tuple[str, int, int]]:
     """Return each run's name, its attempts in the page, and all of its attempts."""
     return [
         (run.name, len(rows), len(run.attempts))
