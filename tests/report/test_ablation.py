@@ -92,7 +92,7 @@ def test_a_row_and_its_notes() -> None:
     assert "more than the task's options: decoding.temperature." in text
     assert "question generation† base more +5.94 -9.22 to 21.09 5 of 7" in text
     assert "† 'short' also becomes 'more' there" in text
-    assert row(lines, "undecided") == "undecided “it helps” us more"
+    assert row(lines, "undecided") == "undecided “it helps” us: more"
     assert "in more than the prompt: more." in text
 
 
@@ -169,7 +169,7 @@ def test_markdown_is_a_table() -> None:
     )
     assert groups + "| z (3 tasks) mean | z (3 tasks) gain % |" in lines
     assert lines[5].startswith("| more (INCOMPLETE 210 of 700) | 7 of 7 | 31.58 | +23.1 |")
-    assert "| undecided | “it helps” | us | more |" in lines
+    assert "| undecided | “it helps” us: more |" in lines
 
 
 @pytest.mark.parametrize(("p", "told"), [(0.0, "<0.001"), (0.0361, "0.036"), (None, "n/a")])
