@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from harness.cli.completion import judge_words, run_files, run_names
+
 VERBS = {
     "run": "Run a run file, or continue it where it was interrupted.",
     "ls": "List the runs.",
@@ -39,11 +41,54 @@ VERBS = {
 }
 """Verb -> its line in ``harness --help``. The verb's module and function have its name."""
 
+COMPLETED = {
+    "run": run_files,
+    "judge": judge_words,
+    **dict.fromkeys(("show", "compare", "table", "matrix", "report", "score", "export"), run_names),
+}
+"""Verb -> what completes its arguments, so that a TAB imports no verb."""
+
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+
+
+class CompletedCommand(TyperCommand):
+    """Stands for a verb while the shell completes its arguments."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Offer the verb's options, which takes importing it."""
+        verb: Any = _imported(str(self.name))
+        return list(verb.shell_complete(ctx, incomplete))
+
+
+def _completed(name: str) -> Any:
+    """A command that completes the arguments of a verb."""
+    alone = typer.Typer(add_completion=False, **SETTINGS)
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    words: Any = typer.Argument(autocompletion=COMPLETED[name])
+
+    @alone.command(name, cls=CompletedCommand, context_settings=anything)
+    def _verb(words: list[str] = words) -> None:
+        pass
+
+    return typer.main.get_command(alone)
+
+
+def _imported(cmd_name: str) -> Any:
+    """Import a verb as a command."""
+    name = f"{cmd_name}_" if cmd_name == "import" else cmd_name
+    verb = getattr(import_module(f"harness.cli.{name}"), name)
+    if isinstance(verb, typer.Typer):
+        group: Any = typer.main.get_group(verb)
+        group.name = cmd_name
+        return group
+    alone = typer.Typer(add_completion=False, **SETTINGS)
+    alone.command(cmd_name, cls=getattr(verb, "command_class", None))(verb)
+    return typer.main.get_command(alone)
 
 
 class LazyGroup(TyperGroup):
@@ -61,15 +106,9 @@ class LazyGroup(TyperGroup):
             return None
         if self._listing:
             return TyperCommand(cmd_name, help=VERBS[cmd_name])
-        name = f"{cmd_name}_" if cmd_name == "import" else cmd_name
-        verb = getattr(import_module(f"harness.cli.{name}"), name)
-        if isinstance(verb, typer.Typer):
-            group: Any = typer.main.get_group(verb)
-            group.name = cmd_name
-            return group
-        alone = typer.Typer(add_completion=False, **SETTINGS)
-        alone.command(cmd_name, cls=getattr(verb, "command_class", None))(verb)
-        return typer.main.get_command(alone)
+        if ctx.resilient_parsing and cmd_name in COMPLETED:
+            return _completed(cmd_name)
+        return _imported(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs with their help lines."""

@@ -54,6 +54,10 @@ def test_the_shell_gets_its_script() -> None:
     assert "complete -o default -F" in ended.stdout
 
 
+def test_options() -> None:
+    assert offered("harness compare --ba") == ["--baseline"]
+
+
 def test_commands() -> None:
     assert offered("harness do") == ["doctor"]
     assert {"stats", "prune"} == set(offered("harness cache "))
