@@ -139,7 +139,7 @@ def judge_run(
     words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
     words += [] if budget is None else ["--budget", str(budget)]
     again = shlex.join(words)
-    anew = shlex.join([*words, "--retry", ",".join(retried)]) if retried else again
+    with_retry = shlex.join([*words, "--retry", ",".join(retried)]) if retried else again
     begun = False
 
     @contextlib.contextmanager
@@ -154,15 +154,15 @@ def judge_run(
         try:
             judged = asyncio.run(judge_later(job, watch, retried))
         except (asyncio.CancelledError, KeyboardInterrupt):
-            _say(f"Stopped. To continue: {anew}")
+            _say(f"Stopped. To continue: {with_retry}")
             return INTERRUPTED
         except HarnessError:
             if begun:
-                _say(f"To continue: {anew}")
+                _say(f"To continue: {with_retry}")
             raise
     output.print(terminal(run_document(judged.metrics)))
     what = "reference answers" if golds else "answers"
-    return _told(judged, f"{job.name}: {judged.tally.finished:,} {what}", again, anew)
+    return _conclude(judged, f"{job.name}: {judged.tally.finished:,} {what}", again, with_retry)
 
 
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -202,15 +202,15 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
         raise ConfigError(f"{path}: {error}.", FORM) from None
 
 
-def _told(judged: JudgingEnd, what: str, again: str, anew: str) -> int:
+def _conclude(judged: JudgingEnd, what: str, again: str, with_retry: str) -> int:
     """Report how judging ended, and return the exit code.
 
     Args:
         judged: The result.
         what: What was judged, in the plural.
         again: The command that retries failed calls.
-        anew: The command that continues, including ``--retry``. It differs from `again` because a
-            judgement that failed while being retried now counts as a failed call.
+        with_retry: The command that continues, including ``--retry``. It differs from `again`
+            because a judgement that failed while being retried now counts as a failed call.
     """
     _say(f"{what} judged in this session.")
     if judged.gone:
@@ -226,11 +226,11 @@ def _told(judged: JudgingEnd, what: str, again: str, anew: str) -> int:
         _say(
             f"The budget of ${budget.usd:,.4f} cannot pay for the next call, which may cost "
             f"${budget.wanted:,.4f}: ${budget.spent:,.4f} is spent. Raise --budget. "
-            f"Then, to continue: {anew}"
+            f"Then, to continue: {with_retry}"
         )
         return BUDGET_SPENT
     if judged.ended == "interrupted":
-        _say(f"Interrupted. To continue: {anew}")
+        _say(f"Interrupted. To continue: {with_retry}")
         return INTERRUPTED
     if failed := judged.tally.failed_judgements:
         _say(f"{failed:,} judgements failed; the last error: {judged.tally.last_error}.")

@@ -231,7 +231,7 @@ class Provider:
 
     def _raise_status(self, fault: Fault, wire: WireFormat, request: MockRequest) -> None:
         if fault is Fault.BAD_REQUEST:
-            raise wire.invalid("The mock provider was told to reject this request.")
+            raise wire.invalid("The mock provider is configured to reject this request.")
         if fault is Fault.RATE_LIMITED:
             raise wire.rate_limited(request.model, None, self.retry_after)
         if fault.status is not None:

@@ -35,7 +35,7 @@ LABEL = "constraint"
 """The label whose groups are the kinds of constraints."""
 
 MOST_KINDS = 500
-"""Kinds of constraints that are told apart; the rest are counted together, as `OTHERS`."""
+"""Kinds of constraints that are counted separately; the rest are counted together, as `OTHERS`."""
 OTHERS = "(others)"
 
 MOST_DIFFERENT = 1_000
