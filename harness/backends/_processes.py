@@ -113,7 +113,7 @@ class ServerProcess:
         return True
 
     def end(self) -> None:
-        """End the server and everything that it has started; wait until all are dead."""
+        """End the server and wait until it is dead; everything that it has started is killed."""
         if not self.ended():
             self._process.terminate()
             end = time.monotonic() + self._grace_s

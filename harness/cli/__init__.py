@@ -58,6 +58,14 @@ SETTINGS: dict[str, Any] = {
 class CompletedCommand(TyperCommand):
     """Stands for a verb while the shell completes its arguments."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Build the context; a verb of the verb, as in ``judge validate``, is imported."""
+        if args[:1] != ["validate"]:
+            return super().make_context(info_name, args, parent, **extra)
+        return _imported(str(self.name)).make_context(info_name, args, parent, **extra)
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Offer the verb's options, which takes importing it."""
         verb: Any = _imported(str(self.name))

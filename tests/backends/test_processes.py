@@ -42,7 +42,7 @@ def test_it_is_ended_with_all_that_it_has_begun(tmp_path: Path) -> None:
     assert not server.ended()
     server.end()
     assert server.ended()
-    assert not any(map(alive, began))
+    until(lambda: not any(map(alive, began)), "its child is killed")
     server.end()  # again: nothing
 
 
@@ -55,7 +55,7 @@ def test_one_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
     began = pids(server.log)
     until(lambda: "x" in server.last_words().splitlines(), "it ignores the signal")
     server.end()
-    assert not any(map(alive, began))
+    until(lambda: not any(map(alive, began)), "both are killed")
 
 
 def test_one_that_dies_leaves_nothing_behind_and_its_last_words(tmp_path: Path) -> None:

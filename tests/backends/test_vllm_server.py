@@ -24,7 +24,7 @@ from harness.mock import MockServer
 from harness.plugins import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Request, TokenLogprob
 from tests.backends.answering import answering, transient
-from tests.backends.stand_ins import COMMAND, Journal, alive
+from tests.backends.stand_ins import COMMAND, Journal, alive, until
 
 REQUEST = Request("tiny", (Message("user", "Hello?"),), Decoding(), 0, Origin("a", 0, 1))
 
@@ -117,7 +117,7 @@ async def test_a_server_is_started_with_the_users_arguments_and_ended(tmp_path: 
     assert "--quantization" not in words
     assert line["gpus"] == "3,1"
     assert journal.lines("ends"), "it was asked to end, and not killed"
-    assert not any(map(alive, journal.pids()))
+    until(lambda: not any(map(alive, journal.pids())), "its processes are gone")
     assert len(journal.pids()) == 2
 
 
@@ -146,7 +146,7 @@ async def test_a_server_that_stays_silent_is_given_up_and_ended(tmp_path: Path) 
     async with served(tmp_path, start_s=0.5, engine={"stays_silent": True}) as backend:
         with pytest.raises(FatalCallError, match="did not start"):
             await backend.start(lambda _: None)
-        assert not any(map(alive, Journal(tmp_path).pids()))
+        until(lambda: not any(map(alive, Journal(tmp_path).pids())), "its processes are gone")
 
 
 async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_one_that_dies_is_started_again_and_asked_only_for_what_was_in_fli
     assert len(set(digests)) == 100
     assert 1 <= len(digests) - 100 <= sum(line["in_flight"] for line in deaths)
     assert len(journal.lines("starts")) == 3
-    assert not any(map(alive, journal.pids()))
+    until(lambda: not any(map(alive, journal.pids())), "its processes are gone")
 
 
 async def test_one_that_dies_at_every_request_is_given_up(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_one_that_wants_a_key_all_the_same_is_told_at_once(tmp_path: Path)
         async with served(tmp_path, servers) as backend:
             with pytest.raises(FatalCallError, match="HARNESS_VLLM_COMMAND"):
                 await backend.start(lambda _: None)
-    assert not any(map(alive, Journal(tmp_path).pids()))
+    until(lambda: not any(map(alive, Journal(tmp_path).pids())), "its processes are gone")
 
 
 async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
@@ -438,7 +438,7 @@ async def test_a_hanging_server_is_ended_and_started_again(tmp_path: Path) -> No
         assert not await backend._looking
         assert not backend.ready
         assert await patient(backend, REQUEST)
-    assert not any(map(alive, Journal(tmp_path).pids()))
+    until(lambda: not any(map(alive, Journal(tmp_path).pids())), "its processes are gone")
 
 
 async def test_what_a_server_says_it_serves() -> None:

@@ -156,7 +156,7 @@ def test_rejected_schemas_are_told_by_keyword_and_are_no_failed_samples(
     assert shown.returncode == 0, shown.stderr
     assert "of 62 constraints were rejected" in shown.stdout
     assert "root: string" in shown.stdout
-    assert "told to reject this request" in shown.stdout
+    assert "configured to reject this request" in shown.stdout
     mistaken = harness("show", "vllm_concodeeval_constrained.free", "--rejected", env=environment)
     assert "did not constrain decoding" in mistake(mistaken)
 
