@@ -110,40 +110,58 @@ def constrained(constraint: Any) -> dict[str, Any]:
         ({"score": lambda self, i, text: {"exact": Score(float(text), True)}}, "raises ValueError"),
         ({"score": lambda *_: {"exact": Score(float("nan"), True)}}, "is not finite"),
         ({"score": lambda *_: {"exact": Score(None, False)}}, "a verdict and no value"),
-        ({"score": lambda *_: {"n": Score(next(numbers), True)}}, "for the same text"),
+        (
+            {"score": lambda *_: {"n": Score(next(numbers), True)}},
+            "something else when it is called",
+        ),
         ({"fingerprint": lambda self: {}}, "fingerprint does not name"),
         ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a user's message"),
-        ({"messages": lambda *_: [Message("user", "Hi.")]}, "messages returns [Message"),
-        ({"messages": lambda *_: (Message("User", "Hi."),)}, "messages needs messages with one"),  # type: ignore[arg-type]
-        ({"instances": lambda self: iter([Instance(1, 1)])}, "Instance(id=1): id must be str"),  # type: ignore[arg-type]
+        (
+            {"messages": lambda *_: [Message("user", "Hi.")]},
+            "'Hi.')], not (Message",
+        ),
+        (
+            {"messages": lambda *_: (Message("User", "Hi."),)},
+            "enum value 'User' - at `$[0].role`",
+        ),  # type: ignore[arg-type]
+        (
+            {"instances": lambda self: iter([Instance(1, 1)])},
+            "got `int` - at `$.id`",
+        ),  # type: ignore[arg-type]
         ({"instances": lambda self: 1 / 0}, "instances raises ZeroDivisionError"),
-        ({"score": exact(np.float64(1.0), True)}, "value must be bool or int or float or None"),
-        ({"score": exact(1.0, 1)}, "passed must be bool or None, not int"),
-        ({"score": exact(1.0, True, details={"of": object()})}, "details cannot be stored"),
+        ({"score": exact(np.float64(1.0), True)}, "type numpy.float64 is unsupported"),
+        ({"score": exact(1.0, 1)}, "Expected `bool | null`, got `int` - at `$[...].passed`"),
+        ({"score": exact(1.0, True, details={"of": object()})}, "type object is unsupported"),
         ({"score": exact(1.0, None)}, "score gives no verdict"),
-        ({"score": lambda *_: 1.0}, "score does not return a mapping"),
-        ({"score": once}, "score raises KeyError when it scores a text again"),
-        ({"instances": lists, "score": appending}, "score changes the instance"),
+        ({"score": lambda *_: 1.0}, "score returns 1.0, not collections.abc.Mapping[str, harness"),
+        ({"score": once}, "score raises KeyError for the text '0'"),
+        ({"instances": lists, "score": appending}, "score changes what it is given"),
         ({"messages": keeping, "score": of_the_last}, "reference '0' of 'sum/0' does not pass"),
         ({"measure": "f1", "score_of_no_answer": exact(0.0, False)}, "primary metric 'f1'"),
         (
             {"measure": "f1", "score_of_no_answer": exact(0.0, False, "f1"), "score": only_right},
-            "score does not always return the primary metric 'f1'",
+            "without the primary metric 'f1'",
         ),
         ({"measure": "exact", "score_of_no_answer": None}, "score_of_no_answer is None, not a met"),
-        ({"measure": 3, "score_of_no_answer": exact(0.0, False)}, "measure is 3 (int), not str"),
-        ({"reference": lambda self, instance: 7}, "reference returns 7 (int), not str or None"),
-        ({"reference": lambda *_: str(next(numbers))}, "reference returns another answer"),
-        ({"wrong_answer": lambda *_: 7}, "wrong_answer returns 7 (int)"),
+        ({"measure": 3, "score_of_no_answer": exact(0.0, False)}, "measure is 3, not str"),
+        ({"reference": lambda self, instance: 7}, "reference returns 7, not str | None"),
+        ({"reference": lambda *_: str(next(numbers))}, "reference returns something else"),
+        ({"wrong_answer": lambda *_: 7}, "wrong_answer returns 7, not str"),
         ({"wrong_answer": Sums.reference}, "wrong_answer lets the wrong answer '0'"),
         ({"feedback": lambda *_: 1 / 0}, "feedback raises ZeroDivisionError"),
-        ({"leaks": lambda *_: "no"}, "leaks returns 'no' (str), not bool"),
-        ({"must_keep": lambda *_: "4"}, "must_keep returns '4' (str), not Sequence"),
-        ({"prompt_errors": lambda self: None}, "prompt_errors returns None, not list"),
-        ({"instruction": lambda *_: 1, "criteria": lambda *_: [1]}, "instruction returns 1 (int)"),
-        ({"instruction": lambda *_: "", "criteria": lambda *_: ["a"]}, "criteria returns 'a'"),
-        ({"score_parsed": lambda *_: None}, "score_parsed does not return a mapping"),
-        (constrained("[0-9]+"), "constraint returns '[0-9]+' (str), not a harness.records.Dec"),
+        ({"leaks": lambda *_: "no"}, "leaks returns 'no', not bool"),
+        ({"must_keep": lambda *_: "4"}, "must_keep returns '4', not collections.abc.Sequence[str]"),
+        ({"prompt_errors": lambda self: None}, "prompt_errors returns None, not list[str]"),
+        (
+            {"instruction": lambda *_: 1, "criteria": lambda *_: [1]},
+            "instruction returns 1, not",
+        ),
+        (
+            {"instruction": lambda *_: "", "criteria": lambda *_: ["a"]},
+            "criteria returns ['a']",
+        ),
+        ({"score_parsed": lambda *_: None}, "score_parsed returns None, not"),
+        (constrained("[0-9]+"), "constraint returns '[0-9]+', not harness.records.Decod"),
         (constrained(DecodingConstraint(regex="[a-z]+")), "constraint does not allow"),
         (constrained(DecodingConstraint(regex="[")), "constraint raises error"),
         (constrained(DecodingConstraint(choices=("0",))), "constraint is of kind 'choices'"),
@@ -157,7 +175,7 @@ def test_a_task_s_mistake_is_found(members: dict[str, Any], problem: str) -> Non
 def test_one_mistake_gives_one_sentence_and_the_other_members_are_still_checked() -> None:
     task = changed(Sums, score=lambda *_: [][0], fingerprint=lambda self: {"n": 6})
     assert [one[:40] for one in check_task(task)] == [
-        "fingerprint does not name what scores de",
+        "fingerprint returns {'n': 6}, not collec",
         "score raises IndexError for the text '0'",
     ]
 
@@ -237,15 +255,18 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"endpoint": property(lambda self: 1 / 0)}, "endpoint raises ZeroDivisionError"),
         (
             {"cacheable": property(lambda self: 1, lambda self, value: None)},
-            "cacheable is 1 (int)",
+            "cacheable is 1, not bool",
         ),
-        ({"features": ["seed"]}, "features is ['seed'] (list), not frozenset"),
-        ({"preferred_concurrency": "8"}, "preferred_concurrency is '8' (str), not int"),
-        ({"generate": returning("yes")}, "generate returns 'yes' (str), not a harness.records.R"),
-        ({"generate": returning(Reply(None, "stop"))}, "text must be str, not NoneType"),  # type: ignore[arg-type]
-        ({"generate": returning(Reply("4", "stop", (3, 1)))}, "usage must be a harness.records"),  # type: ignore[arg-type]
+        ({"features": ["seed"]}, "features is ['seed'], not frozenset"),
+        ({"preferred_concurrency": "8"}, "preferred_concurrency is '8', not int"),
+        ({"generate": returning("yes")}, "generate returns 'yes', not harness.records.Reply"),
+        ({"generate": returning(Reply(None, "stop"))}, "Expected `str`, got `null` - at `$.text`"),  # type: ignore[arg-type]
+        ({"generate": returning(Reply("4", "stop", (3, 1)))}, "got `array` - at `$.usage`"),  # type: ignore[arg-type]
         ({"generate": returning(Reply("4", "stop", Usage(3, -1)))}, "a negative number of tokens"),
-        ({"generate": returning(Reply("4", "stop", Usage(3.0, 1)))}, "input_tokens must be int"),  # type: ignore[arg-type]
+        (
+            {"generate": returning(Reply("4", "stop", Usage(3.0, 1)))},
+            "got `float` - at `$.usage.in",
+        ),  # type: ignore[arg-type]
         ({"generate": failing(FatalCallError("bad key"))}, "first error is FatalCallError: bad k"),
         ({"generate": failing(TransientError("", kind="busy"))}, "TransientError(kind='busy')"),  # type: ignore[arg-type]
         ({"generate": mixing_up}, "with another's text"),
@@ -315,16 +336,16 @@ def check(do: Any) -> dict[str, Any]:
         ({"check": lambda self, text: Score(True, True)}, "check is called with the arguments"),
         (
             check(lambda text: text.isupper()),
-            "(bool), not a harness.records.Score",
+            "not harness.records.Score",
         ),
         (check(lambda text: Score(text[0].isupper(), text[0] == "H")), "raises IndexError"),
         (check(lambda text: Score(True, True)), "check does not fail 'hey'"),
         (check(lambda text: Score(False, False)), "check does not pass 'HEY'"),
         (check(lambda text: Score(True)), "check gives no verdict for 'HEY'"),
-        (check(lambda text: Score("yes", True)), "value must be bool or int or float or None"),
-        (check(lambda text: Score(True, 1)), "passed must be bool or None, not int"),
-        (check(lambda text: Score(True, True, None)), "reason must be str, not NoneType"),
-        (check(lambda text: Score(next(numbers), None)), "another score for the same text"),
+        (check(lambda text: Score("yes", True)), "got `str` - at `$.value`"),
+        (check(lambda text: Score(True, 1)), "Expected `bool | null`, got `int` - at `$.passed`"),
+        (check(lambda text: Score(True, True, None)), "Expected `str`, got `null` - at `$.reason`"),
+        (check(lambda text: Score(next(numbers), None)), "check returns something else"),
         (check(lambda text: Score(float("inf"), False)), "is not finite"),
     ],
 )
@@ -374,16 +395,19 @@ def brittle(self: object, instance: object, replies: Any) -> dict[str, Score]:
         ({"parse": careless}, "scores an empty reply"),
         ({"parse": brittle}, "parse raises KeyError"),
         ({"parse": scored(None)}, "gives no score of True"),
-        ({"parse": lambda *_: {}}, "parse does not return a mapping"),
-        ({"questions": lambda *_: iter(())}, "(tuple_iterator), not Sequence"),
-        ({"questions": lambda *_: ["Kind."]}, "questions returns 'Kind.' (str), not a harness"),
-        ({"questions": asking([Message("user", "Kind.")])}, "messages must be tuple, not list"),
-        ({"questions": asking(("Kind.",))}, "questions returns 'Kind.' (str), not a harness"),
-        ({"questions": asking((), {})}, "decoding must be Decoding, not dict"),
+        ({"parse": lambda *_: {}}, "parse returns {}, which has no score"),
+        (
+            {"questions": lambda *_: iter(())},
+            "not collections.abc.Sequence",
+        ),
+        ({"questions": lambda *_: ["Kind."]}, "Expected `object`, got `str` - at `$[0]`"),
+        ({"questions": asking([Message("user", "Kind.")])}, "not [Question(messages=(Message("),
+        ({"questions": asking(("Kind.",))}, "Expected `object`, got `str` - at `$[0].messages[0]`"),
+        ({"questions": asking((), {})}, "not [Question(messages=(), decoding=Decoding("),
         ({"questions": lambda *_: []}, "questions asks nothing"),
         ({"questions": lambda *_: 1 / 0}, "questions raises ZeroDivisionError"),
-        ({"simulated": lambda self, request: True}, "simulated returns True (bool), not str"),
-        ({"verdicts": "no"}, "verdicts is 'no' (str), not bool"),
+        ({"simulated": lambda self, request: True}, "simulated returns True, not str"),
+        ({"verdicts": "no"}, "verdicts is 'no', not bool"),
     ],
 )
 def test_a_judge_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
@@ -394,7 +418,7 @@ def test_a_judge_s_mistake_is_found(members: dict[str, Any], problem: str) -> No
 def test_a_judge_is_checked_without_replies_by_guesses_and_its_own_simulation() -> None:
     assert check_judge(PolitenessJudge(), INSTANCE, "Kind.") == []
     numpy_s = changed(PolitenessJudge, parse=as_numpy)
-    assert "value must be" in check_judge(numpy_s, INSTANCE, "Kind.")[0]
+    assert "numpy.float64" in check_judge(numpy_s, INSTANCE, "Kind.")[0]
     mute: dict[str, Any] = {"parse": only("Agreed.")}
     [found] = check_judge(changed(PolitenessJudge, **mute), INSTANCE, "Kind.")
     assert "pass some as replies=" in found

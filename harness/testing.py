@@ -1,0 +1,448 @@
+"""Checks for authors of plug-ins: each returns what is wrong, in sentences, or an empty list.
+
+A check calls the plug-in as the harness would, with ordinary and with hostile input, and reports
+the first problem of each member: fix it and check again. It cannot show that scores mean what
+they should: a task's author still compares some by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from itertools import islice
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from harness import ports
+from harness.errors import CallError, FailureKind, TransientError, Unparseable
+from harness.plugins import problems
+from harness.records import Decoding, Instance, Message, Origin, Reply, Request, Score, verdict
+
+FEATURES = {
+    *ports.PARAMETERS,
+    *ports.CONSTRAINTS,
+    *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS),
+    *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),
+}
+
+HOSTILE_TEXTS = (
+    "",
+    " \n\t",
+    "\x00\x1b[31m",
+    "\ud83d half of a character",
+    "{" * 2000,
+    "null",
+    "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>",
+    "word " * 5000,
+)
+"""Texts that models write, or could, and that no scorer may crash on."""
+
+WRONG = "This sentence of harness.testing is not an answer to anything."
+
+GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[A]]", "[[5]]")
+"""Replies that many judges can read, for a check without `replies`."""
+
+
+def check_task(task: ports.Task[Any], *, limit: int = 100) -> list[str]:
+    """Check a task: shape, instances, prompts, scoring and references.
+
+    Args:
+        limit: Check at most this many instances.
+    """
+    check = _Check("tasks", task)
+    if found := check.sentences():
+        return found
+    instances = _instances(check, task, limit)
+    if check.call("fingerprint") == {}:
+        check.add("fingerprint", "does not name what scores depend on.")
+    check.optional("prompt_errors")
+    for instance in instances:  # all prompts first, to notice a task that keeps the last one
+        messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
+        if messages is not None:
+            last = messages[-1] if messages else None
+            if last is None or last.role != "user" or not last.content.strip():
+                check.add("messages", "does not end with a user's message that has text.")
+        for member in ("instruction", "must_keep"):
+            check.optional(member, instance)
+        check.optional("leaks", instance, instance)
+        if check.optional("criteria", instance) in ([], ()):
+            check.add("criteria", f"is empty for {instance.id!r}.")
+    references = [_scoring(check, instance) for instance in instances]
+    if instances and not any(references):
+        check.add("reference", "gives no answer to any instance: nothing shows that one can pass.")
+    return check.sentences()
+
+
+def check_backend(
+    backend: ports.Backend,
+    prompt: str = "Say yes.",
+    *,
+    expected: Callable[[str], str] | None = None,
+    timeout_s: float = 30.0,
+) -> list[str]:
+    """Check a backend with a few calls, four of them at the same time and one cancelled.
+
+    The backend is started if it has to be, and closed afterwards, in an event loop of its own. The
+    calls are real: point the backend at a server that costs nothing.
+
+    Args:
+        prompt: What it is asked; each call adds its number.
+        expected: Returns the right reply to a prompt, if that is known. Otherwise only a backend
+            that echoes its prompts shows that it mixes up replies.
+        timeout_s: Time limit of all calls together, in seconds; then that of closing.
+    """
+    check = _Check("backends", backend)
+    if found := check.sentences():
+        return found
+    for name in sorted(backend.features - FEATURES):
+        check.add("features", f"names {name!r}, which the harness does not know.")
+    asyncio.run(_backend(check, backend, prompt, expected, timeout_s))
+    return check.sentences()
+
+
+def check_checker(
+    checker: ports.Checker,
+    *,
+    passes: Sequence[str] = (),
+    fails: Sequence[str] = (),
+    instance: Instance[Any] | None = None,
+) -> list[str]:
+    """Check a checker with texts that must pass or fail, as answers to an instance."""
+    check, instance = _Check("checkers", checker), instance or Instance("x", None)
+    for text in (*passes, *fails, *HOSTILE_TEXTS) if not check.sentences() else ():
+        where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
+        score = check.call("check", text, instance, where=where)
+        if score is None:
+            continue
+        if score.passed is None and text in (*passes, *fails):
+            check.add("check", f"gives no verdict for {text[:60]!r}: passed is None.")
+        if score.passed is False and text in passes:
+            check.add("check", f"does not pass {text[:60]!r}.")
+        if score.passed is True and text in fails:
+            check.add("check", f"does not fail {text[:60]!r}.")
+    return check.sentences()
+
+
+def check_judge(
+    judge: ports.Judge,
+    instance: Instance[Any],
+    text: str,
+    *,
+    replies: Mapping[Any, bool | float] | None = None,
+) -> list[str]:
+    """Check a judge without a model.
+
+    Args:
+        text: An answer to the instance; not empty.
+        replies: What a model may reply, each with the value of the score that must come out: one
+            reply to every question, or a tuple with one per question. Without them, the judge is
+            tried with its own `simulated` replies, yes, no and numbers.
+    """
+    check = _Check("judges", judge)
+    asked = None if check.sentences() else check.call("questions", instance, text)
+    if asked is None:
+        return check.sentences()
+    if not asked or not all(question.messages for question in asked):
+        check.add("questions", "asks nothing.")
+    if not any(text in message.content for one in asked for message in one.messages):
+        check.add("questions", "never shows the answer that is judged.")
+    check.call("questions", instance, WRONG)  # parse must not depend on the last call
+    more = (text,) if "text" in inspect.signature(judge.parse).parameters else ()
+
+    def parsed(said: str | Sequence[str]) -> Mapping[str, Score]:
+        """Return the scores that a reply, or one per question, gives; none if none are valid."""
+        each = [said] * len(asked) if isinstance(said, str) else said
+        drawn = [one for one, q in zip(each, asked, strict=True) for _ in range(q.samples)]
+        sent = [Reply(one, "stop") for one in drawn]
+        with contextlib.suppress(Unparseable):
+            where = f" for the reply {said!r:.40}"
+            return check.call("parse", instance, sent, *more, where=where) or {}
+        return {}
+
+    for reply in ("I cannot say.", *HOSTILE_TEXTS):
+        if any(score.value is not None for score in parsed(reply).values()) and not reply.strip():
+            check.add("parse", "scores an empty reply: raise harness.errors.Unparseable instead.")
+    for said, value in (replies or {}).items():
+        if not isinstance(said, str) and len(said) != len(asked):
+            check.add("questions", f"asks {len(asked)} questions, unlike replies={said!r:.60}.")
+        elif not any(score.value == value for score in parsed(said).values()):
+            check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
+    tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
+    if isinstance(judge, ports.Simulatable):
+        origin = Origin(instance.id, 0, 1)
+        requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
+        simulated = [check.call("simulated", request) for request in requests]
+        tried += [simulated] if None not in simulated else []
+    read = [parsed(said) for said in tried if isinstance(said, str) or len(said) == len(asked)]
+    if not any(read):
+        check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
+    return check.sentences()
+
+
+class _Check:
+    """Calls a plug-in's members and keeps the first problem of each.
+
+    What a member must be or return is what its Protocol in `harness.ports` declares.
+    """
+
+    def __init__(self, kind: str, plugin: Any) -> None:
+        self.plugin = plugin
+        self._unfit = problems(kind, plugin)
+        self._found: dict[str, str] = {}
+        self._types: dict[str, Any] = {}
+        for protocol in ports.CAPABILITIES[kind]:
+            for name, declared in vars(protocol).items():
+                if name.startswith("_"):
+                    continue
+                method = declared.fget if isinstance(declared, property) else declared
+                with self.calling(name):  # a property may raise
+                    if hasattr(plugin, name):
+                        self._types[name] = get_type_hints(method)["return"]
+                        self._shape(name, declared, getattr(plugin, name))
+
+    def _shape(self, name: str, declared: Any, member: Any) -> None:
+        if isinstance(declared, property):
+            problem = _misfit(member, self._types[name])
+            return self.add(name, f"is {member!r:.40}, {problem}") if problem else None
+        if not callable(member):
+            return self.add(name, f"is {member!r:.40}, not a method.")
+        wanted = list(inspect.signature(declared).parameters)[1:]
+        with contextlib.suppress(ValueError):  # no signature, as of an extension module
+            optional = {"text"} & {*inspect.signature(member).parameters} - {*wanted}
+            try:
+                inspect.signature(member).bind(*wanted, **dict.fromkeys(optional))
+            except TypeError:
+                self.add(name, f"is called with the arguments ({', '.join(wanted)}).")
+        if inspect.iscoroutinefunction(declared) != inspect.iscoroutinefunction(member):
+            must = "must be" if inspect.iscoroutinefunction(declared) else "must not be"
+            self.add(name, f"{must} an async function.")
+
+    def sentences(self) -> list[str]:
+        """Return what is wrong, with one sentence per member."""
+        return [*self._unfit, *(f"{member} {problem}" for member, problem in self._found.items())]
+
+    def add(self, member: str, problem: str) -> None:
+        """Add a problem, unless the member has one already."""
+        self._found.setdefault(member, problem)
+
+    @contextlib.contextmanager
+    def calling(self, member: str, where: str = "") -> Iterator[None]:
+        """Report an exception of a member; `Unparseable` passes where it is a valid answer."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
+                raise
+            self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
+
+    def call(self, member: str, *arguments: Any, where: str = "") -> Any:
+        """Call a member, twice; return what it returns, None if that is not valid."""
+        before = _copied(arguments)
+        with self.calling(member, where):
+            result = getattr(self.plugin, member)(*arguments)
+            problem = _misfit(result, self._types[member]) or self._scores_problem(member, result)
+            if problem:
+                self.add(member, f"returns {result!r:.60}, {problem}")
+                return None
+            if getattr(self.plugin, member)(*arguments) != result:
+                self.add(member, f"returns something else when it is called again{where}.")
+            if before not in (None, arguments):
+                self.add(member, "changes what it is given.")
+            return result
+        return None
+
+    def optional(self, member: str, *arguments: Any) -> Any:
+        """Call a member if the plug-in has it."""
+        return self.call(member, *arguments) if member in self._types else None
+
+    def _scores_problem(self, member: str, result: Any) -> str:
+        scores = {"": result} if isinstance(result, Score) else result
+        if self._types[member] not in (Score, Mapping[str, Score]):
+            return ""
+        for score in scores.values():
+            if score.value is not None and not math.isfinite(score.value):
+                return "whose value is not finite: a missing value is None."
+            if score.value is None and score.passed is not None:
+                return "with a verdict and no value."
+        measure = getattr(self.plugin, "measure", None)
+        if member in ("score", "score_of_no_answer") and measure not in (None, *scores):
+            return f"without the primary metric {measure!r}."
+        return "" if scores else "which has no score."
+
+
+def _misfit(value: object, kind: Any) -> str:
+    """Return why a value is not of a type all the way down; empty if it is.
+
+    It must come back from plain data unchanged, as the run's files need it: numpy's numbers do not.
+    """
+    origin = get_origin(kind)
+    if origin is Mapping and isinstance(value, Mapping):
+        value = dict(value)
+    elif origin is Sequence and isinstance(value, Sequence) and not isinstance(value, str):
+        value = list(value)
+    try:
+        back = msgspec.convert(msgspec.to_builtins(value), kind)
+    except Exception as error:
+        return f"not {inspect.formatannotation(kind)}: {str(error)[:200]}."
+    return "" if type(back) is type(value) and back == value else f"not {back!r:.100}."
+
+
+def _copied(arguments: object) -> object:
+    """Return a copy to compare with later; None if the data cannot be copied or compared."""
+    with contextlib.suppress(Exception):
+        copy = deepcopy(arguments)
+        return copy if copy == arguments else None
+    return None
+
+
+def _instances(check: _Check, task: ports.Task[Any], limit: int) -> list[Instance[Any]]:
+    with check.calling("instances"):
+        instances = list(islice(task.instances(), limit))
+        for one in instances:
+            plain = isinstance(one, Instance) and msgspec.structs.replace(one, data=None)
+            if problem := _misfit(plain, Instance):
+                check.add("instances", f"yields {one!r:.60}, {problem}")
+                return []
+        ids = [one.id for one in instances]
+        if not ids:
+            check.add("instances", "yields nothing.")
+        if len(set(ids)) < len(ids):
+            check.add("instances", "yields an id twice.")
+        if [one.id for one in islice(task.instances(), limit)] != ids:
+            check.add("instances", "yields another order when it is called again.")
+        return instances
+    return []
+
+
+def _scoring(check: _Check, instance: Instance[Any]) -> bool:
+    """Check the scores of good, wrong and hostile answers; return whether a reference is known."""
+    named = f" of {instance.id!r}"
+    reference = check.call("reference", instance)
+    if reference is not None:
+        scores = _scored(check, instance, reference)
+        if scores is None:
+            check.add("reference", f"{reference[:60]!r}{named} is unparseable.")
+        elif scores and all(score.passed is None for score in scores.values()):
+            check.add("score", "gives no verdict for a reference: passed is None.")
+        elif scores and verdict(scores) is not True:
+            check.add("reference", f"{reference[:60]!r}{named} does not pass.")
+    if (constraint := check.optional("constraint", instance)) is not None:
+        with check.calling("constraint"):
+            if constraint.kind != check.plugin.constraint_kind:
+                check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
+            pattern = constraint.regex or "|".join(map(re.escape, constraint.choices))
+            if reference is not None and pattern and not re.fullmatch(pattern, reference):
+                check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
+    wrong = check.optional("wrong_answer", instance)
+    for text in (wrong or WRONG, *HOSTILE_TEXTS):
+        scores = _scored(check, instance, text)
+        if text in (wrong, WRONG) and scores and verdict(scores) is True:
+            member = "wrong_answer" if wrong else "score"
+            check.add(member, f"lets the wrong answer {text[:60]!r}{named} pass.")
+    check.optional("score_of_no_answer", instance)
+    with contextlib.suppress(Unparseable):
+        check.optional("score_parsed", instance, reference or "")
+    return reference is not None
+
+
+def _scored(check: _Check, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
+    """Return an answer's scores; none if they are not valid, None if it is unparseable."""
+    try:
+        scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
+    except Unparseable:
+        return None
+    if scores is None:
+        return {}
+    if check.call("feedback", instance, text, scores) == "" and verdict(scores) is False:
+        check.add("feedback", "is empty for an answer that fails.")
+    valid: Mapping[str, Score] = scores
+    return valid
+
+
+async def _backend(
+    check: _Check,
+    backend: ports.Backend,
+    prompt: str,
+    expected: Callable[[str], str] | None,
+    timeout_s: float,
+) -> None:
+    doing = "start", "although generate was not called yet"
+    try:
+        async with asyncio.timeout(timeout_s):
+            if isinstance(backend, ports.Startable) and not backend.ready:
+                with check.calling("start"):
+                    await backend.start(lambda _: None)
+            doing = "generate", "for four calls at the same time"
+            if request := await _concurrent(check, backend, prompt, expected):
+                doing = "generate", "after another call was cancelled"
+                call = asyncio.ensure_future(backend.generate(request))
+                await asyncio.sleep(0)
+                unfinished = call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                if unfinished and not call.cancelled():
+                    check.add("generate", "does not let asyncio.CancelledError through.")
+                [after] = await asyncio.gather(backend.generate(request), return_exceptions=True)
+                if not isinstance(after, Reply):
+                    check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
+    except TimeoutError:
+        check.add(doing[0], f"did not return within {timeout_s:g} s, {doing[1]}.")
+    for _ in range(2):
+        with check.calling("aclose", ", perhaps because it is called twice"):
+            await asyncio.wait_for(backend.aclose(), timeout_s)
+
+
+async def _concurrent(
+    check: _Check, backend: ports.Backend, prompt: str, expected: Callable[[str], str] | None
+) -> Request | None:
+    """Make four calls at the same time; return the first request if any reply is valid."""
+    decoding = Decoding(max_tokens=16 if "max_tokens" in backend.features else None)
+    prompts = [f"{prompt} ({number})" for number in range(1, 5)]
+    requests = [
+        Request("model", (Message("user", one),), decoding, 0, Origin("harness.testing", n, 1))
+        for n, one in enumerate(prompts)
+    ]
+    before = deepcopy(requests)
+    results = await asyncio.gather(*map(backend.generate, requests), return_exceptions=True)
+    for asked, result in zip(prompts, results, strict=True):
+        others = (one for one in prompts if one != asked)
+        if problem := _reply_problem(backend, result):
+            check.add("generate", problem)
+        elif not isinstance(result, Reply):
+            continue
+        elif expected and result.text != (right := expected(asked)):
+            check.add("generate", f"answers {asked!r} with {result.text!r:.60}, not {right!r}.")
+        elif not expected and asked not in result.text and any(o in result.text for o in others):
+            check.add("generate", "answers one of several concurrent calls with another's text.")
+    if requests != before:
+        check.add("generate", "changes the request that it is given.")
+    if all(isinstance(result, BaseException) for result in results):
+        first = f"{type(results[0]).__name__}: {results[0]}"
+        check.add("generate", f"answers no call. The first error is {first[:300]}")
+    return requests[0] if any(isinstance(result, Reply) for result in results) else None
+
+
+def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:
+    """Return what is wrong with a reply or an exception of `generate`; empty for nothing."""
+    kinds = get_args(FailureKind)
+    if isinstance(result, TransientError) and result.kind not in kinds:
+        return f"raises TransientError(kind={result.kind!r}); kinds are {', '.join(kinds)}."
+    if isinstance(result, CallError):
+        return ""
+    if isinstance(result, BaseException):
+        name = type(result).__name__
+        return f"raises {name}, which is not a harness.errors.CallError: {str(result)[:200]}"
+    if problem := _misfit(result, Reply):
+        return f"returns {result!r:.60}, {problem}"
+    if result.usage and min(msgspec.structs.astuple(result.usage)) < 0:
+        return f"counts a negative number of tokens: {result.usage}."
+    if not result.finish_reason:
+        return "returns no finish_reason: without one, a truncated answer looks complete."
+    if result.usage is None and backend.cacheable and "free" not in backend.features:
+        return "returns no usage: a paid call's cost would be unknown."
+    return ""
