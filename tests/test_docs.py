@@ -3,17 +3,26 @@
 import contextlib
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from string import Template
 
 import pytest
+
+from tests.cli.command import harness
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\S+)(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = r"harness [^|&<>;`\n]*\n"
+SIMPLE = re.compile(rf"((?:^{COMMAND})*)((?:^(?!{COMMAND}).*\n?)*)", re.MULTILINE)
+"""Commands that need no shell, which run in this process, and the lines up to the next ones."""
+BACKGROUND = re.compile(r"&$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -27,27 +36,45 @@ def commands(page: Path) -> str:
 def test_the_commands_of_a_page_run(page: Path) -> None:
     script = "\n".join(
         line
-        for line in commands(page).splitlines()
+        for line in commands(page).replace("\\\n", " ").splitlines()
         if not line.startswith(("git clone", "scripts/"))  # the suite itself runs from these
     )
     assert script or page.name == "README.md", "a page without a command"
     with socket.create_server(("127.0.0.1", 0)) as free:
         script = script.replace("8077", str(free.getsockname()[1]))
-    shell = subprocess.Popen(
-        ["bash", "-euc", script],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        start_new_session=True,
-    )
-    try:
-        said, _ = shell.communicate(timeout=120)
-    finally:  # a server that a failed page has left behind, too
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(shell.pid, signal.SIGKILL)
-    assert shell.returncode == 0, said
+    bin_ = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}"}
+    if BACKGROUND.search(script):
+        shell(script, environment)
+        return
+    for simple, others in SIMPLE.findall(f"{script}\n"):
+        for command in simple.splitlines():
+            given = shlex.split(Template(command).safe_substitute(environment), comments=True)
+            ended = harness(*given[1:], env=environment | {"PATH": os.environ["PATH"]})
+            assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+        if others.strip():
+            environment = shell(others, environment)
+
+
+def shell(script: str, environment: dict[str, str]) -> dict[str, str]:
+    """Run a part of a page by bash, and return the environment with what it has assigned."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.NamedTemporaryFile("r") as after:
+        running = subprocess.Popen(
+            ["bash", "-euac", f"{script}\nenv -0 > {after.name}"],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            code = running.wait(120)
+        finally:  # a server that a failed page has left behind, too
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+        output.seek(0)
+        assert code == 0, output.read()
+        return dict(each.split("=", 1) for each in after.read().split("\0") if each)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
