@@ -13,16 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.run.assessment import rescored
     from harness.run.dry_run import DryRun, EstimateRange, estimate_run
     from harness.run.job import FileVariant, Job, Result, execute, prepare
     from harness.run.metrics import measure, measured, report_on, variant_of
     from harness.run.models import Resources, build_task
     from harness.run.pool import Listener, Tally
     from harness.run.reply_cache import replies_path
+    from harness.run.rescoring import rescored
 
 _EXPORTS = {
-    "assessment": ("rescored",),
+    "rescoring": ("rescored",),
     "dry_run": ("DryRun", "EstimateRange", "estimate_run"),
     "job": ("FileVariant", "Job", "Result", "execute", "prepare"),
     "metrics": ("measure", "measured", "report_on", "variant_of"),

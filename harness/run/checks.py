@@ -16,9 +16,6 @@ def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
 
     The run's seed is not a decoding parameter: it also orders and simulates, and is sent if the
     provider supports it.
-
-    Raises:
-        ConfigError: A setting is not supported; the message names its key.
     """
     name = run.model.backend
     if backend.cacheable and not run.model.name:
@@ -31,7 +28,13 @@ def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
             "Remove it from the run file; docs/providers.md says what each one takes.",
         )
     _check_constraint(run, backend, task)
-    _check_old_names(run, backend)
+    # vLLM's names for constraints from before 0.12, which it now ignores silently.
+    old = sorted(key for key in run.decoding.extra if key.startswith("guided_"))
+    if old and "regex" in backend.features:
+        raise ConfigError(
+            f"vLLM does not know decoding.extra.{old[0]} any longer, and would ignore it.",
+            "Set decoding.constraint (docs/providers.md).",
+        )
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
@@ -54,25 +57,11 @@ def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
 
 
 def check_bounded(run: RunFile, model: Model) -> None:
-    """Refuse a budget that cannot be kept because the length of an answer is unbounded.
-
-    Raises:
-        ConfigError: ``decoding.max_tokens`` is missing.
-    """
+    """Refuse a budget that cannot be kept because the length of an answer is unbounded."""
     if model.price != FREE and run.decoding.max_tokens is None:
         raise ConfigError(
             "budget.usd is set, but the length of an answer is not limited.",
             "Set decoding.max_tokens.",
-        )
-
-
-def _check_old_names(run: RunFile, backend: Backend) -> None:
-    """Refuse vLLM's names for constraints from before 0.12, which it now ignores silently."""
-    old = sorted(name for name in run.decoding.extra if name.startswith("guided_"))
-    if old and "regex" in backend.features:
-        raise ConfigError(
-            f"vLLM does not know decoding.extra.{old[0]} any longer, and would ignore it.",
-            "Set decoding.constraint (docs/providers.md).",
         )
 
 

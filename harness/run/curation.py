@@ -97,11 +97,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation against its plug-ins, prompts, sources and secrets.
-
-    Raises:
-        UserError: Something is missing or invalid.
-    """
+    """Check a curation against its plug-ins, prompts, sources and secrets."""
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
@@ -128,11 +124,7 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Estimate what a build would ask. No model is called, but the chats are screened.
-
-    Raises:
-        HarnessError: The chats cannot be read.
-    """
+    """Estimate what a build would ask. No model is called, but the chats are screened."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)

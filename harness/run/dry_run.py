@@ -120,9 +120,6 @@ def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
     Args:
         job: The run.
         before: Ids of calls that other runs will have made by then.
-
-    Raises:
-        StoreFailed: The cache or the run's files cannot be read.
     """
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features

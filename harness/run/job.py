@@ -30,7 +30,6 @@ from harness.run.models import (
     resolved,
     worker_count,
 )
-from harness.run.paraphrase import Paraphrase, Paraphraser, verbatim
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
 from harness.run.pool import Ending, Listener, Tally, work_off
 from harness.run.samples import Samples
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.run.judges import JudgeModel  # a run that has none spares the import
     from harness.run.judging import Judging
+    from harness.run.paraphrase import Paraphraser
     from harness.run.shots import Shots
 
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -72,7 +72,6 @@ class Job:
     Attributes:
         data: All instances of the task.
         paraphraser: The second model that rewrites instructions and feedback (``polish``).
-        judges: The judges, in the order of the run file.
         shots: None for a zero-shot run.
         retried: Outcomes whose attempts are retried.
     """
@@ -130,12 +129,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a session on a run ended.
-
-    Attributes:
-        metrics: The run's metrics at the end.
-        tally: The work of the session.
-    """
+    """How a session on a run ended, with the metrics of the whole run."""
 
     metrics: Metrics
     ended: Ending
@@ -160,9 +154,6 @@ def prepare(
         resources: Shared with other runs of this process; by default the run's own.
         retried: Outcomes whose attempts are retried, besides failed ones.
         variant: Which variant of its file the run is.
-
-    Raises:
-        UserError: Something is invalid or missing.
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or Resources(settings)
@@ -231,9 +222,7 @@ def _judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[Judge
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do the work that a run owes, then write its metrics.
-
-    The metrics are written however the session ends, even by an error.
+    """Do the work that a run owes, then write its metrics, however the session ends.
 
     Args:
         job: The run.
@@ -242,17 +231,14 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
     Raises:
         HarnessError: The session cannot continue; everything answered so far is saved.
     """
-    run, folder = job.run, job.folder
-    sharing = [
-        RunFolder(job.settings.runs_dir, name) for name in job.variant.runs if name != folder.name
-    ]
+    run, folder, runs = job.run, job.folder, job.settings.runs_dir
     async with open_session(
         job.models,
         job.settings,
         uuid4().hex,
         folder=folder,
         usd=run.budget.usd,
-        sharing=sharing,
+        sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
     ) as session:
         with _rare_collections():
             if folder.begun():  # again, now that nobody else can begin it
@@ -316,16 +302,25 @@ async def _work(
     workers = worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
     tally = Tally(owed, total - owed, budget=session.budget)
+    judging: Judging | None = None
+    paraphraser: Paraphraser | None = None
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts))
-        judging = stack.enter_context(_open_judging(job, session, tally)) if job.judges else None
-        if judging is not None:
+        if job.judges:
+            from harness.run.judges import bind_judges, register_judges
+            from harness.run.judging import Judging
+
+            register_judges(job.folder, job.task, job.judges, job.run.panels)
+            bound = bind_judges(job.task, job.judges, job.run.panels, session)
+            said = stack.enter_context(JsonLinesWriter(job.folder.path / JUDGEMENTS))
+            judging = Judging(bound, job.folder.attempts, said, tally)
             tally.owed += len(judging.late)
             tally.already = max(0, total - tally.owed)
         manifest.plan(total, tally.owed)
-        paraphrase: Paraphrase = verbatim
         if job.paraphraser is not None:
-            paraphrase = Paraphraser(job.task, session.bind(job.paraphraser))
+            from harness.run.paraphrase import Paraphraser
+
+            paraphraser = Paraphraser(job.task, session.bind(job.paraphraser))
 
         def record(attempt: Attempt) -> None:
             writer.append(attempt)
@@ -339,8 +334,7 @@ async def _work(
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
-                judges = judging or NoJudges()
-                samples = Samples(plan, model, record, stop, judges, paraphrase)
+                samples = Samples(plan, model, record, stop, judging or NoJudges(), paraphraser)
                 await work_off(plan.owed(), work, workers=workers, stop=stop)
         finally:
             manifest.left(tally.left)
@@ -350,18 +344,6 @@ async def _work(
             "Run the same command again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally
-
-
-@contextlib.contextmanager
-def _open_judging(job: Job, session: Session, tally: Tally) -> Iterator[Judging]:
-    """Bind the judges of a run to the session."""
-    from harness.run.judges import bind_judges, register_judges
-    from harness.run.judging import Judging
-
-    register_judges(job.folder, job.task, job.judges, job.run.panels)
-    bound = bind_judges(job.task, job.judges, job.run.panels, session)
-    with JsonLinesWriter(job.folder.path / JUDGEMENTS) as writer:
-        yield Judging(bound, job.folder.attempts, writer, tally)
 
 
 async def _caught_up(

@@ -24,8 +24,7 @@ from harness.ports import (
     decides_by_criteria,
 )
 from harness.records import Instance, Outcome, Request
-from harness.run.bound_judges import BoundJudge, BoundJudges, BoundPanel
-from harness.run.judging import judged_outcomes
+from harness.run.judging import BoundJudge, BoundJudges, judged_outcomes
 from harness.run.models import Model, ModelBuilder
 from harness.run.session import Session
 from harness.scoring.panel import Panel
@@ -55,13 +54,10 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what its judgements depend on besides its settings: its prompt's text, its
-        weights.
-        """
-        parts = [self.judge, self.model.backend]
+        """What its judgements depend on besides its settings: its prompt's text, its weights."""
         return {
             key: value
-            for part in parts
+            for part in (self.judge, self.model.backend)
             if isinstance(part, Fingerprinted)
             for key, value in part.fingerprint().items()
         }
@@ -70,11 +66,7 @@ class JudgeModel:
 def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
-    """Build a judge of a run file, with its model.
-
-    Raises:
-        UserError: An option, secret or file is invalid or missing.
-    """
+    """Build a judge of a run file, with its model."""
     where, plugins = f"judges.{section.as_}", kind("judges")
     runs = builder.resources.settings.runs_dir
 
@@ -118,11 +110,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """Check that the judges of panels give the scores that the panels combine.
-
-    Raises:
-        ConfigError: They do not.
-    """
+    """Check that the judges of panels give the scores that the panels combine."""
     for panel in panels:
         where = f"panels.{panel.as_}"
         members = {name: judges[name] for name in panel.of}
@@ -156,32 +144,24 @@ def register_judges(
     *,
     later: bool = False,
 ) -> None:
-    """Record which judges a run has, before any of them is called.
+    """Record which judges and panels a run has, before any of them is called.
 
-    Args:
-        folder: The run's folder.
-        task: Decides which attempts are judged.
-        judges: Judges to add, or to record again.
-        panels: Panels of the run's judges.
-        later: Whether they were added after the run file, and do not decide what passed.
-
-    Raises:
-        StoreFailed: The register cannot be written.
+    Those added ``later`` than the run file do not decide what passed.
     """
     before = read_register(folder.path)
     known = dict(before.judges)
     members = {name for panel in panels for name in panel.of}
+
+    def decides(name: str, own: bool) -> bool:
+        return (name in known and known[name].decides) if later else own
+
     for judge in judges:
-        old = known.get(judge.name)
-        decides = judge.decides and judge.name not in members
-        known[judge.name] = registered_judge(
-            judge, decides=bool(old and old.decides) if later else decides
-        )
+        own = judge.decides and judge.name not in members
+        known[judge.name] = registered_judge(judge, decides=decides(judge.name, own))
     for panel in panels:
-        old = known.get(panel.as_)
         known[panel.as_] = RegisteredJudge(
             panel.model_dump(mode="json"),
-            bool(old and old.decides) if later else True,
+            decides(panel.as_, True),
             any(known[name].simulated for name in panel.of),
         )
     register = Register(judged=judged_outcomes(task), judges=known)
@@ -192,16 +172,7 @@ def register_judges(
 def judge_warnings(
     task: Task[Any], judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield what judges know beforehand about instances that they will not be able to judge.
-
-    Args:
-        task: Routes instances to judges.
-        judges: The run's judges.
-        instances: The run's instances; may be iterated several times.
-
-    Yields:
-        A judge's name and its warning.
-    """
+    """Yield, by their names, what judges know beforehand that they will not be able to judge."""
     for judge in judges:
         if isinstance(judge.judge, HasWarnings):
             text = judge.judge.warnings(filter(routed_to(task, judge.name), instances))
@@ -222,10 +193,7 @@ def bind_judges(
     panels: Sequence[PanelSection],
     session: Session,
 ) -> BoundJudges:
-    """Bind the judges and panels, each judge to its model's call stack.
-
-    The members of a panel decide through it alone.
-    """
+    """Bind the judges to their models' call stacks; members of a panel decide through it alone."""
     members = {name for panel in panels for name in panel.of}
     return BoundJudges(
         [
@@ -239,7 +207,7 @@ def bind_judges(
             for judge in judges
         ],
         judged_outcomes(task),
-        [BoundPanel(one.as_, Panel(one.of, one.by, one.passes_from, one.quorum)) for one in panels],
+        {one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in panels},
     )
 
 
@@ -258,10 +226,6 @@ class RunAnswers:
 
     Attributes:
         failed: Instances whose call failed: they still owe an answer.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: The file cannot be read.
     """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
@@ -284,12 +248,7 @@ class RunAnswers:
         return name_digest(instance.id) in self._row
 
     def text(self, instance: Instance[Any]) -> str | None:
-        """Read the answer to an instance; None if there is none.
-
-        Raises:
-            DataInvalid: The line is damaged.
-            StoreFailed: The file cannot be read.
-        """
+        """Read the answer to an instance; None if there is none."""
         row = self._row.get(name_digest(instance.id))
         if row is None:
             return None
@@ -309,12 +268,6 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
         name: The run, which must be finished and use the same data.
         task: The task of this run.
         simulated: Whether a simulated run is accepted.
-
-    Raises:
-        ConfigError: The run's answers cannot be compared with.
-        DataMissing: There is no such run.
-        DataInvalid: A line cannot be read.
-        StoreFailed: A file cannot be read.
     """
     folder = find_run(runs, name)
     manifest = folder.read_manifest()
@@ -342,9 +295,7 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
 
 
 def data_difference(folder: RunFolder, task: Task[Any]) -> str:
-    """Describe how a run's data differs from a task's, by their fingerprints; empty if it does
-    not.
-    """
+    """Describe how a run's data differs from a task's, by their fingerprints, if it does."""
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in task.fingerprint().items():
         if key.startswith("dataset") and before.get(key, now) != now:

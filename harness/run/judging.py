@@ -8,8 +8,10 @@ failed, truncated and not graded) are not judged.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +20,14 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, Unparseable
-from harness.ports import Task
+from harness.ports import Judge, Task
 from harness.records import (
     REFUSALS,
     SCHEMA_VERSION,
     Attempt,
     Call,
     Instance,
+    Origin,
     Outcome,
     Reply,
     Request,
@@ -32,8 +35,9 @@ from harness.records import (
     Usage,
 )
 from harness.run.assessment import AnswerVerdict, Assessment
-from harness.run.bound_judges import BoundJudge, BoundJudges
 from harness.run.pool import Tally, work_off
+from harness.run.session import BoundModel
+from harness.scoring.panel import Panel
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgement_index import JudgementIndex
@@ -53,12 +57,82 @@ def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
     return ("ok", *graded, "unparseable")
 
 
-class Unjudged(NamedTuple):
-    """An attempt that some judges have yet to judge.
+@dataclass(frozen=True, slots=True)
+class BoundJudge:
+    """A judge of a run with its model's call stack.
 
     Attributes:
-        judges: How often each of these judges has answered before, by name.
+        decides: Whether its scores count towards what passed.
+        judges: Tells whether it judges an instance. For the others, having no scores is recorded.
+        takes_text: Whether its ``parse`` has a parameter ``text``, for the judged text.
     """
+
+    name: str
+    judge: Judge
+    model: BoundModel
+    decides: bool = True
+    judges: Callable[[Instance[Any]], bool] = lambda _: True
+    takes_text: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        takes = "text" in inspect.signature(self.judge.parse).parameters
+        object.__setattr__(self, "takes_text", takes)
+
+    def requests(self, instance: Instance[Any], attempt: Attempt, redraw: int = 0) -> list[Request]:
+        """Return its requests about an attempt; none if it does not judge the instance.
+
+        ``redraw`` is how often it has answered before: each time makes different calls.
+        """
+        if not self.judges(instance):
+            return []
+        origin = Origin(attempt.instance, attempt.sample, attempt.round)
+        remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
+        requests = []
+        for question in self.judge.questions(instance, attempt.text or ""):
+            asker = f"The judge {self.name!r}"
+            decoding = self.model.model.supported(question.decoding, asker, remedy)
+            requests += [
+                Request(self.model.name, question.messages, decoding, sample, origin, redraw=redraw)
+                for sample in range(question.samples)
+            ]
+        return requests
+
+    def parse(
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
+    ) -> Mapping[str, Score]:
+        """Parse the replies about an attempt; `Unparseable` if they hold no verdict."""
+        if not self.judges(instance):
+            return {}
+        # "No, I will not" is a refusal and no verdict: a judge sees it as empty.
+        replies = [
+            call.reply if _has_text(call.reply) else replace(call.reply, text="", logprobs=None)
+            for call in calls
+        ]
+        text = {"text": attempt.text or ""} if self.takes_text else {}
+        return self.judge.parse(instance, replies, **text)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundJudges:
+    """All judges of a run, and its panels by name; ``outcomes`` of attempts are judged."""
+
+    judges: Sequence[BoundJudge]
+    outcomes: Collection[Outcome]
+    panels: Mapping[str, Panel] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of judges, then panels."""
+        return [*(one.name for one in self.judges), *self.panels]
+
+    @property
+    def deciding(self) -> list[str]:
+        """Return the names of those that decide, with the rules, what passed."""
+        return [*(one.name for one in self.judges if one.decides), *self.panels]
+
+
+class Unjudged(NamedTuple):
+    """An attempt that some judges have yet to judge, and how often each has answered before."""
 
     instance: Instance[Any]
     attempt: Attempt
@@ -72,10 +146,6 @@ class OwedJudgements:
         path: The run's attempts file.
         judges: Names of the judges.
         retried: Outcomes of judgements that are retried, besides failed ones.
-
-    Raises:
-        DataInvalid: A line cannot be read.
-        StoreFailed: A file cannot be read.
     """
 
     def __init__(
@@ -88,13 +158,7 @@ class OwedJudgements:
         return len(self._owed)
 
     def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
-        """Yield each of them, in the order of the instances; attempts of other instances are
-        skipped.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: The attempts cannot be read.
-        """
+        """Yield those of some instances, in the order of the instances."""
         if not self._owed:
             return
         for instance in instances:
@@ -135,6 +199,7 @@ class Judging:
         self._tally = tally
         self._clock = clock
         self._recorded: JudgementIndex | None = None
+        self._unsaved: ReplyUnsaved | None = None
         self.late = OwedJudgements(attempts, bound.names, retried)
 
     @property
@@ -145,27 +210,17 @@ class Judging:
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
         """Have all judges judge an attempt, at the same time; nothing is written.
 
-        Raises:
-            Exception: The first error that does not belong to one call, once all calls have
-                ended; what the others said is in the cache.
+        An error that does not belong to one call is raised once all calls have ended; what the
+        others said is in the cache.
         """
         if attempt.outcome not in self._bound.outcomes:
             return AnswerVerdict(attempt.passed)
-        names = {judge.name: 0 for judge in self._bound.judges}
-        made, unsaved = await self._ask_all(instance, attempt, names)
-        said = {one.judge: one for one in made}
-        for panel in self._bound.panels:
-            if (one := panel.judgement(attempt, said)) is not None:
-                made.append(one)
-        return self._verdict(attempt, made)._replace(unsaved=unsaved)
+        made = await self._ask_all(instance, attempt, {one.name: 0 for one in self._bound.judges})
+        made += self._by_panels(attempt, self._bound.panels, {one.judge: one for one in made})
+        return self._verdict(attempt, made)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """Return the recorded verdict on an attempt, read from the file.
-
-        Raises:
-            DataInvalid: A line cannot be read.
-            StoreFailed: The file cannot be read.
-        """
+        """Return the recorded verdict on an attempt, read from the file."""
         if attempt.outcome not in self._bound.outcomes:
             return AnswerVerdict(attempt.passed)
         if self._recorded is None:  # what this session judges from now on is not asked for
@@ -211,11 +266,7 @@ class Judging:
         return None if found.passed is not False and verdict.passed is None else by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Write judgements; the line of their attempt must exist.
-
-        Raises:
-            StoreFailed: They cannot be written, or a reply could not be put into the cache.
-        """
+        """Write judgements; the line of their attempt must exist."""
         for judgement in verdict.judgements:
             self._writer.append(judgement)
             if judgement.outcome == "error":
@@ -223,23 +274,14 @@ class Judging:
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
-        if verdict.unsaved is not None:
-            raise verdict.unsaved
+        if self._unsaved is not None:
+            raise self._unsaved
 
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
-        """Judge what earlier sessions left unjudged.
-
-        Args:
-            instances: Instances of the task; an attempt whose instance is not among them is not
-                judged.
-            workers: Number of attempts judged at the same time.
-            stop: Ends it early.
+        """Judge what earlier sessions left unjudged, among the attempts of some instances.
 
         Returns:
             The number of attempts that a panel cannot judge yet, because its members have not.
-
-        Raises:
-            Exception: As `judge`.
         """
         if not len(self.late):
             return 0
@@ -251,16 +293,13 @@ class Judging:
         async def judge(work: Unjudged) -> None:
             nonlocal waiting
             instance, attempt, names = work
-            made, unsaved = await self._ask_all(instance, attempt, names)
-            said: dict[str, Judgement] = {}
+            made = await self._ask_all(instance, attempt, names)
             if earlier is not None:
                 said = earlier.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
-            said |= {one.judge: one for one in made}
-            for panel in panels:
-                if not {panel.name, *panel.panel.of}.isdisjoint(names):
-                    one = panel.judgement(attempt, said)
-                    made += [] if one is None else [one]
-            self.record(AnswerVerdict(None, made, unsaved=unsaved))
+                said |= {one.judge: one for one in made}
+                owed = {n: p for n, p in panels.items() if not {n, *p.of}.isdisjoint(names)}
+                made += self._by_panels(attempt, owed, said)
+            self.record(AnswerVerdict(None, made))
             if made:
                 self._tally.finish_sample()
             else:
@@ -272,61 +311,57 @@ class Judging:
 
     async def _ask_all(
         self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int]
-    ) -> tuple[list[Judgement], ReplyUnsaved | None]:
-        """Return the judgements of these judges, and an error in saving a reply, if there was
-        one.
-        """
+    ) -> list[Judgement]:
         asked = [judge for judge in self._bound.judges if judge.name in names]
         ended = await asyncio.gather(
             *(self._ask(judge, instance, attempt, names[judge.name]) for judge in asked),
             return_exceptions=True,
         )
         made: list[Judgement] = []
-        unsaved = None
         for one in ended:
             if isinstance(one, BaseException):
                 raise one
-            judgement, problem = one
-            made.append(judgement)
-            unsaved = unsaved or problem
-        return made, unsaved
+            made.append(one)
+        return made
 
     async def _ask(
         self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
-    ) -> tuple[Judgement, ReplyUnsaved | None]:
+    ) -> Judgement:
         """Return one judge's judgement; ``redraw`` is how often it has answered before."""
+
+        async def call(request: Request) -> Call | Exception:
+            try:
+                return await judge.model.call(request)
+            except ReplyUnsaved as error:  # raised once the judgement is written
+                self._unsaved = self._unsaved or error
+                return error.call
+            except Exception as error:  # the others of this judgement are finished anyway
+                return error
+
         started = self._clock()
-        requests = judge.requests(instance, attempt, redraw)
-        ended = await asyncio.gather(*(_call(judge, request) for request in requests))
-        calls = [one.call if isinstance(one, ReplyUnsaved) else one for one in ended]
-        unsaved = next((one for one in ended if isinstance(one, ReplyUnsaved)), None)
-        errors = [one for one in calls if isinstance(one, Exception)]
+        ended = await asyncio.gather(*map(call, judge.requests(instance, attempt, redraw)))
+        calls = [one for one in ended if isinstance(one, Call)]
+        errors = [one for one in ended if isinstance(one, Exception)]
         for error in errors:
             if isinstance(error, FatalCallError) or not isinstance(error, CallError):
                 raise error
-        answered = [one for one in calls if isinstance(one, Call)]
         scores: Mapping[str, Score] = {}
         problem: str | None = None
         outcome: JudgementOutcome = "ok"
         if errors:
             outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
-        elif answered and not any(_has_text(call.reply) for call in answered):
-            refused = any(call.reply.finish_reason in REFUSALS for call in answered)
+        elif calls and not any(_has_text(call.reply) for call in calls):
+            refused = any(call.reply.finish_reason in REFUSALS for call in calls)
             outcome = "refused" if refused else "empty"
         else:
-            # "No, I will not" is a refusal and no verdict: a judge sees it as empty.
-            replies = [
-                one.reply if _has_text(one.reply) else replace(one.reply, text="", logprobs=None)
-                for one in answered
-            ]
             try:
-                scores = judge.parse(instance, attempt, replies)
+                scores = judge.parse(instance, attempt, calls)
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
-        each = [JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in answered]
+        each = [JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in calls]
         usages = [call.usage for call in each if call.usage is not None]
         costs = [call.cost_usd for call in each if call.cost_usd is not None]
-        judgement = Judgement(
+        return Judgement(
             v=SCHEMA_VERSION,
             judge=judge.name,
             instance=attempt.instance,
@@ -337,23 +372,51 @@ class Judging:
             started_at=started,
             ended_at=self._clock(),
             scores={f"{judge.name}.{name}": score for name, score in scores.items()},
-            replies=tuple(call.reply.text for call in answered),
-            call_ids=tuple(call.id for call in answered),
+            replies=tuple(call.reply.text for call in calls),
+            call_ids=tuple(call.id for call in calls),
             usage=sum(usages, start=Usage()) if each and len(usages) == len(each) else None,
             cost_usd=sum(costs) if each and len(costs) == len(each) else None,
             cached=bool(each) and all(call.cached for call in each),
             error=problem,
             calls=tuple(each) if len(each) > 1 else (),
         )
-        return judgement, unsaved
+
+    def _by_panels(
+        self, attempt: Attempt, panels: Mapping[str, Panel], said: Mapping[str, Judgement]
+    ) -> Iterator[Judgement]:
+        """Yield the judgements of those panels all of whose members have judged an attempt."""
+        for name, panel in panels.items():
+            found = [said.get(member) for member in panel.of]
+            members = [one for one in found if one is not None and one.outcome != "error"]
+            if len(members) < len(found):
+                continue
+            scores: Mapping[str, Score] = {}
+            problem: str | None = None
+            try:
+                scores = panel.combine({one.judge: _own_scores(one) for one in members})
+            except Unparseable as error:
+                problem = str(error)
+            yield Judgement(
+                v=SCHEMA_VERSION,
+                judge=name,
+                instance=attempt.instance,
+                sample=attempt.sample,
+                round=attempt.round,
+                attempt=text_hash(attempt.text or ""),
+                outcome="ok" if problem is None else "unparseable",
+                started_at=min(one.started_at for one in members),
+                ended_at=max(one.ended_at for one in members),
+                scores={f"{name}.{key}": score for key, score in scores.items()},
+                cost_usd=0.0,
+                error=problem,
+            )
 
 
-async def _call(judge: BoundJudge, request: Request) -> Call | Exception:
-    """Return a call, or why there is none: the others of its judgement are finished anyway."""
-    try:
-        return await judge.model.call(request)
-    except Exception as error:
-        return error
+def _own_scores(judgement: Judgement) -> dict[str, Score] | None:
+    """Return a judge's scores by name, without the judge's prefix; None without a verdict."""
+    if judgement.outcome != "ok":
+        return None
+    return {name.partition(".")[2]: score for name, score in judgement.scores.items()}
 
 
 def _has_text(reply: Reply) -> bool:

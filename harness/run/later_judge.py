@@ -140,9 +140,6 @@ def prepare_judge(
         usd: What the run may cost with it; None for the run's own budget.
         references: Judge the reference answers instead of the run's.
         secret: Looks up a secret by the name of its environment variable.
-
-    Raises:
-        UserError: Something is invalid or missing.
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
@@ -175,11 +172,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel against the run's judges, and its earlier settings in the run.
-
-    Raises:
-        UserError: Something is invalid or missing.
-    """
+    """Check a panel against the run's judges, and its earlier settings in the run."""
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}

@@ -9,12 +9,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
-
-from pydantic import BaseModel
 
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
@@ -45,16 +43,14 @@ LIMIT_KEYS: Mapping[Unit, str] = {
     "input_tokens": "input_tpm",
     "output_tokens": "output_tpm",
 }
-"""What is limited -> its key in the run file's ``limits``."""
+"""Keys of the run file's ``limits``."""
 
 OPTIONAL = ("temperature", "max_tokens")
 """Decoding parameters that a judge, paraphraser or builder stage can do without."""
 
 WORKERS_PER_SLOT = 4
-"""Workers for each call in flight.
-
-A worker that backs off, or waits for the same call of another worker, holds no
-slot: there must be others to use it.
+"""A worker that backs off, or waits for the same call of another one, holds no slot for a call:
+there must be others to use it.
 """
 
 S = TypeVar("S", bound=ModelSection)
@@ -64,13 +60,6 @@ class Resources:
     """Resources shared by all runs of one process: servers, rate limits, prices and secrets.
 
     Leaving it as a context manager ends the servers.
-
-    Args:
-        settings: Folders and other settings from the environment.
-        secret: Looks up a secret by the name of its environment variable.
-
-    Raises:
-        ConfigError: The price file, or the command that starts servers, is invalid.
     """
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
@@ -87,7 +76,7 @@ class Resources:
         self._rate_limits: dict[tuple[str, str, str], RateLimits] = {}
 
     def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:
-        """Return the rate limits of one model, shared by all who call it."""
+        """Return the rate limits of a model, the same ones each time."""
         return self._rate_limits.setdefault((backend, endpoint, model), RateLimits({}))
 
     def __enter__(self) -> Self:
@@ -104,9 +93,9 @@ class Model:
 
     Attributes:
         limits: Its own limits, or the run's.
-        rates: Its rate limits, shared with other runs of this process.
+        rates: Shared with other runs of this process.
         price: None if unknown.
-        where: Key of its section in the run file, for error messages.
+        where: Key of its section in the run file.
     """
 
     section: ModelSection
@@ -133,15 +122,10 @@ class Model:
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return the decoding without optional parameters that the backend does not support.
-
-        Args:
-            decoding: What a judge, paraphraser or builder stage asks for.
-            asker: Who asks, for the error message.
-            remedy: What the user can do about it.
+        """Return a decoding without the `OPTIONAL` parameters that the backend does not support.
 
         Raises:
-            ConfigError: The backend does not support something that is not optional.
+            ConfigError: It does not support another one; the message names the asker.
         """
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
@@ -162,27 +146,12 @@ def worker_count(models: Iterable[Model]) -> int:
     return WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
 
 
-class Answers:
-    """Right or wrong answers by instance id, for backends that simulate.
-
-    Args:
-        instances: Iterated only when the first answer is needed.
-        answer: Returns the answer to an instance, or None.
-    """
-
-    def __init__(
-        self,
-        instances: Iterable[Instance[Any]],
-        answer: Callable[[Instance[Any]], str | None],
-    ) -> None:
-        self._instances, self._answer = instances, answer
-        self._found: dict[str, str | None] | None = None
-
-    def __call__(self, instance: str) -> str | None:
-        """Return the answer to the instance with this id."""
-        if self._found is None:
-            self._found = {item.id: self._answer(item) for item in self._instances}
-        return self._found.get(instance)
+def _answers(
+    instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None]
+) -> Callable[[str], str | None]:
+    """Return a look-up of answers by instance id; the instances are read at the first one."""
+    found = cache(lambda: {instance.id: answer(instance) for instance in instances})
+    return lambda name: found().get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +182,8 @@ class ModelBuilder:
     ) -> ModelBuilder:
         """Create a builder for a run; simulated models reply with the answers of its task."""
         wrong = task.wrong_answer if isinstance(task, Fallible) else lambda _: None
-        return cls(
-            resources,
-            run.limits,
-            logs,
-            gold=Answers(instances, task.reference),
-            wrong=Answers(instances, wrong),
-        )
+        answers = _answers(instances, task.reference), _answers(instances, wrong)
+        return cls(resources, run.limits, logs, *answers)
 
     def build(
         self,
@@ -233,11 +197,6 @@ class ModelBuilder:
             section: The section of the run file.
             where: The section's key.
             reply: Returns what a simulated model replies; by default right and wrong answers.
-
-        Raises:
-            ConfigError: An option is invalid.
-            SecretMissing: Its API key is not set.
-            DataMissing: A recording or model file does not exist.
         """
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
@@ -272,13 +231,11 @@ class ModelBuilder:
             price = FREE
         model = Model(section, backend, limits, rates, price, where)
         if price is None:
-            model = replace(model, price=resources.prices.find(model.host, section.name))
+            return replace(model, price=resources.prices.find(model.host, section.name))
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a second model's limits: it shares the run's concurrency and patience, but not
-        its rates.
-        """
+        """A second model shares the run's concurrency and patience, but not its rates."""
         if not isinstance(section, SecondModelSection):
             return self.limits
         return section.limits or self.limits.model_copy(
@@ -287,27 +244,19 @@ class ModelBuilder:
 
 
 def state_limits(models: Sequence[Model]) -> None:
-    """Enforce the rate limits that the user states.
-
-    For models that share their limits, the lower figure counts.
-    """
+    """Enforce the limits of the run file; of models that share theirs, the lowest figure counts."""
     for model in models:
+        sharing = [other.limits for other in models if other.rates is model.rates]
         stated: dict[Unit, int] = {}
-        for other in models:
-            if other.rates is model.rates:
-                for unit, key in LIMIT_KEYS.items():
-                    limit = getattr(other.limits, key)
-                    if limit is not None:
-                        stated[unit] = min(limit, stated.get(unit, limit))
+        for unit, key in LIMIT_KEYS.items():
+            figures = [figure for limits in sharing if (figure := getattr(limits, key)) is not None]
+            if figures:
+                stated[unit] = min(figures)
         model.rates.state(stated)
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Refuse a budget that cannot be kept because a price is unknown.
-
-    Raises:
-        ConfigError: A model has no price.
-    """
+    """Refuse a budget that cannot be kept because the price of a model is unknown."""
     for model in models:
         if model.price is None:
             raise ConfigError(
@@ -335,10 +284,6 @@ def build_task(
         options: Override the task's options.
         later: Judges that the run has besides those of its file.
         judged: False if no judge scores it, so that it need not support judges.
-
-    Raises:
-        ConfigError: An option is invalid.
-        DataMissing: Its data set does not exist.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))
@@ -384,5 +329,4 @@ def _resolved(section: S) -> S:
 
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    checked: BaseModel = kind(kind_name).options(name, options)
-    return checked.model_dump(mode="json")
+    return kind(kind_name).options(name, options).model_dump(mode="json")

@@ -8,7 +8,7 @@ the original text is used. The call is recorded either way. (In run files and at
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from harness.errors import CallError, FatalCallError
@@ -22,19 +22,6 @@ ASK = (
     "---\n{text}\n---"
 )
 DECODING = Decoding(temperature=0.0, max_tokens=2000)
-
-TextKind = Literal["instruction", "feedback"]
-Paraphrase = Callable[
-    [str, TextKind, Instance[Any], Origin], Awaitable[tuple[str, tuple[Rewriting, ...]]]
-]
-"""Maps a turn's text to the text to send and the record of the calls made for it."""
-
-
-async def verbatim(
-    text: str, kind: TextKind, instance: Instance[Any], origin: Origin
-) -> tuple[str, tuple[Rewriting, ...]]:
-    """Send the text unchanged, as a run without a second model does."""
-    return text, ()
 
 
 def keeps(text: str, values: Iterable[str]) -> bool:
@@ -50,12 +37,7 @@ def keeps(text: str, values: Iterable[str]) -> bool:
 
 
 class Paraphraser:
-    """Rewrites instructions and feedback with a second model.
-
-    Args:
-        task: Says which values a paraphrase must keep.
-        model: The second model.
-    """
+    """Rewrites instructions and feedback with a second model."""
 
     def __init__(self, task: Task[Any], model: BoundModel) -> None:
         assert isinstance(task, Paraphrasable), "refused before any work"
@@ -63,23 +45,17 @@ class Paraphraser:
         self._model = model
         self._decoding = model.model.supported(DECODING, "Paraphrasing", "Choose another model.")
 
-    async def __call__(
-        self, text: str, kind: TextKind, instance: Instance[Any], origin: Origin
-    ) -> tuple[str, tuple[Rewriting, ...]]:
-        """Rewrite a text.
-
-        Args:
-            text: The text, which need not hold all values of the instance.
-            kind: What the text is.
-            instance: The instance that it is about.
-            origin: The attempt that it is for.
+    async def rewrite(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewriting]:
+        """Rewrite a text, which need not hold all values that the instance's prompt must keep.
 
         Returns:
             The text to send, and the record of the call.
-
-        Raises:
-            FatalCallError: The second model cannot be called at all.
-            Stopping: The session ends.
         """
         messages = (Message("user", ASK.format(text=text)),)
         request = Request(self._model.name, messages, self._decoding, 0, origin)
@@ -88,17 +64,11 @@ class Paraphraser:
         except FatalCallError:
             raise
         except CallError as error:
-            return text, (Rewriting(kind, False, error=f"{type(error).__name__}: {error}"),)
+            return text, Rewriting(kind, False, error=f"{type(error).__name__}: {error}")
         reply = call.reply
         rewritten = reply.text.strip()
         wanted = [value for value in self._task.must_keep(instance) if keeps(text, [value])]
         used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
-        rewriting = Rewriting(
-            kind,
-            used,
-            call_id=call.id,
-            usage=reply.usage,
-            cost_usd=self._model.cost(call),
-            cached=call.cached,
-        )
-        return rewritten if used else text, (rewriting,)
+        cost = self._model.cost(call)
+        rewriting = Rewriting(kind, used, call.id, reply.usage, cost, call.cached)
+        return rewritten if used else text, rewriting

@@ -28,12 +28,7 @@ MAX_HELD = 20_000
 
 
 class HeldInstances:
-    """A task's instances, read only once if there are not too many to hold.
-
-    Args:
-        task: Its instances are read when they are first iterated.
-        most: How many are held; a larger data set is read again in each iteration.
-    """
+    """A task's instances, read only once unless there are more than ``most``."""
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
         self._task = task
@@ -48,16 +43,14 @@ class HeldInstances:
         self._held = None
 
     def _read(self) -> Iterator[Instance[Any]]:
-        held: list[Instance[Any]] = []
-        count = 0
-        for count, instance in enumerate(self._task.instances(), start=1):
-            if count <= self._most:
+        held: list[Instance[Any]] | None = []
+        for instance in self._task.instances():
+            if held is not None:
                 held.append(instance)
-            elif held:
-                held.clear()
+                if len(held) > self._most:
+                    held = None
             yield instance
-        if count <= self._most:
-            self._held = held
+        self._held = held
 
 
 class LimitedInstances:
@@ -89,21 +82,17 @@ class LimitedInstances:
         groups: dict[str, list[tuple[int, str]]] = {}
         for instance in self._instances:
             heap = groups.setdefault(next(iter(instance.groups.values()), ""), [])
-            place = (-rank(self._seed, instance.id), instance.id)
+            name = f"{self._seed}/{instance.id}".encode()
+            rank = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
             if len(heap) < self._limit:
-                heapq.heappush(heap, place)
+                heapq.heappush(heap, (-rank, instance.id))
             else:
-                heapq.heappushpop(heap, place)
+                heapq.heappushpop(heap, (-rank, instance.id))
         in_order = [sorted(groups[name], reverse=True) for name in sorted(groups)]
         turns = (place[1] for turn in zip_longest(*in_order) for place in turn if place)
         order = {name: number for number, name in zip(range(self._limit), turns, strict=False)}
         chosen = [instance for instance in self._instances if instance.id in order]
         return sorted(chosen, key=lambda instance: order[instance.id])
-
-
-def rank(seed: int | None, instance_id: str) -> int:
-    """Return an instance's rank in the seeded order of its group."""
-    return int.from_bytes(hashlib.blake2b(f"{seed}/{instance_id}".encode(), digest_size=8).digest())
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
@@ -149,8 +138,8 @@ class RunPlan:
         features: Features of the model's backend.
         retried: Outcomes whose attempts are retried.
         shots: None for a zero-shot run.
-        passed: Tells whether a round (instance, sample, round) has passed if judges decide too;
-            None if the rules alone do.
+        passed: Whether a round (instance, sample, round) has passed if judges decide too; None if
+            the rules alone do.
     """
 
     task: Task[Any]
@@ -161,10 +150,6 @@ class RunPlan:
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
     passed: Callable[[str, int, int], bool] | None = None
-
-    def __post_init__(self) -> None:
-        if self.run.task.shots.n and self.shots is None:
-            raise ValueError("the run file asks for shots, and the plan has none")
 
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return an instance's first messages.
@@ -195,24 +180,15 @@ class RunPlan:
         return total, owed
 
     def _owed_round(self, instance: str, sample: int) -> int | None:
-        rounds, index = self.run.rounds, self.index
-        if self.passed is None or not rounds.stop_on_pass:
-            return index.next_round(
-                instance,
-                sample,
-                rounds=rounds.max,
-                stop_on_pass=rounds.stop_on_pass,
-                retried=self.retried,
-            )
-        for number in range(1, rounds.max + 1):
-            owed = index.next_round(
-                instance, sample, rounds=number, stop_on_pass=False, retried=self.retried
-            )
-            if owed is not None:
-                return owed
-            if self.passed(instance, sample, number):
-                return None
-        return None
+        rounds = self.run.rounds
+        return self.index.next_round(
+            instance,
+            sample,
+            rounds=rounds.max,
+            stop_on_pass=rounds.stop_on_pass,
+            retried=self.retried,
+            passed=self.passed,
+        )
 
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
@@ -235,14 +211,8 @@ class RunPlan:
         if self.run.seed is not None and "seed" in self.features:
             # Greedy answers to one prompt are the same, whatever the seed: they share a call.
             own = OWN_DRAWS in self.features and decoding.temperature != 0
-            of = instance.id if own else None
-            seed = provider_seed(self.run.seed, prompt, sample, redraw, of)
-        return Request(
-            model=self.run.model.name,
-            messages=messages,
-            decoding=decoding,
-            sample=sample,
-            origin=Origin(instance.id, sample, number),
-            seed=seed,
-            redraw=redraw,
-        )
+            seed = provider_seed(
+                self.run.seed, prompt, sample, redraw, instance.id if own else None
+            )
+        origin = Origin(instance.id, sample, number)
+        return Request(self.run.model.name, messages, decoding, sample, origin, seed, redraw)

@@ -35,20 +35,11 @@ MAX_ERROR_KINDS = 20
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Do all items, several at the same time, pulled one by one.
+    """Do all items, several at the same time, pulled lazily when a worker is free.
 
-    A failure that belongs to one item is data, which ``work`` records itself. Any other exception
-    stops the pool: no further item is taken, those in flight are finished and written, and then the
-    first exception is raised.
-
-    Args:
-        items: Read lazily; an item is taken when a worker is free.
-        work: Does one item. `Stopping` ends its worker quietly: the item stays undone.
-        workers: Maximum number of items worked on at the same time.
-        stop: Ends the pool early; requested by it when an item raises.
-
-    Raises:
-        Exception: The first one that an item, or the iterator, raised.
+    A failure that belongs to one item is data, which ``work`` records itself; `Stopping` ends its
+    worker and leaves the item undone. Any other exception requests a stop: no further item is
+    taken, those in flight are finished and written, and then the first exception is raised.
     """
     first: Exception | None = None
 
@@ -79,7 +70,7 @@ class Tally:
     Args:
         owed: Samples (judgements, questions) that were unfinished at the start.
         already: Samples that were finished before.
-        budget: None without a budget.
+        budget: The session's, if it has one.
         clock: Seconds, monotonic.
     """
 
@@ -118,7 +109,7 @@ class Tally:
             self.last_error = attempt.error
             known = attempt.error in self.errors or len(self.errors) < MAX_ERROR_KINDS
             self.errors[attempt.error if known else "other errors"] += 1
-        calls: list[Attempt | Rewriting] = [attempt, *attempt.polish]
+        calls: tuple[Attempt | Rewriting, ...] = (attempt, *attempt.polish)
         for call in calls:
             if call.cached or call.call_id is not None:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)
@@ -136,8 +127,7 @@ class Tally:
     def finish_sample(self, passed: bool | None = None) -> None:
         """Count a sample that is done, or that ended with a failed call.
 
-        Args:
-            passed: The verdict on its last round.
+        ``passed`` is the verdict on its last round.
         """
         self.finished += 1
         if passed is not None:

@@ -12,7 +12,8 @@ from harness.calls.reply_cache import ReplyCache, encoded
 from harness.calls.signals import Report
 from harness.config.settings import Settings
 from harness.errors import HarnessError
-from harness.records import REFUSALS, SCHEMA_VERSION, Reply, Usage
+from harness.records import REFUSALS, SCHEMA_VERSION, Reply
+from harness.store.index import AttemptLine
 from harness.store.json_lines import lines
 from harness.store.run_folder import all_runs
 
@@ -27,18 +28,9 @@ class _Request(msgspec.Struct):
     decoding: _Decoding
 
 
-class _Line(msgspec.Struct):
-    """The fields of an attempt's line about its reply."""
-
+class _Line(AttemptLine):
     v: int
     request: _Request
-    ended_at: float
-    call_id: str | None = None
-    text: str | None = None
-    reasoning: str | None = None
-    finish_reason: str | None = None
-    usage: Usage | None = None
-    latency_s: float | None = None
 
 
 def replies_path(settings: Settings) -> Path:
@@ -47,15 +39,7 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report | None = None) -> ReplyCache:
-    """Open the cache of paid replies.
-
-    Args:
-        settings: Locates the cache and the runs.
-        notice: Called with messages for the user.
-
-    Raises:
-        StoreFailed: It cannot be opened.
-    """
+    """Open the cache of paid replies, which calls ``notice`` with messages for the user."""
     restore = partial(recorded_replies, settings.runs_dir)
     return ReplyCache(replies_path(settings), notice=notice, restore=restore)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -26,72 +26,15 @@ from harness.records import (
     messages_hash,
 )
 from harness.run.assessment import AnswerVerdict, Assessment, NoJudges, assess, feedback
-from harness.run.paraphrase import Paraphrase, verbatim
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.session import BoundModel
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # a run without judges spares the import
+    from harness.run.paraphrase import Paraphraser
 
-
-class Conversation(NamedTuple):
-    """The messages so far, and the paraphrases made of them since the last attempt's line."""
-
-    messages: tuple[Message, ...]
-    rewritings: tuple[Rewriting, ...] = ()
-
-    def followed_by(
-        self, reply: Reply, said: str, rewritings: tuple[Rewriting, ...] = ()
-    ) -> Conversation:
-        """Return the conversation with an answer and the user's next turn added.
-
-        An empty answer is not added: some providers refuse empty turns.
-        """
-        user = Message("user", said)
-        answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
-        return Conversation((*self.messages, *answer, user), rewritings)
-
-
-class RoundRequest(NamedTuple):
-    """A request, with the facts of its attempt's line that do not depend on how the call ends."""
-
-    instance: Instance[Any]
-    cluster: str
-    prompt: str
-    request: Request
-    rewritings: tuple[Rewriting, ...]
-
-    def attempt(self, **outcome: Any) -> Attempt:
-        """Return the attempt, given how the call ended."""
-        return Attempt(
-            v=SCHEMA_VERSION,
-            instance=self.instance.id,
-            sample=self.request.sample,
-            round=self.request.origin.round,
-            groups=self.instance.groups,
-            cluster=self.cluster,
-            request=self._recorded(),
-            polish=self.rewritings,
-            **outcome,
-        )
-
-    def _recorded(self) -> dict[str, Any]:
-        """Return what the line records of the request.
-
-        A later round's messages are the first round's, followed by the text and feedback of each
-        line in
-        between: they are not written again.
-        """
-        request, number = self.request, self.request.origin.round
-        kept: dict[str, Any] = {
-            "model": request.model,
-            "decoding": request.decoding.given(),
-            "seed": request.seed,
-            "messages_hash": self.prompt,
-        }
-        if request.redraw:
-            kept["redraw"] = request.redraw
-        return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
+Messages = tuple[Message, ...]
+Rewritings = tuple[Rewriting, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +45,7 @@ class Samples:
         model: The evaluated model.
         record: Writes an attempt's line, and counts it.
         stop: Once it is requested, no further round begins.
-        judges: Judges every answer.
-        paraphrase: Rewrites the user's turns.
+        paraphraser: Rewrites the user's turns; None to send them unchanged.
         clock: Seconds since the epoch.
     """
 
@@ -112,39 +54,50 @@ class Samples:
     record: Callable[[Attempt], None]
     stop: Stop
     judges: NoJudges | Judging = field(default_factory=NoJudges)
-    paraphrase: Paraphrase = verbatim
+    paraphraser: Paraphraser | None = None
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> bool | None:
         """Do a sample's owed rounds, one after the other.
 
-        A call that fails is recorded as an attempt and ends the sample.
+        A call that fails is recorded as an attempt and ends the sample. A failure that does not
+        belong to this sample alone is raised, once its replies are written.
 
         Returns:
             Whether the last round passed; None without a verdict.
 
         Raises:
             Stopping: The session ends before the sample does.
-            Exception: A failure that does not belong to this sample alone; its replies are written.
         """
         task, instance, rounds = self.plan.task, owed.instance, self.plan.run.rounds
-        opening = self.plan.opening(instance)
-        conversation = await self._conversation(owed, opening.messages)
-        if conversation is None:
+        opening, cluster = self.plan.opening(instance)
+        messages, rewritings = await self._conversation(owed, opening)
+        if not messages:
             return None
         verdict = AnswerVerdict(None)
         for number in range(owed.round, rounds.max + 1):
             if self.stop.requested:
                 raise Stopping
-            messages, rewritings = conversation
             prompt = messages_hash(messages)
             request = self.plan.request(owed, number, messages, prompt)
-            turn = RoundRequest(instance, opening.cluster, prompt, request, rewritings)
-            call = await self._call(turn)
+            begun = Attempt(
+                v=SCHEMA_VERSION,
+                instance=instance.id,
+                sample=owed.sample,
+                round=number,
+                groups=instance.groups,
+                cluster=cluster,
+                request=_recorded(request, prompt),
+                outcome="error",
+                started_at=self.clock(),
+                ended_at=0.0,
+                polish=rewritings,
+            )
+            call = await self._call(request, begun, instance)
             if call is None:
                 return None
             found = assess(task, instance, call.reply)
-            attempt = self._attempt(turn, call, found)
+            attempt = self._answered(begun, call, found)
             said: str | None = None
             verdict = AnswerVerdict(None)
             try:
@@ -154,71 +107,79 @@ class Samples:
                     by_rules = feedback(task, instance, call.reply, found)
                     said = self.judges.feedback(by_rules, found, verdict)
                 if said is not None:
-                    said, more = await self.paraphrase(said, "feedback", instance, request.origin)
+                    said, more = await self._rewritten(said, "feedback", instance, request.origin)
                     attempt = replace(attempt, feedback=said, polish=(*attempt.polish, *more))
             finally:  # The reply was paid for. What is missing, the next session makes up for.
                 self.record(attempt)
                 self.judges.record(verdict)
             if said is None:
                 break
-            conversation = conversation.followed_by(call.reply, said)
+            messages, rewritings = _continued(messages, call.reply, said), ()
         return verdict.passed
 
     async def _conversation(
-        self, owed: OwedSample, opening: tuple[Message, ...]
-    ) -> Conversation | None:
-        """Return the conversation up to the first owed round.
+        self, owed: OwedSample, opening: Messages
+    ) -> tuple[Messages, Rewritings]:
+        """Return the messages of the first owed round, and the paraphrases made of them just now.
 
-        None if it cannot be continued yet, because a judge has not said what was wrong.
+        There are no messages if a judge has not yet said what was wrong with the round before.
         """
         task, instance = self.plan.task, owed.instance
         done = self.plan.index.rounds(instance.id, owed.sample, before=owed.round)
         if not done:
             origin = Origin(instance.id, owed.sample, 1)
-            text, more = await self.paraphrase(opening[-1].content, "instruction", instance, origin)
-            return Conversation((*opening[:-1], Message("user", text)), more)
+            asked = opening[-1].content
+            text, rewritings = await self._rewritten(asked, "instruction", instance, origin)
+            return (*opening[:-1], Message("user", text)), rewritings
         # What was sent, which a second model may have paraphrased.
-        conversation = Conversation(convert(done[0].request["messages"], tuple[Message, ...]))
+        messages = convert(done[0].request["messages"], Messages)
+        rewritings = ()
         for attempt in done:
             reply = Reply(attempt.text or "", attempt.finish_reason or "")
-            said, rewritings = attempt.feedback, conversation.rewritings
+            said = attempt.feedback
             if said is None:  # the run had fewer rounds then, or was stopped before the feedback
                 found = assess(task, instance, reply)
                 by_rules = feedback(task, instance, reply, found)
                 said = self.judges.feedback(by_rules, found, self.judges.recorded(attempt))
                 if said is None:
-                    return None
+                    return (), ()
                 origin = Origin(instance.id, owed.sample, attempt.round)
-                said, more = await self.paraphrase(said, "feedback", instance, origin)
+                said, more = await self._rewritten(said, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
-            conversation = conversation.followed_by(reply, said, rewritings)
-        return conversation
+            messages = _continued(messages, reply, said)
+        return messages, rewritings
 
-    async def _call(self, turn: RoundRequest) -> Call | None:
+    async def _rewritten(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewritings]:
+        if self.paraphraser is None:
+            return text, ()
+        said, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
+        return said, (rewriting,)
+
+    async def _call(self, request: Request, begun: Attempt, instance: Instance[Any]) -> Call | None:
         """Make a round's call; None if it failed, which is recorded."""
-        started = self.clock()
         try:
-            return await self.model.call(turn.request)
+            return await self.model.call(request)
         except ReplyUnsaved as error:
-            found = assess(self.plan.task, turn.instance, error.call.reply)
-            self.record(self._attempt(turn, error.call, found))
+            found = assess(self.plan.task, instance, error.call.reply)
+            self.record(self._answered(begun, error.call, found))
             raise
         except FatalCallError:
             raise
         except CallError as error:
-            self.record(
-                turn.attempt(
-                    outcome="error",
-                    started_at=started,
-                    ended_at=self.clock(),
-                    error=f"{type(error).__name__}: {error}",
-                )
-            )
+            problem = f"{type(error).__name__}: {error}"
+            self.record(replace(begun, ended_at=self.clock(), error=problem))
             return None
 
-    def _attempt(self, turn: RoundRequest, call: Call, found: Assessment) -> Attempt:
+    def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply
-        return turn.attempt(
+        return replace(
+            begun,
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
@@ -234,3 +195,27 @@ class Samples:
             ended_at=call.ended_at,
             error=found.problem or None,
         )
+
+
+def _recorded(request: Request, prompt: str) -> dict[str, Any]:
+    """Return what an attempt's line records of its request.
+
+    A later round's messages are the first round's, followed by the text and feedback of each line
+    in between: they are not written again.
+    """
+    number = request.origin.round
+    kept: dict[str, Any] = {
+        "model": request.model,
+        "decoding": request.decoding.given(),
+        "seed": request.seed,
+        "messages_hash": prompt,
+    }
+    if request.redraw:
+        kept["redraw"] = request.redraw
+    return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
+
+
+def _continued(messages: Messages, reply: Reply, said: str) -> Messages:
+    """Add an answer and the user's next turn; some providers refuse empty turns."""
+    answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
+    return (*messages, *answer, Message("user", said))

@@ -54,7 +54,6 @@ class Session:
     Attributes:
         run_id: The run's id in the record of payments.
         stop: Asks the session to end once the calls in flight are done.
-        notices: Current status by source.
         replies: The cache of paid replies; None if nothing is paid for.
         budget: None if there is no cap, or nothing is paid for.
     """
@@ -74,7 +73,7 @@ class Session:
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Return why work is unfinished: ``budget`` or ``interrupted``."""
+        """Return why work is unfinished."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 
@@ -97,10 +96,6 @@ async def open_session(
         folder: The run's folder; None for work that has its own lock.
         usd: Budget in US dollars; None for no cap.
         sharing: Folders of further runs that the budget is shared with.
-
-    Raises:
-        RunConflict: Another process works on the run.
-        StoreFailed: The folder or the cache cannot be used.
     """
     stop, notices = Stop(), Notices()
     async with contextlib.AsyncExitStack() as stack:
@@ -136,8 +131,8 @@ def _paid(folder: RunFolder | None, booked: Mapping[bytes, float]) -> tuple[floa
 
 def _call_stack(model: Model, session: Session) -> Calls:
     """Build everything between the workers and a model's backend."""
-    limits, stop, backend = model.limits, session.stop, model.backend
-    name = model.section.backend
+    limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
+    name, replies, budget = model.section.backend, session.replies, session.budget
     status = session.notices.status(model.section.name or name)
     limiter = ConcurrencyLimiter(
         backend,
@@ -152,7 +147,6 @@ def _call_stack(model: Model, session: Session) -> Calls:
     if isinstance(backend, Startable):
         ask = Startup(limiter, backend, stop, status)
     budgeted = None
-    replies, budget, price = session.replies, session.budget, model.price
     if budget is not None and replies is not None and price not in (None, FREE):
 
         def charge(_: Request, usd: float) -> asyncio.Future[None]:

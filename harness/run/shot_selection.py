@@ -341,10 +341,6 @@ class Mistakes:
 
     Args:
         path: The run's attempts; the last line of an attempt counts.
-
-    Raises:
-        DataInvalid: A line cannot be read.
-        StoreFailed: The file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:

@@ -128,10 +128,6 @@ def read_calls(path: Path) -> CallTotals:
 
     Args:
         path: The run's attempts file.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
     """
     counter = CallCounter()
     for name, call in _model_calls(path):
@@ -151,10 +147,6 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
     Args:
         path: The run's attempts file.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
     """
     own = _model_calls(path, keys=True)
     of_judges = ((name, call) for _, name, call in _judge_calls(path.parent, keys=True))
@@ -211,10 +203,6 @@ def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
     """Read the attempts and the calls of a run; both are empty if there is no file.
 
     They are read one after the other, to save memory.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
     """
     calls = read_calls(path)
     return read_attempts(path), calls
@@ -231,10 +219,6 @@ def read_latencies(index: AttemptIndex) -> Iterator[float]:
     """Yield the seconds of each call that was made for an attempt that counts, each call once.
 
     Replies from the cache are excluded, and so are failed calls, since a failure may be fast.
-
-    Raises:
-        DataInvalid: A line is damaged.
-        StoreFailed: The file cannot be read.
     """
     seen: set[str] = set()
     for line in index.read(_Timed):

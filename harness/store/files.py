@@ -33,9 +33,6 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
     Args:
         path: The file to replace; of a link, the target is replaced.
         remedy: What to do if it cannot be written.
-
-    Raises:
-        StoreFailed: The file system failed, in the block or afterwards.
     """
     temporary = path
     try:
@@ -56,11 +53,7 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace the content of a run's file.
-
-    Raises:
-        StoreFailed: It cannot be written.
-    """
+    """Replace the content of a run's file."""
     with replacing(path, RUN_REMEDY) as temporary:
         temporary.write_bytes(content)
 
@@ -71,7 +64,6 @@ def output_file(path: Path) -> Iterator[Path]:
 
     Raises:
         ConfigError: The path names a folder, or a file of a run.
-        StoreFailed: The file cannot be written.
     """
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
@@ -83,7 +75,6 @@ def check_output(path: Path) -> None:
 
     Raises:
         ConfigError: The path names a folder, or a file of a run.
-        StoreFailed: The folder cannot be read.
     """
     try:
         _check(path.resolve() if path.is_symlink() else path)

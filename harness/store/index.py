@@ -97,10 +97,6 @@ class AttemptIndex:
         attempts: As columns.
         offset: (n,) where each one's line begins, in bytes.
         judgements: What the run's judges say; None for a run without judges.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
     """
 
     def __init__(self, path: Path, *, judges: bool = True) -> None:
@@ -183,8 +179,9 @@ class AttemptIndex:
         rounds: int,
         stop_on_pass: bool,
         retried: Collection[Outcome] = frozenset({"error"}),
+        passed: Callable[[str, int, int], bool] | None = None,
     ) -> int | None:
-        """Find the next round of a sample.
+        """Return the next round of a sample, from 1; None if the sample is finished.
 
         Args:
             instance: The instance's name.
@@ -192,15 +189,16 @@ class AttemptIndex:
             rounds: The number of rounds of a sample, at most.
             stop_on_pass: Whether a sample ends with the first round that passes.
             retried: Outcomes whose attempts are retried.
-
-        Returns:
-            A round from 1, or None if the sample is finished.
+            passed: Whether a round (instance, sample, round) has passed; the verdict of this index
+                by default.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
             if row is None or OUTCOMES[self.attempts.outcome[row]] in retried:
                 return number
-            if stop_on_pass and self.attempts.passed[row] == 1:
+            if not stop_on_pass:
+                continue
+            if passed(instance, sample, number) if passed else self.attempts.passed[row] == 1:
                 return None
         return None
 
@@ -257,10 +255,6 @@ class AttemptIndex:
                 judges are added; ``passed`` is the verdict of rules and judges.
             rows: Which attempts, in the order wanted; all, `in_order`, by default.
             judged: False for the scores and the verdict of the rules alone.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: A file cannot be read.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):
@@ -302,10 +296,6 @@ class AttemptIndex:
 
         Yields:
             For each attempt a judgement of each judge, or None.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: The file cannot be read.
         """
         if self.judgements is None:
             for _ in rows:
@@ -340,22 +330,12 @@ class _Said(msgspec.Struct, gc=False):
 
 
 def read_attempts(path: Path) -> AttemptTable:
-    """Read the attempts of a file as columns, with the scores of the run's judges.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
-    """
+    """Read the attempts of a file as columns, with the scores of the run's judges."""
     return AttemptIndex(path).attempts
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Read the names of a run's instances, by their digests (`name_digest`).
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: The file cannot be read.
-    """
+    """Read the names of a run's instances, by their digests (`name_digest`)."""
     names: dict[int, str] = {}
     before = ""
     for _, _, line in decoded(path, LineName, ATTEMPT):
@@ -369,10 +349,6 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     """Read the attempts of one instance, by sample and round.
 
     Those that were judged are `harness.store.judgements.JudgedAttempt`.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
     """
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)

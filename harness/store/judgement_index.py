@@ -95,10 +95,6 @@ class JudgementIndex:
 
     Attributes:
         register: The run's judges.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -162,10 +158,6 @@ class JudgementIndex:
 
         Yields:
             For each of the n, its k judgements; None for `NONE`.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: The file cannot be read.
         """
         offsets = self._offset[rows[rows != NONE]].tolist()
         found = decoded_at(self._path, offsets, decode, JUDGEMENT)
@@ -173,12 +165,7 @@ class JudgementIndex:
             yield [None if one == NONE else next(found) for one in row.tolist()]
 
     def of(self, instance: str, sample: int, round_: int, text: str | None) -> dict[str, Judgement]:
-        """Read each judge's last judgement of an attempt's text, by the judge's name.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: The file cannot be read.
-        """
+        """Read each judge's last judgement of an attempt's text, by the judge's name."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         if not names:

@@ -174,11 +174,7 @@ class Register(Struct, frozen=True):
 
 
 def read_register(folder: Path) -> Register:
-    """Read the judges of a run's folder; it is empty if the run never had any.
-
-    Raises:
-        StoreFailed: The file cannot be read.
-    """
+    """Read the judges of a run's folder; it is empty if the run never had any."""
     path = folder / JUDGES
     try:
         with reading(path):
@@ -194,10 +190,6 @@ def read_register(folder: Path) -> Register:
 
 
 def write_register(folder: Path, register: Register) -> None:
-    """Write the judges of a run's folder, whole or not at all.
-
-    Raises:
-        StoreFailed: The file cannot be written.
-    """
+    """Write the judges of a run's folder, whole or not at all."""
     content = msgspec.json.format(msgspec.json.encode(register), indent=2) + b"\n"
     write_whole(folder / JUDGES, content)

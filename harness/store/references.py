@@ -51,12 +51,7 @@ def references_folder(folder: RunFolder) -> RunFolder:
 
 
 def read_units(path: Path) -> dict[str, Unit]:
-    """Read the instances of a run's attempts.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: The file cannot be read.
-    """
+    """Read the instances of a run's attempts."""
     lines = decoded(path, _Line, ATTEMPT)
     return {line.instance: Unit(line.groups, line.cluster) for _, _, line in lines}
 
@@ -70,10 +65,6 @@ def record_references(
         folder: The folder of the references.
         references: The references of the run's instances.
         clock: Seconds since the epoch.
-
-    Raises:
-        DataInvalid: A line is damaged, or has another schema version.
-        StoreFailed: A file cannot be read or written.
     """
     try:
         folder.path.mkdir(exist_ok=True)

@@ -78,7 +78,6 @@ class RunFolder:
 
         Raises:
             RunConflict: Another process holds the lock.
-            StoreFailed: The folder cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -145,11 +144,7 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the manifest; it is empty if there is none.
-
-        Raises:
-            StoreFailed: It is damaged or cannot be read.
-        """
+        """Read the manifest; it is empty if there is none."""
         found = _read_json(self.manifest)
         try:
             msgspec.convert(found, _Manifest)

@@ -24,8 +24,7 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.run.bound_judges import BoundJudge, BoundJudges, BoundPanel
-from harness.run.judging import Judging, judged_outcomes
+from harness.run.judging import BoundJudge, BoundJudges, Judging, judged_outcomes
 from harness.run.plan import OwedSample
 from harness.run.pool import Tally, work_off
 from harness.run.samples import Samples
@@ -78,7 +77,7 @@ class Setting:
         decides: bool = True,
         questions: int = 1,
         stop: Stop | None = None,
-        panels: Sequence[BoundPanel] = (),
+        panels: Mapping[str, Panel] | None = None,
         **judges: Scripted,
     ) -> Tally:
         stop = stop or Stop()
@@ -93,7 +92,8 @@ class Setting:
         ]
         outcomes = judged_outcomes(self.task)
         register = {name: RegisteredJudge({}, decides) for name in judges}
-        register |= {panel.name: RegisteredJudge({}, panel.decides) for panel in panels}
+        panels = panels or {}
+        register |= {name: RegisteredJudge({}, True) for name in panels}
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally()
         owed = plan(self.path, self.task, **self.options)
@@ -255,8 +255,7 @@ async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -
         name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
         for name, own in says.items()
     }
-    jury = BoundPanel("jury", Panel(list(judges)))
-    await setting.run(panels=[jury], decides=False, **judges)
+    await setting.run(panels={"jury": Panel(list(judges))}, decides=False, **judges)
     found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
     assert found["jury", 1].scores["jury.good"].passed is False
     assert found["jury", 2].scores["jury.good"].passed is True

@@ -39,9 +39,9 @@ async def run(
     stop = stop or Stop()
     first, task, path = Scripted(lambda request: "-1"), ParaphrasableSums(3), folder / "a.jsonl"
     owed = plan(path, task, rounds={"max": rounds})
-    paraphrase = Paraphraser(task, bound(second, stop, name="second", price=QUARTER))
+    paraphraser = Paraphraser(task, bound(second, stop, name="second", price=QUARTER))
     with JsonLinesWriter(path) as writer:
-        samples = Samples(owed, bound(first, stop), writer.append, stop, paraphrase=paraphrase)
+        samples = Samples(owed, bound(first, stop), writer.append, stop, paraphraser=paraphraser)
 
         async def work(sample: OwedSample) -> None:
             await samples.work(sample)

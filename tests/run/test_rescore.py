@@ -11,7 +11,7 @@ import pytest
 from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
-from harness.run.assessment import rescored
+from harness.run.rescoring import rescored
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.conftest import Sums

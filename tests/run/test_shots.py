@@ -104,11 +104,6 @@ def plan(task: Any, **section: Any) -> RunPlan:
     return RunPlan(task, run, list(task.instances()), AttemptIndex(Path("none")), shots=shots)
 
 
-def test_a_plan_without_the_shots_that_its_run_file_asks_for_is_refused() -> None:
-    with pytest.raises(ValueError, match="asks for shots"):
-        RunPlan(Sums(), run_file(task={"name": "sums", "shots": 1}), [], AttemptIndex(Path("none")))
-
-
 def test_zero_shot_and_few_shot_runs_pair_by_cluster() -> None:
     task = Sums(4)
     zero, two = plan(task), plan(task, n=2)

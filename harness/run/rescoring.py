@@ -1,0 +1,58 @@
+"""Scores recorded attempts again, under the task as it is now, without a model call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.rescoring import GONE, Rescored
+from harness.errors import DataMissing
+from harness.ports import Task
+from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply
+from harness.run.assessment import assess
+from harness.store.index import AttemptIndex
+
+
+def rescored(task: Task[Any], recorded: AttemptIndex) -> Iterator[tuple[Attempt, Rescored]]:
+    """Score all attempts of a run again; nothing is written.
+
+    The attempts are read in the order of the data set, so that neither its instances nor their
+    texts are ever held. Those whose instances no longer exist come last, without a verdict, which
+    is not a failed one.
+
+    Args:
+        task: The task as it is now.
+        recorded: An index of the rules' scores alone.
+
+    Raises:
+        DataMissing: The data set has none of the run's instances.
+    """
+    left = np.ones(len(recorded), np.bool_)
+    for instance in task.instances():
+        rows = recorded.rows_of(instance.id)
+        left[rows.start : rows.stop] = False
+        for attempt in recorded.read(Attempt, rows):
+            yield attempt, _rescored(task, instance, attempt)
+    order = recorded.in_order()
+    for attempt in recorded.read(Attempt, order[left[order]]):
+        if left.all():
+            raise DataMissing(
+                f"The data set has none of the run's instances, such as {attempt.instance!r}.",
+                "Restore the data set that the run was made with.",
+            )
+        yield attempt, _rescored(task, None, attempt)
+
+
+def _rescored(task: Task[Any], instance: Instance[Any] | None, attempt: Attempt) -> Rescored:
+    now = (attempt.outcome, attempt.passed, attempt.scores, attempt.error)
+    if attempt.outcome == "error":  # a failed call stays a failed call
+        pass
+    elif instance is None:
+        now = (attempt.outcome, None, {}, GONE)
+    else:
+        reply = Reply(attempt.text or "", attempt.finish_reason or "")
+        outcome, passed, scores, problem = assess(task, instance, reply)
+        now = (outcome, passed, scores, problem or None)
+    return Rescored(SCHEMA_VERSION, attempt.instance, attempt.sample, attempt.round, *now)
