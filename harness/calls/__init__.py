@@ -2,5 +2,5 @@
 
 `calls` (cache and single-flight), `retry`, `circuit` (outages, and the start of local servers),
 `budget`, `concurrency` (with `rate_limits`), then the backend. The cache of paid replies is
-`reply_cache`, on `shared_database`, `database`, `claims` and `recovery`.
+`reply_cache`, on `database` and `claims`.
 """

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Protocol
 
 from harness.calls.key import call_key
-from harness.calls.reply_cache import Payment, ReplyCache
-from harness.calls.shared_database import StoreBusy
+from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.errors import StoreFailed
 from harness.records import REFUSALS, Call, Reply, Request
 
 Ask = Callable[[Request], Awaitable[Reply]]
 """The part of the call stack below."""
+
+Calls = Callable[[Request], Awaitable[Call]]
+"""A backend with its whole call stack, as the scheduler sees it."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2
 """How often to check whether another process has paid."""
@@ -36,14 +36,6 @@ class ReplyUnsaved(StoreFailed):
         self.call = call
 
 
-class Calls(Protocol):
-    """A backend with its whole call stack, as the scheduler sees it."""
-
-    async def __call__(self, request: Request) -> Call:
-        """Return the call that answers a request."""
-        ...
-
-
 class PaidCalls:
     """Calls that cost something: never paid twice, by this process or another.
 
@@ -54,7 +46,6 @@ class PaidCalls:
         replies: The cache.
         pays: The payment for a reply, for a run with a budget; None to record none.
         sleep: Waits for another process; may raise to end the wait.
-        clock: Seconds since the epoch.
     """
 
     def __init__(
@@ -64,9 +55,8 @@ class PaidCalls:
         backend: str,
         endpoint: str,
         replies: ReplyCache,
-        pays: Callable[[Request, Reply], Payment | None] | None = None,
+        pays: Callable[[Request, Reply], Payment | None] = lambda request, reply: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._ask = ask
         self._backend = backend
@@ -74,7 +64,6 @@ class PaidCalls:
         self._replies = replies
         self._pays = pays
         self._sleep = sleep
-        self._clock = clock
         # If the last call was not cached, the next one is probably not either: skip the look-up
         # before the claim, as there is another one after it.
         self._paying = False
@@ -99,13 +88,12 @@ class PaidCalls:
                 raise
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         if not self._paying:
-            now = self._clock()
             try:
-                reply = self._replies.get(key, wait_s=0)
+                reply = self._replies.get(key)
             except StoreBusy:
                 reply = None  # looked up again below, and waited for
             if reply is not None:
-                return Call(key, reply, True, now, now)
+                return _cached(key, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         self._in_flight[key] = shared
         try:
@@ -127,48 +115,34 @@ class PaidCalls:
         """Make the call if no other process pays for it; else return what that one paid for."""
         if not self._replies.claim(key):
             await self._wait(key)
-        release: Callable[[], None] | None = partial(self._replies.release, key)
+        saving: asyncio.Future[None] | None = None
         try:
             reply = await self._replies.find(key, self._sleep)
             self._paying = reply is None
             if reply is not None:
-                now = self._clock()
-                return Call(key, reply, True, now, now)
-            started = self._clock()
+                return _cached(key, reply)
+            started = time.time()
             reply = await self._ask(request)
-            payment, unpriced = self._payment(request, reply)
-            saving: asyncio.Future[None] | None = None
+            payment = self._pays(request, reply)
             if reply.text.strip() or reply.finish_reason in REFUSALS:
-                call = Call(key, reply, False, started, self._clock())
-                saving = self._replies.put(
-                    key, reply, self._backend, request.model, payment, then=release
-                )
-            else:
-                # An outage may be the cause, so it is never cached: the next such call is
-                # paid again, and each has a separate id.
-                own = call_key(self._backend, self._endpoint, request, by_instance=True)
-                call = Call(own, reply, False, started, self._clock())
-                if payment is not None:
-                    saving = self._replies.charge(bytes.fromhex(own), payment, then=release)
-            if saving is not None:
-                release = None  # only after the commit, or another one would find nothing and pay
-                try:
-                    await saving  # continues in spite of a Ctrl-C
-                except StoreFailed as error:
-                    raise ReplyUnsaved(error, call) from None
-            if unpriced is not None:
-                raise unpriced
-            return call
+                call = Call(key, reply, False, started, time.time())
+                saving = self._replies.put(key, reply, self._backend, request.model, payment)
         finally:
-            if release is not None:
-                release()
-
-    def _payment(self, request: Request, reply: Reply) -> tuple[Payment | None, Exception | None]:
-        """Return the payment, or why there is none; the reply is cached in either case."""
+            if saving is None:  # else the commit releases it
+                self._replies.release(key)
+        if saving is None:
+            # An outage may be the cause, so it is never cached: the next such call is
+            # paid again, and each has a separate id.
+            own = call_key(self._backend, self._endpoint, request, by_instance=True)
+            call = Call(own, reply, False, started, time.time())
+            if payment is not None:
+                saving = self._replies.charge(bytes.fromhex(own), payment)
         try:
-            return self._pays(request, reply) if self._pays else None, None
-        except Exception as error:
-            return None, error
+            if saving is not None:
+                await saving  # continues in spite of a Ctrl-C
+        except StoreFailed as error:
+            raise ReplyUnsaved(error, call) from None
+        return call
 
     async def _wait(self, key: str) -> None:
         """Claim a call that another process is paying for, as soon as that process is done."""
@@ -194,27 +168,23 @@ class PaidCalls:
                     self._replies.notify("")
 
 
+def _cached(key: str, reply: Reply) -> Call:
+    now = time.time()
+    return Call(key, reply, True, now, now)
+
+
 class FreeCalls:
     """Calls that cost nothing (recorded or simulated): neither cached nor shared."""
 
-    def __init__(
-        self,
-        ask: Ask,
-        *,
-        backend: str,
-        endpoint: str,
-        by_instance: bool,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, ask: Ask, *, backend: str, endpoint: str, by_instance: bool) -> None:
         self._ask = ask
         self._backend = backend
         self._endpoint = endpoint
         self._by_instance = by_instance
-        self._clock = clock
 
     async def __call__(self, request: Request) -> Call:
         """Ask the stack below."""
-        started = self._clock()
+        started = time.time()
         reply = await self._ask(request)
         key = call_key(self._backend, self._endpoint, request, by_instance=self._by_instance)
-        return Call(key, reply, False, started, self._clock())
+        return Call(key, reply, False, started, time.time())

@@ -1,17 +1,18 @@
-"""The database of paid replies: its tables, how it is opened, and what its errors mean.
+"""The SQLite file of paid replies: its tables, how it is opened, and how damage is recovered.
 
-It is opened with a write-ahead log (WAL), or in a safe mode without one if the file system does not
-support it. Files of other programs and of newer versions are refused.
+A damaged file is moved aside. Its successor holds the replies that are recorded elsewhere (a run's
+attempts), and the payments that SQLite can still read from the damaged file. A damaged page may
+look like a reply and be wrong, so no reply is read from it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
+import math
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from harness.errors import StoreFailed
 
@@ -19,7 +20,7 @@ NETWORK_FILE_SYSTEMS = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs"),
     *("lustre", "nfs", "nfs4", "ocfs2", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs"),
 }
-"""SQLite's WAL needs memory shared by all processes, which these do not support
+"""SQLite's write-ahead log (WAL) needs memory shared by all processes, which these do not support
 (https://www.sqlite.org/wal.html, section 1)."""
 
 LOCKED_S = 15.0
@@ -28,51 +29,36 @@ LOCKED_S = 15.0
 FORMAT = 1
 """The file's ``user_version``; the earliest files have 0 and the same replies."""
 
-ReplyRow = tuple[bytes, bytes, str, str, float]
-"""key, reply, backend, model, created."""
-
-PaymentRow = tuple[str, bytes, float, float]
-"""run, key, usd, created."""
-
 COLUMNS = {
     "replies": ["key", "reply", "backend", "model", "created"],
     "payments": ["run", "key", "usd", "created"],
 }
 
-SCHEMA = """
+TABLES = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, reply BLOB NOT NULL, backend TEXT NOT NULL, model TEXT NOT NULL,
     created REAL NOT NULL
-)
-"""
-
-INSERT_REPLIES = """
-INSERT INTO replies (key, reply, backend, model, created) VALUES {rows}
-ON CONFLICT (key) DO NOTHING
-"""
-
-PAYMENTS_SCHEMA = """
+);
 CREATE TABLE IF NOT EXISTS payments (
     run TEXT NOT NULL, key BLOB NOT NULL, usd REAL NOT NULL, created REAL NOT NULL,
     PRIMARY KEY (run, key)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+PRAGMA user_version={FORMAT};
+COMMIT;
 """
 
-INSERT_PAYMENTS = """
-INSERT INTO payments (run, key, usd, created) VALUES {rows}
-ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
-"""
-"""A key that is paid for again (its reply was pruned, or was empty) has cost both times."""
+ReplyRow = tuple[bytes, bytes, str, str, float]
+"""A row of ``replies``."""
 
-PAYMENTS_OF_RUN = "SELECT key, usd FROM payments WHERE run = ?"
+PaymentRow = tuple[str, bytes, float, float]
+"""A row of ``payments``."""
 
-NO_WAL = {
-    *(sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN),
-    *(sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY),
-}
-"""Failures that the WAL's shared memory may cause."""
+Restore = Callable[[], Iterable[ReplyRow]]
+"""Gives the replies that are recorded elsewhere."""
 
-Identity = tuple[int, int]
+PARTS = ("", "-wal", "-shm", "-journal")
+"""Suffixes of the files of one database."""
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
@@ -90,108 +76,73 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     return found[1]
 
 
-class Opened(NamedTuple):
-    """A connection, with the identity of its file, because another file may take its path."""
-
-    file: sqlite3.Connection
-    journal_mode: str
-    identity: Identity | None
-
-
-def code(error: BaseException) -> int | None:
-    """Return SQLite's primary result code of an error, or None if it has none."""
-    extended = getattr(error, "sqlite_errorcode", None)
-    return None if extended is None else extended & 0xFF
-
-
-def is_busy(error: BaseException) -> bool:
+def is_busy(error: Exception) -> bool:
     """Return whether another connection holds the file."""
-    return code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def is_damage(error: BaseException) -> bool:
+def is_damage(error: Exception) -> bool:
     """Return whether the file's content is damaged."""
-    return code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def identity(path: str | Path) -> Identity | None:
-    """Return which file a path leads to, or None if that is unknown."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 (a third of the time, and on the way of every call)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+def _code(error: Exception) -> int:
+    """Return SQLite's primary result code."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def open_database(path: Path, *, wal: bool, busy_s: float, notice: Callable[[str], None]) -> Opened:
-    """Open the database, which is created if it does not exist.
+def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
+    """Open the file, which is created if it does not exist.
 
     Args:
         path: The file.
-        wal: False for the safe mode, which is also used if the WAL does not work.
-        busy_s: Seconds that SQLite waits for another process's lock, once the file is open.
-        notice: Called with messages for the user.
+        wal: Whether to try a WAL; without one, writes are slower but safe everywhere.
 
     Raises:
         sqlite3.Error: It cannot be opened.
-        StoreFailed: The file is not a cache.
+        StoreFailed: It belongs to another program or a newer version.
     """
-    why = ""
-    if wal:
-        try:
-            opened = _open(path, wal=True, busy_s=busy_s)
-            if opened.journal_mode == "wal":
-                return opened
-            why = f"it stays in mode {opened.journal_mode}"
-            opened.file.close()
-        except sqlite3.OperationalError as error:
-            if code(error) not in NO_WAL:
-                raise
-            why = str(error)
-    opened = _open(path, wal=False, busy_s=busy_s)
-    if wal:
-        notice(no_wal(path, why))
-    return opened
-
-
-def no_wal(path: Path, why: str) -> str:
-    """Return the message for an unexpected safe mode."""
-    return (
-        f"SQLite's write-ahead log does not work for the cache {path} ({why}): "
-        "using a slower, safe mode."
-    )
-
-
-def _open(path: Path, *, wal: bool, busy_s: float) -> Opened:
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
     try:
         if not wal:  # an existing log is then read without shared memory
             file.execute("PRAGMA locking_mode=EXCLUSIVE")
-        made = _refuse_foreign(file, path)
-        mode = "WAL" if wal else "DELETE"
-        journal_mode: str = file.execute(f"PRAGMA journal_mode={mode}").fetchone()[0]
+        complete = _refuse_foreign(file, path)
+        file.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
         # WAL survives the death of the process with NORMAL; the safe mode needs FULL.
-        level = "NORMAL" if journal_mode == "wal" else "FULL"
-        file.execute(f"PRAGMA synchronous={level}")
+        file.execute(f"PRAGMA synchronous={'NORMAL' if journal_mode(file) == 'wal' else 'FULL'}")
         if not wal:
             file.execute("PRAGMA locking_mode=NORMAL")
             file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
-        if not made:
-            make_tables(file)
-        file.execute(f"PRAGMA busy_timeout={int(1000 * busy_s)}")
-        return Opened(file, journal_mode, identity(path))
+        if not complete:
+            file.executescript(TABLES)
+        elif wal:
+            _try_to_write(file)
     except BaseException:
         file.close()
         raise
+    return file
+
+
+def _try_to_write(file: sqlite3.Connection) -> None:
+    """Fail like the first write would, if the file cannot be written with its WAL."""
+    file.execute("PRAGMA busy_timeout=0")
+    try:
+        file.execute("BEGIN IMMEDIATE")
+        file.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if not is_busy(error):
+            raise
+
+
+def journal_mode(file: sqlite3.Connection) -> str:
+    """Return ``wal``, or ``delete`` in the safe mode."""
+    mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
+    return mode
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Check that a file is ours, and return whether it has everything that this version needs.
-
-    Raises:
-        StoreFailed: It belongs to another program or a newer version.
-    """
+    """Refuse a file that is not ours; return whether it has all tables."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -199,37 +150,113 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
             f"The cache {path} was written by a newer harness (format {version}, here {FORMAT}).",
             "Update the harness, or set HARNESS_CACHE_DIR to another folder.",
         )
-    for table, columns in COLUMNS.items():
-        found = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
-        if found and found != columns:
-            raise _foreign(path, f"its table {table!r} has other columns ({', '.join(found)})")
-    if tables and "replies" not in tables:
-        raise _foreign(path, f"it is a database of something else ({', '.join(sorted(tables))})")
-    return version == FORMAT and tables >= COLUMNS.keys()
+    found = {
+        table: [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+        for table in tables & COLUMNS.keys()
+    }
+    if tables and not ("replies" in tables and found.items() <= COLUMNS.items()):
+        raise StoreFailed(
+            f"{path} is not a cache of this harness: it has other tables or columns.",
+            "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
+        )
+    return version == FORMAT and found == COLUMNS
 
 
-def _foreign(path: Path, why: str) -> StoreFailed:
-    return StoreFailed(
-        f"{path} is not a cache of this harness: {why}.",
-        "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
-    )
+def marker(path: Path) -> Path:
+    """Return the marker file, which makes the next process that opens the database recover it."""
+    return path.with_name(f"{path.name}.damaged")
 
 
-def make_tables(file: sqlite3.Connection) -> None:
-    """Create the missing tables, all or none."""
-    file.execute("BEGIN IMMEDIATE")
-    try:
-        file.execute(SCHEMA)
-        file.execute(PAYMENTS_SCHEMA)
-        file.execute(f"PRAGMA user_version={FORMAT}")
+def mark(path: Path) -> None:
+    """Create the marker file."""
+    with contextlib.suppress(OSError):
+        marker(path).touch()
+
+
+def recover(path: Path, restore: Restore) -> str:
+    """Move a damaged file aside and put a sound one in its place.
+
+    The caller is the only user of the file. The marker holds the name under which the damaged file
+    is kept, so that the next process can continue if this one dies midway.
+
+    Returns:
+        A message for the user; empty if nothing was to be done.
+
+    Raises:
+        OSError: A file cannot be moved or written.
+        sqlite3.Error: The new file cannot be written.
+    """
+    mark(path)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    kept = path.with_name(marker(path).read_text() or _free(path, f"{path.name}.damaged-{stamp}"))
+    said = ""
+    if kept.exists() != path.exists():  # both: all is done but the marker; neither: moved by hand
+        marker(path).write_text(kept.name)
+        for part in PARTS:
+            with contextlib.suppress(FileNotFoundError):
+                _part(path, part).replace(_part(kept, part))
+        new = path.with_name(f"{path.name}.rebuilding")
+        for part in PARTS:
+            _part(new, part).unlink(missing_ok=True)
+        replies, payments = _fill(new, restore, kept)
+        new.replace(path)
+        said = (
+            f"The cache {path} was damaged and has been moved to {kept.name}. {replies:,} replies "
+            f"were restored from the attempts of runs, and {payments:,} payments from the damaged "
+            "file. Other replies will be paid for again; to see what SQLite can save: "
+            f"sqlite3 {kept} .recover"
+        )
+    marker(path).unlink()
+    return said
+
+
+def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
+    """Create the new file; return how many replies and payments it has."""
+    known: dict[bytes, int] = {}
+    contradicted: list[tuple[bytes]] = []
+
+    def rows() -> Iterator[ReplyRow]:
+        for row in restore():
+            key, reply = row[:2]
+            if known.setdefault(key, hash(reply)) != hash(reply):
+                contradicted.append((key,))  # paid for twice: which one the cache had is unknown
+            yield row
+
+    with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
+        file.executescript(TABLES)
+        file.execute("BEGIN")
+        file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", rows())
+        file.executemany("DELETE FROM replies WHERE key = ?", contradicted)
+        payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
+        file.executemany(payments, _readable_payments(damaged))
         file.execute("COMMIT")
-    except BaseException:
-        roll_back(file)
-        raise
+        query = "SELECT (SELECT count(*) FROM replies), (SELECT count(*) FROM payments)"
+        found: tuple[int, int] = file.execute(query).fetchone()
+        return found
 
 
-def roll_back(file: sqlite3.Connection) -> None:
-    """Roll back a failed transaction; SQLite may already have ended it."""
-    with contextlib.suppress(sqlite3.Error):
-        if file.in_transaction:
-            file.execute("ROLLBACK")
+def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
+    """Yield the payments up to the first page that SQLite cannot read."""
+    url = f"{damaged.resolve().as_uri()}?mode=ro"
+    with (
+        contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
+        contextlib.closing(sqlite3.connect(url, uri=True)) as file,
+    ):
+        for row in file.execute("SELECT run, key, usd, created FROM payments"):
+            match row:
+                case (str(), bytes(), float(usd), float()) if 0 <= usd < math.inf:
+                    yield row
+
+
+def _free(path: Path, name: str) -> str:
+    """Return the name, with a number if a file has it already."""
+    number = 1
+    free = name
+    while path.with_name(free).exists():
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def _part(path: Path, part: str) -> Path:
+    return path.with_name(path.name + part)

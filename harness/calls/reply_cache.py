@@ -3,7 +3,7 @@
 Replies are read in the caller's thread and written in a separate one, which commits whatever has
 gathered in one transaction; a `put` is done only after its commit. The database also holds the
 payments of runs with a budget. Beside it are the claims on calls that are being paid for right
-now. Locks, damage and unusual file systems are handled by `harness.calls.shared_database`.
+now. A damaged file is marked, and replaced when it is next opened.
 
 >>> with ReplyCache(Path("replies.sqlite")) as replies:  # doctest: +SKIP
 ...     await replies.put(key, reply, "openai", "gpt-4", Payment("my_run", 0.002))
@@ -13,44 +13,72 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
+import itertools
+import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from filelock import FileLock
 
-from harness.calls import database
-from harness.calls.database import PaymentRow, ReplyRow
-from harness.calls.recovery import Restore
-from harness.calls.shared_database import NOTICE_S, SharedDatabase, StoreBusy
+from harness.calls.claims import open_claims
+from harness.calls.database import (
+    LOCKED_S,
+    NETWORK_FILE_SYSTEMS,
+    PaymentRow,
+    ReplyRow,
+    Restore,
+    file_system,
+    is_busy,
+    is_damage,
+    journal_mode,
+    mark,
+    marker,
+    open_database,
+    recover,
+)
 from harness.errors import StoreFailed
 from harness.records import Reply, encodable
 
-LOCKED_MOST_S = 300.0
+PATIENCE_S = 300.0
 """Longest wait for another process that holds the file: what waits has been paid for."""
+
+NOTICE_S = 2.0
+"""Seconds of waiting for another process before the user is notified."""
 
 _PAUSE_S = 0.02
 
+_INSERT_REPLIES = """
+INSERT INTO replies (key, reply, backend, model, created) VALUES {rows}
+ON CONFLICT (key) DO NOTHING
+"""
 
-class Payment(msgspec.Struct, frozen=True):
-    """What a run has paid for one call, written in the transaction of its reply.
+# A key that is paid for again (its reply was pruned, or was empty) has cost both times.
+_INSERT_PAYMENTS = """
+INSERT INTO payments (run, key, usd, created) VALUES {rows}
+ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
+"""
+
+_ROWS_AT_ONCE = 256
+"""Rows in one statement: each step of a statement waits for Python's global lock."""
+
+
+class StoreBusy(StoreFailed):
+    """Another process holds the file right now: worth trying again."""
+
+
+class Payment(NamedTuple):
+    """US dollars that a run has paid for one call, written in the transaction of its reply.
 
     So a run that is killed and resumed knows what it has spent.
-
-    Raises:
-        ValueError: The price is not an amount of money.
     """
 
     run: str
     usd: float
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.usd) and self.usd >= 0):
-            raise ValueError(f"{self.usd!r} is not an amount of money")
 
 
 class ReplyCache:
@@ -58,8 +86,8 @@ class ReplyCache:
 
     Args:
         path: The database's file; created with its folder if it does not exist.
-        shared_memory: False for the safe mode without WAL; None to detect what works.
-        locked_most_s: Seconds to keep trying while another process holds the file.
+        shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
+        patience_s: Seconds to keep trying while another process holds the file.
         notice: Called with messages for the user, and with an empty text when a wait is over; from
             any thread.
         restore: Returns the replies recorded elsewhere, to refill a damaged cache.
@@ -73,53 +101,103 @@ class ReplyCache:
         path: Path,
         *,
         shared_memory: bool | None = None,
-        locked_most_s: float = LOCKED_MOST_S,
+        patience_s: float = PATIENCE_S,
         notice: Callable[[str], None] | None = None,
         restore: Restore = tuple,
     ) -> None:
         self.path = path
-        if shared_memory is None:
-            found = database.file_system(path.parent)
-            shared_memory = found not in database.NETWORK_FILE_SYSTEMS
-        self._database = SharedDatabase(
-            path,
-            wal=shared_memory,
-            locked_most_s=locked_most_s,
-            notice=notice or (lambda said: None),
-            restore=restore,
-        )
+        self.notify = notice or (lambda said: None)
+        self._patience_s = patience_s
+        self._restore = restore
+        self._reported_held = False
         self._claimed: set[str] = set()
         self._decoder = msgspec.msgpack.Decoder(Reply)
+        if shared_memory is None:
+            shared_memory = file_system(path.parent) not in NETWORK_FILE_SYSTEMS
+        self._claims = open_claims(path.with_suffix(".claims"))
+        try:
+            self._writer = self._open(wal=shared_memory)
+            self.journal_mode = journal_mode(self._writer)
+            self._reader = open_database(path, wal=self.journal_mode == "wal")
+            self._reader.execute("PRAGMA busy_timeout=0")
+            self._writer.execute("PRAGMA busy_timeout=500")
+        except BaseException as error:
+            self._claims.close()
+            if isinstance(error, (OSError, NotImplementedError, sqlite3.Error)):
+                raise self._failed("open", error) from None
+            raise
+        if self._claims.trouble:
+            self.notify(
+                f"Calls of other processes cannot be seen in {path.parent} "
+                f"({self._claims.trouble}): two runs at the same time may pay for the same call."
+            )
         self._batches: Batches[tuple[ReplyRow | None, PaymentRow | None]] = Batches(
             self._commit, "replies"
         )
 
-    @property
-    def journal_mode(self) -> str:
-        """Return SQLite's journal mode: ``wal``, or ``delete`` in the safe mode."""
-        return self._database.journal_mode
+    def _open(self, *, wal: bool) -> sqlite3.Connection:
+        """Open the file, after replacing it if it is damaged."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Two processes that both switch a new file to WAL would not wait for each other.
+        with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
+            if marker(self.path).exists():
+                self._recover()
+            try:
+                file = self._connect(wal=wal)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                self._recover()
+                file = self._connect(wal=wal)
+            self._claims.use()
+            return file
 
-    def get(self, key: str, *, wait_s: float = database.LOCKED_S) -> Reply | None:
+    def _connect(self, *, wal: bool) -> sqlite3.Connection:
+        """Open the file, in the safe mode if the write-ahead log does not work."""
+        why = "it cannot be turned on"
+        if wal:
+            try:
+                file = open_database(self.path, wal=True)
+                if journal_mode(file) == "wal":
+                    return file
+                file.close()
+            except sqlite3.OperationalError as error:
+                why = str(error)
+                if is_busy(error):
+                    raise
+        file = open_database(self.path, wal=False)
+        if wal:
+            self.notify(
+                f"SQLite's write-ahead log does not work for the cache {self.path} ({why}): "
+                "using a slower, safe mode."
+            )
+        return file
+
+    def _recover(self) -> None:
+        if not self._claims.alone():
+            mark(self.path)
+            raise StoreFailed(
+                f"The cache {self.path} is damaged, and another run still uses it.",
+                "Run again when that has ended: the cache will be moved aside and filled again.",
+            )
+        if said := recover(self.path, self._restore):
+            self.notify(said)
+
+    def get(self, key: str) -> Reply | None:
         """Return the reply of a key, None if there is none.
 
         Read in the caller's thread: an index look-up takes microseconds, less than handing it to
         another thread would.
 
-        Args:
-            key: The call's key.
-            wait_s: Seconds to wait, blocking this thread, for a process that holds the file.
-
         Raises:
-            StoreBusy: It is still held then.
+            StoreBusy: Another process holds the file right now.
             StoreFailed: It cannot be read.
         """
-        rows = self._database.read(
-            "SELECT reply FROM replies WHERE key = ?", (bytes.fromhex(key),), wait_s=wait_s
-        )
+        rows = self._read("SELECT reply FROM replies WHERE key = ?", bytes.fromhex(key))
         try:
             return self._decoder.decode(rows[0][0]) if rows else None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self._database.damaged("read", str(error)) from None
+            raise self._damaged("read", error) from None
 
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -129,17 +207,13 @@ class ReplyCache:
         Raises:
             StoreFailed: It is held for too long, or cannot be read.
         """
-        since = None
+        since = time.monotonic()
         while True:
             try:
-                return self.get(key, wait_s=0)
+                return self.get(key)
             except StoreBusy:
-                since = time.monotonic() if since is None else since
-                waited = time.monotonic() - since
-                if waited >= self._database.locked_most_s:
+                if self._out_of_patience(since):
                     raise
-            if waited >= NOTICE_S:
-                self._database.report_held()
             await sleep(_PAUSE_S)
 
     def claim(self, key: str) -> bool:
@@ -149,78 +223,121 @@ class ReplyCache:
         Returns:
             False if the call is already claimed, in this process or another.
         """
-        if not self._database.claims.take(key):
+        if not self._claims.take(key):
             return False
         self._claimed.add(key)
-        try:
-            self._database.refresh()
-        except BaseException:
-            self.release(key)
-            raise
         return True
 
     def release(self, key: str) -> None:
-        """Release a claim: its reply is committed, or its call has failed."""
-        if key in self._claimed:  # otherwise `close` has released it, and it may be another's
-            self._claimed.remove(key)
-            self._database.claims.release(key)
+        """Release a claim: its call has failed, or has an answer that is not cached."""
+        self._claimed.remove(key)
+        self._claims.release(key)
 
     def put(
-        self,
-        key: str,
-        reply: Reply,
-        backend: str,
-        model: str,
-        payment: Payment | None = None,
-        *,
-        then: Callable[[], None] | None = None,
+        self, key: str, reply: Reply, backend: str, model: str, payment: Payment | None = None
     ) -> asyncio.Future[None]:
-        """Commit a reply and its payment; a cancelled future does not stop it.
-
-        Args:
-            key: The call's key.
-            reply: The reply.
-            backend: The backend's name.
-            model: The model's name.
-            payment: What was paid; None to record nothing.
-            then: Called in the event loop when it is done or has failed.
+        """Commit a reply and its payment, and then release its claim.
 
         Returns:
             A future that is done once both would survive the death of this process; it raises
-            StoreFailed if they cannot be written.
+            StoreFailed if they cannot be written. Cancelling it does not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
         row = name, encoded(reply), encodable(backend), encodable(model), now
-        return self._batches.add((row, _row(name, payment, now) if payment else None), then)
+        return self._batches.add((row, _row(name, payment, now) if payment else None))
 
-    def charge(
-        self, name: str | bytes, payment: Payment, *, then: Callable[[], None] | None = None
-    ) -> asyncio.Future[None]:
+    def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
         """Commit a payment whose reply is not cached (see `put`); those under one name add up."""
         key = name.encode() if isinstance(name, str) else name
-        return self._batches.add((None, _row(key, payment, time.time())), then)
+        return self._batches.add((None, _row(key, payment, time.time())))
 
     def booked(self, run: str) -> dict[bytes, float]:
         """Return what a run has paid, in US dollars by the call's key."""
-        return dict(
-            self._database.read(
-                database.PAYMENTS_OF_RUN, (encodable(run),), wait_s=database.LOCKED_S
-            )
-        )
+        end = time.monotonic() + LOCKED_S
+        while True:
+            try:
+                query = "SELECT key, usd FROM payments WHERE run = ?"
+                return dict(self._read(query, encodable(run)))
+            except StoreBusy:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(_PAUSE_S)
 
-    def notify(self, said: str) -> None:
-        """Show the user a notice; an empty one clears it."""
-        self._database.notice(said)
+    def _read(self, query: str, value: object) -> list[Any]:
+        try:
+            return self._reader.execute(query, (value,)).fetchall()
+        except sqlite3.Error as error:
+            raise self._failed("read", error) from None
 
     def _commit(self, writes: list[tuple[ReplyRow | None, PaymentRow | None]]) -> None:
-        changes = [(database.INSERT_REPLIES, [reply for reply, _ in writes if reply is not None])]
-        paid = [payment for _, payment in writes if payment is not None]
+        """Write a batch in one transaction, waiting while another process holds the file."""
+        replies = [reply for reply, _ in writes if reply is not None]
+        payments = [payment for _, payment in writes if payment is not None]
+        since = time.monotonic()
         try:
-            self._database.write([*changes, (database.INSERT_PAYMENTS, paid)] if paid else changes)
-        except StoreFailed:
+            while True:
+                try:
+                    self._transact(replies, payments)
+                    break
+                except Exception as error:
+                    failure = self._failed("write", error)
+                    if not isinstance(failure, StoreBusy) or self._out_of_patience(since):
+                        raise failure from None
+        finally:
+            for key, *_ in replies:
+                if (name := key.hex()) in self._claimed:
+                    self.release(name)
+        if self._reported_held:
+            self._reported_held = False
+            self.notify("")
+
+    def _transact(self, replies: list[ReplyRow], payments: list[PaymentRow]) -> None:
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            for statement, rows in ((_INSERT_REPLIES, replies), (_INSERT_PAYMENTS, payments)):
+                for first in range(0, len(rows), _ROWS_AT_ONCE):
+                    some = rows[first : first + _ROWS_AT_ONCE]
+                    places = f"({', '.join('?' * len(some[0]))})"
+                    self._writer.execute(
+                        statement.format(rows=", ".join([places] * len(some))),
+                        list(itertools.chain.from_iterable(some)),
+                    )
+            self._writer.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # SQLite may already have ended it
+                self._writer.execute("ROLLBACK")
             raise
-        except Exception as error:
-            raise self._database.failed("write", error) from None
+
+    def _out_of_patience(self, since: float) -> bool:
+        """Say after a while, and only once, that another process holds the file."""
+        waited = time.monotonic() - since
+        if waited >= NOTICE_S and not self._reported_held:
+            self._reported_held = True
+            self.notify(f"The cache {self.path} is held by another process; waiting.")
+        return waited >= self._patience_s
+
+    def _failed(self, verb: str, error: Exception) -> StoreFailed:
+        """Return the error to raise."""
+        if is_busy(error) or isinstance(error, TimeoutError):
+            return StoreBusy(
+                f"Cannot {verb} the cache {self.path}: another process holds it.",
+                "Run again when it has finished.",
+            )
+        if is_damage(error):
+            return self._damaged(verb, error)
+        return StoreFailed(
+            f"Cannot {verb} the cache {self.path}: {error}.",
+            "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder; "
+            "then run again.",
+        )
+
+    def _damaged(self, verb: str, error: Exception) -> StoreFailed:
+        """Mark the file for recovery at the next opening; return the error to raise."""
+        mark(self.path)
+        return StoreFailed(
+            f"Cannot {verb} the cache {self.path}: {error}. It is damaged.",
+            "Run again: it will be moved aside, and a new one filled from the attempts of runs.",
+        )
 
     def __enter__(self) -> ReplyCache:
         return self
@@ -230,7 +347,7 @@ class ReplyCache:
 
     def close(self) -> None:
         """Commit what is queued and close the file."""
-        self._database.closing()
+        self._patience_s = min(self._patience_s, LOCKED_S)
         self._batches.close()
         if self._batches.unretrieved:
             self.notify(
@@ -238,7 +355,9 @@ class ReplyCache:
             )
         for key in list(self._claimed):
             self.release(key)
-        self._database.close()
+        self._reader.close()
+        self._writer.close()
+        self._claims.close()
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -254,7 +373,6 @@ def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
 
 
 T = TypeVar("T")
-_Waiting = tuple[asyncio.Future[None], Callable[[], None] | None]
 
 
 class Batches(Generic[T]):
@@ -270,24 +388,16 @@ class Batches(Generic[T]):
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
         self._do = do
-        self._queue: SimpleQueue[tuple[T, _Waiting, asyncio.AbstractEventLoop] | None] = (
-            SimpleQueue()
-        )
+        self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
         self.unretrieved = 0
         """Failed items that nobody awaited."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    def add(self, item: T, then: Callable[[], None] | None = None) -> asyncio.Future[None]:
-        """Queue an item; the future is done when the item is, or has failed.
-
-        Args:
-            item: What to do; a cancelled future does not stop it.
-            then: Called in the event loop at that time, even if nobody is waiting.
-        """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self._queue.put((item, (done, then), loop))
+    def add(self, item: T) -> asyncio.Future[None]:
+        """Queue an item; the future is done when the item is. Cancelling it stops nothing."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put((item, done))
         return done
 
     def close(self) -> None:
@@ -303,26 +413,21 @@ class Batches(Generic[T]):
                 batch.append(self._queue.get())
             closing = None in batch
             added = [entry for entry in batch if entry is not None]
+            futures = [future for _, future in added]
             failure: Exception | None = None
             try:
                 if added:
-                    self._do([item for item, _, _ in added])
+                    self._do([item for item, _ in added])
             except Exception as error:  # else it would be silent, and all would wait
                 failure = error
-            loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
-            for _, waiting, loop in added:
-                loops.setdefault(loop, []).append(waiting)
-            for loop, all_waiting in loops.items():
-                if failure is not None:
-                    self.unretrieved += sum(future.done() for future, _ in all_waiting)
+                self.unretrieved += sum(future.done() for future in futures)
+            if futures:
                 with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
-                    loop.call_soon_threadsafe(_settle, all_waiting, failure)
+                    futures[0].get_loop().call_soon_threadsafe(_settle, futures, failure)
 
 
-def _settle(all_waiting: list[_Waiting], failure: Exception | None) -> None:
-    for future, then in all_waiting:
-        if then is not None:
-            then()
+def _settle(futures: list[asyncio.Future[None]], failure: Exception | None) -> None:
+    for future in futures:
         if future.done():
             continue
         if failure is None:

@@ -225,8 +225,7 @@ def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
             yield file
     except sqlite3.Error as error:
-        from harness.calls.database import is_damage
-        from harness.calls.recovery import mark
+        from harness.calls.database import is_damage, mark
 
         remedy = "Fix its permissions, or try again when no other process uses it."
         if is_damage(error):

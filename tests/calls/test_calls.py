@@ -149,19 +149,6 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
     assert spent(replies, ["run of m"]) == 0.5 * 4, "the empty answer was paid twice"
 
 
-async def test_a_price_that_cannot_be_told_loses_no_reply(replies: ReplyCache) -> None:
-    def unpriced(request: Request, reply: Reply) -> Payment:
-        raise LookupError("no such price")
-
-    backend = Scripted()
-    calls = PaidCalls(
-        backend.generate, backend="scripted", endpoint="", replies=replies, pays=unpriced
-    )
-    with pytest.raises(LookupError):
-        await calls(request())
-    assert (await paid(backend, replies)(request())).cached
-
-
 async def test_two_stacks_in_one_process_pay_once(replies: ReplyCache) -> None:
     """As a model and a judge that are the same model."""
     backend = Scripted(delay=0.02)

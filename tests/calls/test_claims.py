@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from harness.calls.claims import SHARDS, open_claims
 from tests.calls.processes import line, process
 
@@ -50,25 +48,24 @@ def test_who_closes_leaves_the_claims_of_others_in_the_process(tmp_path: Path) -
     one.close()
 
 
-def test_who_mends_the_file_is_alone_with_it(tmp_path: Path) -> None:
+def test_who_recovers_the_file_is_alone_with_it(tmp_path: Path) -> None:
     claims = open_claims(tmp_path)
     script = """
         from harness.calls.claims import open_claims
         claims = open_claims(path)
-        with claims.shared():
-            print("in", flush=True)
-            time.sleep(60)
+        claims.use()
+        print("in", flush=True)
+        time.sleep(60)
     """
     with process(script, tmp_path) as other:
         assert line(other) == "in"
-        with claims.shared():
-            pass
-        with pytest.raises(BlockingIOError), claims.alone(0.1):
-            pass
+        assert not claims.alone()
         other.kill()
         other.wait(timeout=60)
-        with claims.alone(10), process(script, tmp_path) as third:
-            assert third.wait(timeout=60) == 1, "it may not come in"
+        assert claims.alone()
+    again = open_claims(tmp_path)
+    assert not claims.alone(), "another user in this process"
+    again.close()
     claims.close()
 
 
@@ -78,9 +75,7 @@ def test_without_locks_calls_go_on_and_it_is_said(tmp_path: Path) -> None:
     assert claims.trouble
     assert claims.take(KEYS[0])
     assert not claims.take(KEYS[0]), "within the process it is seen all the same"
-    with claims.shared():
-        pass
-    with claims.alone(1):
-        pass
+    claims.use()
+    assert claims.alone()
     claims.release(KEYS[0])
     claims.close()

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.database import ReplyRow
-from harness.calls.recovery import marker
+from harness.calls.database import ReplyRow, marker
 from harness.calls.reply_cache import Payment, ReplyCache, encoded
 from harness.errors import StoreFailed
 from harness.records import Reply, Usage
-from tests.calls.processes import output, process, spent
+from tests.calls.processes import line, output, process, spent
 
 PAGE = 4096
 N = 400
@@ -159,21 +158,22 @@ async def test_damage_met_by_a_write(path: Path) -> None:
 
 async def test_a_recovery_that_was_cut_short_is_taken_up_again(path: Path) -> None:
     await fill(path)
-    rebuilt = path.with_name(f"{path.name}.rebuilt")
-    # Half-made; the next one has to begin again.
-    overwrite(path, 0, bytes(PAGE))
+    kept = path.with_name(f"{path.name}.damaged-T")
+    # Killed when it had chosen a name.
+    marker(path).write_text(kept.name)
+    content = overwrite(path, 0, bytes(PAGE))
+    assert opened(path)[0] == set(RECORDED)
+    assert kept.read_bytes() == content
+    # When the damaged file was moved and the new one half made.
+    os.unlink(path)  # noqa: PTH108
+    marker(path).write_text(kept.name)
     path.with_name(f"{path.name}.rebuilding").write_text("half a database")
     path.with_name(f"{path.name}.rebuilding-journal").write_text("half a journal")
     assert opened(path)[0] == set(RECORDED)
-    # Complete, but nothing was moved yet: it is made again, as more may be recorded by now.
-    rebuilt.write_text("older")
-    assert opened(path)[0] == set(RECORDED)
-    # The damaged file was moved, its successor not yet.
-    os.rename(path, rebuilt)  # noqa: PTH104
-    marker(path).touch()
-    with ReplyCache(path) as replies:
-        assert replies.get(key(2)) == reply(2)
-    assert not rebuilt.exists()
+    # When all was done except for removing the marker.
+    marker(path).write_text(kept.name)
+    assert opened(path) == (set(RECORDED), 0.0, [])
+    assert kept_aside(path) == [kept]
 
 
 async def test_a_damaged_file_that_was_moved_away_by_hand(path: Path) -> None:
@@ -195,24 +195,16 @@ async def test_two_processes_that_open_a_damaged_file_at_once_recover_it_once(pa
     assert len(kept_aside(path)) == 1
 
 
-async def test_who_has_the_damaged_file_open_changes_over_to_the_new_one(path: Path) -> None:
+async def test_a_damaged_file_that_another_run_has_open_is_left_to_it(path: Path) -> None:
+    script = """
+        with ReplyCache(path) as replies:
+            print("open", flush=True)
+            time.sleep(60)
+    """
     await fill(path)
-    with ReplyCache(path) as old:
+    with process(script, path) as other:
+        assert line(other) == "open"
         marker(path).touch()
-        with ReplyCache(path) as new:
-            await new.put("aa" * 16, Reply("new", "stop"), "b", "m")
-            await old.put("bb" * 16, Reply("old", "stop"), "b", "m")
-            assert new.get("bb" * 16) == Reply("old", "stop")
-            assert old.get("aa" * 16) is None, "it still reads from the old file"
-            assert old.claim("aa" * 16)
-            assert old.get("aa" * 16) == Reply("new", "stop"), "but not where it is to pay"
-            assert new.get(key(1)) is None, "nothing has recorded it"
-
-
-async def test_puts_go_on_where_someone_deletes_the_file(path: Path) -> None:
-    with ReplyCache(path) as replies:
-        await replies.put(key(1), reply(1), "b", "m")
-        for part in path.parent.glob("replies.sqlite*"):
-            part.unlink()
-        await replies.put(key(2), reply(2), "b", "m")
-    assert opened(path)[0] == {2}
+        with pytest.raises(StoreFailed, match="another run still uses it"):
+            ReplyCache(path)
+    assert opened(path)[0] == set(RECORDED)

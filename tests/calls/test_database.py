@@ -5,13 +5,12 @@ import contextlib
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.calls.reply_cache import ReplyCache
-from harness.calls.shared_database import Change, SharedDatabase, StoreBusy
+from harness.calls.reply_cache import ReplyCache, StoreBusy
 from harness.errors import StoreFailed
 from harness.records import Reply
 from tests.calls.processes import line, output, process, spent
@@ -51,7 +50,7 @@ async def test_a_write_waits_for_one_who_holds_the_file_and_says_so_once(path: P
 
 
 async def test_a_write_does_not_wait_for_ever(path: Path) -> None:
-    with ReplyCache(path, locked_most_s=0.2) as replies:
+    with ReplyCache(path, patience_s=0.2) as replies:
         with process(HOLDER, path, "IMMEDIATE", 60) as other:
             assert line(other) == "held"
             with pytest.raises(StoreFailed, match=r"another process holds it\..*Run again when"):
@@ -75,7 +74,7 @@ async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Pa
         with process(HOLDER, path, "EXCLUSIVE", 3) as other:
             assert line(other) == "held"
             with pytest.raises(StoreBusy):
-                replies.get(key(1), wait_s=0)
+                replies.get(key(1))
             ticking = asyncio.create_task(tick())
             assert await replies.find(key(1)) == REPLY
             ticking.cancel()
@@ -88,14 +87,14 @@ async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Pa
 
 async def test_a_read_in_the_safe_mode_does_not_wait_for_ever(path: Path) -> None:
     with (
-        ReplyCache(path, shared_memory=False, locked_most_s=0.2) as replies,
+        ReplyCache(path, shared_memory=False, patience_s=0.2) as replies,
         process(HOLDER, path, "EXCLUSIVE", 60) as other,
     ):
         assert line(other) == "held"
         with pytest.raises(StoreFailed, match="another process holds it"):
             await replies.find(key(1))
         with pytest.raises(StoreFailed, match="another process holds it"):
-            replies.get(key(1), wait_s=0.1)
+            replies.get(key(1))
 
 
 async def test_two_files_in_the_safe_mode_share_what_they_write(path: Path) -> None:
@@ -129,29 +128,6 @@ async def test_a_file_with_a_log_where_none_can_be_had(path: Path) -> None:
         await replies.put(key(2), REPLY, "b", "m")
         assert replies.journal_mode == "delete"
         assert replies.get(key(2)) == REPLY
-
-
-def test_a_log_that_fails_at_the_first_write(path: Path) -> None:
-    """The disk's failing is a fake; what becomes of it is real."""
-
-    class Failing(SharedDatabase):
-        def _transact(self, changes: Sequence[Change]) -> None:
-            if self.journal_mode == "wal":
-                error = sqlite3.OperationalError("disk I/O error")
-                error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
-                raise error
-            super()._transact(changes)
-
-    told: list[str] = []
-    database = Failing(path, wal=True, locked_most_s=1, notice=told.append)
-    insert = "INSERT INTO payments (run, key, usd, created) VALUES {rows}"
-    database.write([(insert, [(f"run {n}", b"", 1.0, 0.0) for n in range(150)])])
-    assert database.journal_mode == "delete"
-    assert database.read("SELECT count(*), sum(usd) FROM payments") == [(150, 150.0)]
-    database.close()
-    assert len(told) == 1
-    assert "disk I/O error" in told[0]
-    assert "safe mode" in told[0]
 
 
 OLD = """
@@ -190,9 +166,9 @@ async def test_a_file_of_before_the_payments_is_taken_over_in_silence(path: Path
     ("statements", "said"),
     [
         ([OLD, "PRAGMA user_version = 2"], r"written by a newer harness \(format 2, here 1\)"),
-        ([OLD.replace("backend TEXT NOT NULL, ", "")], r"'replies' has other columns \(key, r"),
-        ([OLD, "CREATE TABLE payments (run, usd)"], "'payments' has other columns"),
-        (["CREATE TABLE bookmarks (id)"], r"database of something else \(bookmarks\)"),
+        ([OLD.replace("backend TEXT NOT NULL, ", "")], "other tables or columns"),
+        ([OLD, "CREATE TABLE payments (run, usd)"], "other tables or columns"),
+        (["CREATE TABLE bookmarks (id)"], "other tables or columns"),
     ],
 )
 def test_a_file_that_is_not_ours_is_left_as_it_is(
