@@ -32,7 +32,7 @@ from harness.builders.concodeeval.values import (
 )
 from harness.builders.draws import Draws
 from harness.scoring.validators import Validator, Violation, validator
-from harness.tasks.concodeeval.representations.schema import Schema, pointer
+from harness.tasks.concodeeval.schema import Schema, pointer
 
 ROUNDS = 12
 """Rounds of draws for new instances of a schema."""

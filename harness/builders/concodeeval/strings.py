@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.builders.draws import Draws
-from harness.tasks.concodeeval.representations.schema import Schema
+from harness.tasks.concodeeval.schema import Schema
 
 WORDS: tuple[str, ...] = tuple(Path(__file__).with_name("words.txt").read_text("utf-8").split())
 """Common English words, none a keyword of JSON Schema or Python.

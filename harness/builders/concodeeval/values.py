@@ -18,7 +18,7 @@ from typing import Any
 from harness.builders.concodeeval.strings import WORDS, plain, string
 from harness.builders.draws import Draws
 from harness.scoring.validators import Validator, validator
-from harness.tasks.concodeeval.representations.schema import Schema
+from harness.tasks.concodeeval.schema import Schema
 
 ATTEMPTS = 20
 MOST_ITEMS = 4

@@ -23,7 +23,7 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid, DataMissing
 from harness.scoring.validators import Mode, validator
 from harness.tasks._rows import Row, rows, unique
-from harness.tasks.concodeeval.representations.schema import as_schema
+from harness.tasks.concodeeval.schema import as_schema
 
 BUILTIN = Path(__file__).with_name("builtin")
 RECORDED = "concodeeval/scalar_schemas.jsonl"

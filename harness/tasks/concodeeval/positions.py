@@ -23,7 +23,7 @@ from harness.tasks.concodeeval.representations import (
     render,
     spans,
 )
-from harness.tasks.concodeeval.representations.schema import pointer
+from harness.tasks.concodeeval.schema import pointer
 
 NOT_CONSTRAINTS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}

@@ -14,7 +14,7 @@ from harness.builders.concodeeval.strings import (
 )
 from harness.builders.draws import Draws
 from harness.scoring.validators import validator
-from harness.tasks.concodeeval.representations.python import RESERVED
+from harness.tasks.concodeeval.python import RESERVED
 
 
 def test_the_formats_of_draft_2020_12() -> None:

@@ -16,8 +16,8 @@ import warnings
 from typing import Any, NoReturn
 
 from harness.errors import DataInvalid
-from harness.tasks.concodeeval.representations.python import ARGUMENTS, EXTRA, TYPES
-from harness.tasks.concodeeval.representations.schema import as_schema
+from harness.tasks.concodeeval.python import ARGUMENTS, EXTRA, TYPES
+from harness.tasks.concodeeval.schema import as_schema
 
 KINDS = {word: kind for kind, word in TYPES.items()}
 MOST_USES = 10_000

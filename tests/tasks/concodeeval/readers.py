@@ -13,7 +13,7 @@ import yaml
 
 from harness.errors import DataInvalid
 from harness.tasks.concodeeval.representations import Representation
-from harness.tasks.concodeeval.representations.schema import DEEPEST, as_schema
+from harness.tasks.concodeeval.schema import DEEPEST, as_schema
 from tests.tasks.concodeeval import python_reader
 
 

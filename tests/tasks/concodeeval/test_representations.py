@@ -9,7 +9,7 @@ import pytest
 import yaml as pyyaml
 from hypothesis import given, settings
 
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import DataInvalid
 from harness.tasks.concodeeval.representations import (
     REPRESENTATIONS,
     Representation,
@@ -196,12 +196,6 @@ def test_what_stands_at_the_spans() -> None:
     assert english == "Maximum value strictly less than 9.5"
     start, _ = spans(ORDER, "json")["/properties/price/minimum"]
     assert render(ORDER, "json")[start - 1 :].startswith('"minimum": 0')
-
-
-def test_an_unknown_representation_is_refused() -> None:
-    unknown: Any = "jsn"
-    with pytest.raises(ConfigError, match="Did you mean 'json'"):
-        render({}, unknown)
 
 
 def test_xml_says_which_character_it_cannot_hold() -> None:

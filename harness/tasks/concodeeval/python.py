@@ -5,7 +5,7 @@ The root is the class ``Schema``: a ``BaseModel`` for objects with properties, e
 that pydantic has no word for goes into ``json_schema_extra``, as pydantic's own documentation does
 (https://docs.pydantic.dev/latest/concepts/json_schema/).
 
->>> print(render({"type": "number", "exclusiveMaximum": 10}).text, end="")
+>>> print(unmarked(render({"type": "number", "exclusiveMaximum": 10}))[0], end="")
 from pydantic import Field, RootModel
 <BLANKLINE>
 <BLANKLINE>
@@ -20,13 +20,7 @@ import keyword
 import re
 from typing import Any
 
-from harness.tasks.concodeeval.representations.schema import (
-    Marked,
-    Schema,
-    joined,
-    marked,
-    pointer,
-)
+from harness.tasks.concodeeval.schema import Schema, marked, pointer, unmarked
 
 TYPES = {
     "string": "str",
@@ -64,13 +58,7 @@ IMPORTED = {
     "typing": ("Annotated", "Any", "Literal", "Never"),
     "pydantic": ("BaseModel", "ConfigDict", "Field", "RootModel", "TypeAdapter"),
 }
-TAKEN = {
-    "Schema",
-    "None",
-    "True",
-    "False",
-    *(name for names in IMPORTED.values() for name in names),
-}
+TAKEN = {"Schema", "None", "True", "False", *IMPORTED["typing"], *IMPORTED["pydantic"]}
 _RESERVED = (
     "construct copy dict fields from_orm json parse_file parse_obj parse_raw schema schema_json "
     "update_forward_refs validate root str int float bool list object"
@@ -82,35 +70,35 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 """Type -> the keyword whose schema goes into the brackets of a list or a dict."""
 
 
-def render(schema: Schema) -> Marked:
-    """Render the module that declares the schema."""
-    return _Writer().module(dict(schema))
+def render(schema: Schema) -> str:
+    """Write the module that declares the schema, with marks."""
+    classes = _Classes()
+    classes.add_root(dict(schema))
+    body = "\n\n".join(classes.written)
+    words = set(re.findall(r"\w+", unmarked(body)[0]))
+    imports = [
+        f"from {module} import {', '.join(used)}\n"
+        for module, names in IMPORTED.items()
+        if (used := [name for name in names if name in words])
+    ]
+    return "\n".join(imports) + "\n\n" + body
 
 
-class _Writer:
+class _Classes:
     """Collects the classes that a schema needs, inner ones first."""
 
     def __init__(self) -> None:
-        self.classes: list[Marked] = []
-        self.names = set(TAKEN)
+        self.written: list[str] = []
+        self._names = set(TAKEN)
 
-    def module(self, schema: dict[str, Any]) -> Marked:
+    def add_root(self, schema: dict[str, Any]) -> None:
         if _is_model(schema):
-            self._model(schema, "", "Schema")
+            self._add_model(schema, "", "Schema")
         else:
             kind, arguments = self._kind(schema, "", "Item")
-            field = joined(["    root: ", kind, _field(arguments)])
-            self.classes.append(joined(["class Schema(RootModel):\n", field, "\n"]))
-        body = joined(self.classes, "\n\n")
-        words = set(re.findall(r"\w+", body.text))
-        imports = [
-            f"from {module} import {', '.join(used)}\n"
-            for module, names in IMPORTED.items()
-            if (used := [name for name in names if name in words])
-        ]
-        return joined([joined(imports, "\n"), "\n\n", body])
+            self.written.append(f"class Schema(RootModel):\n    root: {kind}{_field(arguments)}\n")
 
-    def _model(self, schema: dict[str, Any], at: str, name: str) -> None:
+    def _add_model(self, schema: dict[str, Any], at: str, name: str) -> None:
         """Write a class for an object with properties."""
         properties = schema["properties"]
         required = schema.get("required")
@@ -121,122 +109,109 @@ class _Writer:
             if key not in ("type", "properties", "additionalProperties")
             and not (key == "required" and value == wanted and wanted)
         }
-        lines: list[Marked | str] = [*self._config(schema, at, extra)]
-        if isinstance(schema.get("additionalProperties"), dict):
+        lines = self._config(schema, at, extra)
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, dict):
             place = pointer(at, "additionalProperties")
-            inner = self._annotation(schema["additionalProperties"], place, "Extra")
-            word = marked("__pydantic_extra__", at=place)
-            lines.append(joined(["    ", word, ": dict[str, ", inner, "]\n"]))
+            inner = self._annotation(additional, place, "Extra")
+            lines += f"    {marked('__pydantic_extra__', place)}: dict[str, {inner}]\n"
         if lines and properties:
-            lines.append(Marked("\n"))
+            lines += "\n"
         used: set[str] = set()
         for each, inner in properties.items():
-            own = _identifier(each, used)
-            place = pointer(at, "properties", each)
-            kind, arguments = self._kind(inner, place, each)
+            word = own = _identifier(each, used)
+            kind, arguments = self._kind(inner, pointer(at, "properties", each), each)
             if each not in wanted:
-                arguments.insert(0, Marked("default=None"))
+                arguments.insert(0, "default=None")
             if own != each:
-                arguments.insert(0, Marked(f"alias={_literal(each)}"))
-            word = Marked(own)
+                arguments.insert(0, f"alias={_literal(each)}")
             if wanted and each == wanted[0] and "required" not in extra:
-                word = marked(own, at=pointer(at, "required"))
-            lines.append(joined(["    ", word, ": ", kind, _field(arguments), "\n"]))
-        header: list[Marked | str] = [
-            "class ",
-            marked(name, at=pointer(at, "properties")),
-            "(",
-            marked("BaseModel", at=pointer(at, "type")),
-            "):\n",
-        ]
-        self.classes.append(joined([*header, joined(lines or ["    pass\n"])]))
+                word = marked(own, pointer(at, "required"))
+            lines += f"    {word}: {kind}{_field(arguments)}\n"
+        name = marked(name, pointer(at, "properties"))
+        base = marked("BaseModel", pointer(at, "type"))
+        lines = lines or "    pass\n"
+        self.written.append(f"class {name}({base}):\n{lines}")
 
-    def _config(self, schema: dict[str, Any], at: str, extra: dict[str, Any]) -> list[Marked]:
+    def _config(self, schema: dict[str, Any], at: str, extra: dict[str, Any]) -> str:
         arguments = []
         additional = schema.get("additionalProperties")
         if additional is not None:
-            word = EXTRA[additional is not False]
-            place = pointer(at, "additionalProperties")
-            argument = f'extra="{word}"'
-            arguments.append(
-                marked(argument, at=place) if isinstance(additional, bool) else Marked(argument)
-            )
+            argument = f'extra="{EXTRA[additional is not False]}"'
+            if isinstance(additional, bool):
+                argument = marked(argument, pointer(at, "additionalProperties"))
+            arguments.append(argument)
         if extra:
             arguments.append(self._extra(extra, at))
-        if not arguments:
-            return []
-        return [joined(["    model_config = ConfigDict(", joined(arguments, ", "), ")\n"])]
+        return f"    model_config = ConfigDict({', '.join(arguments)})\n" if arguments else ""
 
-    def _annotation(self, schema: Any, at: str, name: str) -> Marked:
-        """Render a type outside a field, with its constraints."""
+    def _annotation(self, schema: Any, at: str, name: str) -> str:
+        """Write a type outside a field, with its constraints."""
         kind, arguments = self._kind(schema, at, name)
-        if not arguments:
-            return kind
-        return joined(["Annotated[", kind, ", Field(", joined(arguments, ", "), ")]"])
+        return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
 
-    def _kind(self, schema: Any, at: str, name: str) -> tuple[Marked, list[Marked]]:
+    def _kind(self, schema: Any, at: str, name: str) -> tuple[str, list[str]]:
         """Return a type, and the arguments of its ``Field``."""
         if isinstance(schema, bool):
-            return Marked("object" if schema else "Never"), []
+            return "object" if schema else "Never", []
         if _is_model(schema):
             own = self._class_name(name)
-            self._model(schema, at, own)
-            return Marked(own), []
+            self._add_model(schema, at, own)
+            return own, []
         if _is_literal(schema):
             key = "const" if "const" in schema else "enum"
             values = schema["enum"] if key == "enum" else [schema["const"]]
-            word = marked(marked("Literal", at=pointer(at, key)), at=pointer(at, "type"))
-            return joined([word, f"[{', '.join(map(_literal, values))}]"]), []
-        kind = _type(schema)
-        word = Marked("Any")
-        said = set()
-        if kind:
-            word = marked(TYPES[kind], at=pointer(at, "type"))
+            word = marked(marked("Literal", pointer(at, key)), pointer(at, "type"))
+            return f"{word}[{', '.join(map(_literal, values))}]", []
+        kind = schema.get("type")
+        word, said = "Any", set()
+        if isinstance(kind, str) and kind in TYPES:
+            word = marked(TYPES[kind], pointer(at, "type"))
             said.add("type")
-        inner = HOLDS.get(kind or "", "")
-        if isinstance(schema.get(inner), dict):
-            place = pointer(at, inner)
-            of = marked(self._annotation(schema[inner], place, f"{name}_item"), at=place)
-            word = joined([word, "[str, " if kind == "object" else "[", of, "]"])
-            said.add(inner)
-        words = ARGUMENTS.get(kind or "", {})
+        else:
+            kind = ""
+        held = HOLDS.get(kind, "")
+        if isinstance(schema.get(held), dict):
+            place = pointer(at, held)
+            of = marked(self._annotation(schema[held], place, f"{name}_item"), place)
+            word += f"[str, {of}]" if kind == "object" else f"[{of}]"
+            said.add(held)
+        words = ARGUMENTS.get(kind, {})
         native = [key for key in schema if key in words and _is_bound(schema[key], key)]
         arguments = [
-            joined([marked(words[key], at=pointer(at, key)), f"={_literal(schema[key])}"])
-            for key in native
+            f"{marked(words[key], pointer(at, key))}={_literal(schema[key])}" for key in native
         ]
         if extra := {k: value for k, value in schema.items() if k not in {*said, *native}}:
             arguments.append(self._extra(extra, at))
         return word, arguments
 
-    def _extra(self, extra: dict[str, Any], at: str) -> Marked:
-        """Render the keywords that pydantic has no word for."""
+    def _extra(self, extra: dict[str, Any], at: str) -> str:
+        """Write the keywords that pydantic has no word for."""
         members = []
         for key, value in extra.items():
             place = pointer(at, key)
-            said = Marked(_literal(value))
+            said = _literal(value)
             if key == "contains" and isinstance(value, dict):
-                inner = self._annotation(value, place, "contained")
-                said = joined(["TypeAdapter(", inner, ").json_schema()"])
+                said = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
             word = _literal(key)
-            members.append(joined([word[0], marked(word[1:-1], at=place), f"{word[-1]}: ", said]))
-        return joined(["json_schema_extra={", joined(members, ", "), "}"])
+            members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {said}")
+        return f"json_schema_extra={{{', '.join(members)}}}"
 
     def _class_name(self, name: str) -> str:
         words = re.findall(r"[A-Za-z0-9]+", name)
         own = "".join(word[0].upper() + word[1:] for word in words)
         if not own or own[0].isdigit():
             own = f"Model{own}"
-        number, wanted = 2, own
-        while own in self.names:
-            own, number = f"{wanted}{number}", number + 1
-        self.names.add(own)
-        return own
+        return _free(own, self._names, "")
 
 
-def _type(schema: dict[str, Any]) -> str | None:
-    kind = schema.get("type")
-    return kind if isinstance(kind, str) and kind in TYPES else None
+def _free(name: str, used: set[str], between: str) -> str:
+    """Return the name, numbered if it is used, and add it to the used ones."""
+    own, number = name, 2
+    while own in used:
+        own, number = f"{name}{between}{number}", number + 1
+    used.add(own)
+    return own
 
 
 def _is_bound(value: Any, key: str) -> bool:
@@ -278,20 +253,14 @@ def _identifier(name: str, used: set[str]) -> str:
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:
         own = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
-        wanted, number = own, 2
-        while own in used:
-            own, number = f"{wanted}_{number}", number + 1
-    used.add(own)
-    return own
+    return _free(own, used, "_")
 
 
-def _field(arguments: list[Marked]) -> Marked:
+def _field(arguments: list[str]) -> str:
     """Return the text after a field's type."""
-    if not arguments:
-        return Marked()
-    if [argument.text for argument in arguments] == ["default=None"]:
-        return Marked(" = None")
-    return joined([" = Field(", joined(arguments, ", "), ")"])
+    if arguments == ["default=None"]:
+        return " = None"
+    return f" = Field({', '.join(arguments)})" if arguments else ""
 
 
 def _literal(value: Any) -> str:
