@@ -1,6 +1,6 @@
 """Markdown for the card and the report of a benchmark; text from a corpus is never markup.
 
->>> print(table(["level", "n"], [["word", 3]]))
+>>> print(table([{"level": "word", "n": 3}]))
 | level | n |
 |---|---:|
 | word | 3 |
@@ -9,22 +9,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Cell = str | int | float | None
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Format a table; columns of numbers are aligned right."""
-    cells = [list(row) for row in rows]
-    numeric = [
-        bool(cells) and all(isinstance(row[column], int | float | None) for row in cells)
-        for column in range(len(head))
-    ]
-    rule = "|".join("---:" if each else "---" for each in numeric)
-    lines = [" | ".join(head), *(" | ".join(map(_cell, row)) for row in cells)]
-    return "\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])])
+def document(*blocks: str) -> str:
+    """Join the blocks of a document that are not empty."""
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def table(rows: Iterable[Mapping[str, Cell]]) -> str:
+    """Format a table, headed by the keys of its rows; columns of numbers are aligned right."""
+    cells = list(rows)
+    if not cells:
+        return ""
+    head = list(cells[0])
+    rule = ["---" if any(isinstance(row[key], str) for row in cells) else "---:" for key in head]
+    lines = [f"| {' | '.join(map(_cell, row.values()))} |" for row in cells]
+    return "\n".join([f"| {' | '.join(map(inline, head))} |", f"|{'|'.join(rule)}|", *lines])
 
 
 def quoted(text: str, longest: int) -> str:
@@ -50,4 +54,4 @@ def _cell(cell: Cell) -> str:
 
 def settings(mapping: Mapping[str, Any]) -> str:
     """Format a table of names and values, the values as JSON."""
-    return table(["setting", "value"], [[key, json.dumps(each)] for key, each in mapping.items()])
+    return table({"setting": key, "value": json.dumps(each)} for key, each in mapping.items())

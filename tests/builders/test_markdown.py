@@ -6,7 +6,8 @@ from harness.builders.markdown import inline, quoted, table
 
 
 def test_a_table_says_what_it_was_given() -> None:
-    made = table(["name", "n", "share"], [["a|b\n*c*", 1_000, 0.5], ["<d>", None, None]])
+    row = {"name": "a|b\n*c*", "n": 1_000, "share": 0.5}
+    made = table([row, {"name": "<d>", "n": None, "share": None}])
     html = MarkdownIt("commonmark").enable("table").render(made)
     assert "<td>a|b *c*</td>" in html
     assert "<td>&lt;d&gt;</td>" in html

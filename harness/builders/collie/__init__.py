@@ -11,7 +11,7 @@ then audited (`audit`), and the folder is written with its card and report.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,7 +51,6 @@ INSTANCES = "instances.jsonl"
 AUDIT = "audit.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
-FILES = (INSTANCES, AUDIT, CARD, REPORT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +58,6 @@ class Recipe:
     """What to build; the same recipe and corpus give the same bytes.
 
     Attributes:
-        structures: The structures to find instances of.
-        sources: The sources of text.
-        seed: The seed of everything that is drawn.
         targets: Most instances per structure and source.
     """
 
@@ -116,7 +112,7 @@ def build(
     structures, sources, seed = recipe.structures, recipe.sources, recipe.seed
     out = out.resolve()
     nltk_data = data.root / "nltk_data"
-    folder.refuse_other(out, KIND, FILES)
+    folder.refuse_other(out, KIND, (INSTANCES, AUDIT, CARD, REPORT))
     _refuse_mismatch(structures, sources)
     for structure in structures:
         refuse_impossible(structure)
@@ -150,9 +146,9 @@ def build(
             list[Audited],
             lambda: audit(rows, background, nltk_data, workers),
         )
-        counts: dict[str, dict[str, int]] = {}  # structure -> source -> instances
-        for (structure_name, name), n in Counter((r.structure, r.source) for r in rows).items():
-            counts.setdefault(structure_name, {})[name] = n
+        counts: dict[str, dict[str, int]] = defaultdict(dict)  # structure -> source -> instances
+        for row in rows:
+            counts[row.structure][row.source] = counts[row.structure].get(row.source, 0) + 1
         facts = {
             "version": VERSION,
             "seed": seed,
@@ -214,8 +210,7 @@ def _plugins(
     used = {
         ("measures", name)
         for structure in structures
-        for constraint in structure.constraints
-        for base in _bases(constraint)
+        for base in _bases(structure.constraints)
         if (name := measure_name(base)) is not None
     }
     for source in sources:
@@ -229,12 +224,12 @@ def _plugins(
     }
 
 
-def _bases(constraint: Constraint) -> Iterator[Base]:
-    if isinstance(constraint, Base):
-        yield constraint
-        return
-    for part in constraint.constraints:
-        yield from _bases(part)
+def _bases(constraints: Sequence[Constraint]) -> Iterator[Base]:
+    for one in constraints:
+        if isinstance(one, Base):
+            yield one
+        else:
+            yield from _bases(one.constraints)
 
 
 def _extracted(
@@ -251,9 +246,7 @@ def _extracted(
     encoded = msgspec.json.encode(plan)
 
     def missing() -> Iterator[Batch]:
-        """Yield the batches that no earlier build has done; the results of the others are
-        merged.
-        """
+        """Yield the batches that no earlier build has done, and merge the results of the others."""
         for number, (name, documents) in enumerate(corpora.items()):
             for place, some in enumerate(documents.batches()):
                 stage = (f"{name}-{place:05}", key_of(key, name, some))

@@ -8,7 +8,7 @@ for; an instance that most of them satisfy is trivial.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from harness.builders.collie.consistency import problems
-from harness.builders.collie.near_misses import near_misses
+from harness.builders.collie.near_misses import NearMisses, near_misses
 from harness.builders.workers import Workers
 from harness.scoring.constraints.check import Observed, check, extract, judged
 from harness.scoring.constraints.grammar import Base, read, write
-from harness.scoring.constraints.levels import Splitter, splitter
+from harness.scoring.constraints.levels import splitter
 from harness.scoring.constraints.render import clause
 from harness.tasks.collie.items import CollieItem
 
@@ -30,20 +30,16 @@ TRIVIAL = 0.5
 TRIVIAL_PART = 0.95
 """The same for one of its base constraints."""
 BACKGROUND = 40
-"""Approximate number of natural texts per level of a data set."""
+"""Approximate number of natural texts per level (and source) that instances are checked against."""
 PIECE = 200
 """Instances that a process audits at a time."""
 
+Background = Mapping[str, Mapping[str, Sequence[str]]]
+"""Source -> level -> natural texts."""
+
 
 class AuditRow(Struct, frozen=True):
-    """An instance, in the form that the task ``collie`` reads.
-
-    Attributes:
-        constraint: In its plain form, like ``targets``.
-        example: The reference answer: a text that satisfies the constraint.
-        metadata: The document that it comes from, and what its source says about that.
-        near_misses: Texts that fail.
-    """
+    """An instance, in the form that the task ``collie`` reads; ``constraint`` is in plain form."""
 
     id: str
     structure: str
@@ -71,8 +67,7 @@ class Audited(Struct, frozen=True):
         unbroken: Base constraints that no change of the reference answer violates.
         problems: Duplicate, implied or contradictory parts.
         natural: Number of natural texts tried; ``share`` is the share of them that pass.
-        trivial: Whether most natural texts satisfy it; ``trivial_parts`` are the base constraints
-            that nearly all satisfy.
+        trivial_parts: Base constraints that nearly all natural texts satisfy.
         same_as: The first instance with the same prompt and reference answer, if not this one.
     """
 
@@ -90,10 +85,6 @@ class Audited(Struct, frozen=True):
     same_as: str | None = None
 
 
-Background = Mapping[str, Mapping[str, Sequence[str]]]
-"""Source -> level -> natural texts."""
-
-
 class _Piece(Struct, frozen=True):
     rows: Sequence[AuditRow]
     background: Background
@@ -103,14 +94,7 @@ class _Piece(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Audit instances, in their order.
-
-    Args:
-        rows: The instances.
-        background: The natural texts to check them against.
-        nltk_data: Folder to search for the sentence splitter's parameters.
-        workers: The processes to work in.
-    """
+    """Audit instances, in their order, against natural texts."""
     pieces = (
         _Piece(rows[first : first + PIECE], background, str(nltk_data))
         for first in range(0, len(rows), PIECE)
@@ -144,58 +128,48 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
 
 
 def _audit_piece(piece: _Piece) -> list[Audited]:
-    units = _units(piece.nltk_data)
+    units = splitter(Path(piece.nltk_data))
 
     @cache  # a structure's instances differ in their targets alone
     def observe(base: Base, text: str) -> Observed:
         return extract(base, text, units)
 
-    return [
-        _audited(row, piece.background[row.source].get(row.level, ()), units, observe)
-        for row in piece.rows
-    ]
+    def audited(row: AuditRow) -> Audited:
+        specification = read(row.plain, row.id)
+        bases = list(specification.bases())
+        clauses = [clause(base, target) for base, target in bases]
+        reference = row.example
+        passes = None if reference is None else check(specification, reference, units).passed
+        missed = NearMisses((), ())
+        if reference is not None and passes:
+            missed = near_misses(specification, reference, units)
+        verdicts = [
+            judged(specification, (observe(base, text) for base, _ in bases))
+            for text in piece.background[row.source].get(row.level, ())
+            if text != reference
+        ]
+        n = len(verdicts)
+        share = sum(verdict.passed for verdict in verdicts) / n if n else None
+        satisfied = [
+            sum(verdict.findings[place].passed for verdict in verdicts)
+            for place in range(len(bases))
+        ]
+        return Audited(
+            id=row.id,
+            structure=row.structure,
+            source=row.source,
+            passes=passes,
+            near_misses=missed.texts,
+            unbroken=tuple(clauses[place] for place in missed.unbroken),
+            problems=tuple(map(str, problems(specification))),
+            natural=n,
+            share=share,
+            trivial=share is not None and share >= TRIVIAL,
+            trivial_parts=tuple(
+                part
+                for part, passing in zip(clauses, satisfied, strict=True)
+                if n and passing / n >= TRIVIAL_PART
+            ),
+        )
 
-
-@cache
-def _units(nltk_data: str) -> Splitter:
-    return splitter(Path(nltk_data))
-
-
-def _audited(
-    row: AuditRow,
-    background: Sequence[str],
-    units: Splitter,
-    observe: Callable[[Base, str], Observed],
-) -> Audited:
-    specification = read(row.plain, row.id)
-    clauses = [clause(base, target) for base, target in specification.bases()]
-    bases = [base for base, _ in specification.bases()]
-    reference = row.example
-    passes = None if reference is None else check(specification, reference, units).passed
-    missed = (
-        near_misses(specification, reference, units) if reference is not None and passes else None
-    )
-    verdicts = [
-        judged(specification, (observe(base, text) for base in bases))
-        for text in background
-        if text != reference
-    ]
-    n = len(verdicts)
-    share = sum(verdict.passed for verdict in verdicts) / n if n else None
-    return Audited(
-        id=row.id,
-        structure=row.structure,
-        source=row.source,
-        passes=passes,
-        near_misses=missed.texts if missed else (),
-        unbroken=tuple(clauses[place] for place in missed.unbroken) if missed else (),
-        problems=tuple(map(str, problems(specification))),
-        natural=n,
-        share=share,
-        trivial=share is not None and share >= TRIVIAL,
-        trivial_parts=tuple(
-            part
-            for place, part in enumerate(clauses)
-            if n and sum(v.findings[place].passed for v in verdicts) / n >= TRIVIAL_PART
-        ),
-    )
+    return [audited(row) for row in piece.rows]

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.builders.collie.audit import AuditRow
+from harness.builders.collie.audit import BACKGROUND, AuditRow
 from harness.builders.collie.source import Source
 from harness.builders.collie.strings import Segmenter
 from harness.builders.collie.structure import Structure, read_structure
@@ -28,22 +28,12 @@ from harness.records import Document
 from harness.scoring.constraints.grammar import Level, Specification, read, write
 from harness.scoring.constraints.levels import Splitter, splitter
 
-BACKGROUND = 40
-"""Texts of a level and source that the audit checks instances against."""
 MOST_PROBLEMS = 10
 """Unreadable documents that are named."""
 
 
 class Candidate(Struct, frozen=True):
-    """A text and the targets that it satisfies.
-
-    Attributes:
-        text: The text.
-        constraint: The constraint in its plain form.
-        targets: The targets in their plain form.
-        document: The name of the document that it comes from.
-        about: What the source says about the document.
-    """
+    """A text from a document, and a constraint and targets (in plain form) that it satisfies."""
 
     text: str
     constraint: dict[str, Any]
@@ -58,13 +48,11 @@ class Yield(Struct):
     Attributes:
         unreadable: Number of documents that could not be read; ``problems`` names some, with
             reasons.
-        paragraphs: Number of paragraphs; ``sentences``: number of sentences examined.
-        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
+        sentences: Number of sentences examined.
         single: Runs of paragraphs too short for a passage.
+        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
         texts: Level -> how many texts were tried; ``lengths``: their characters.
-        satisfied: Structure -> texts with targets.
-        suspicious: Structure -> those of them left out, because a target does not begin and end
-            with a letter or digit.
+        satisfied: Structure -> texts with targets; ``suspicious``: those of them left out.
         candidates: Structure -> candidates, as many as may be needed.
         background: Level -> some texts.
     """
@@ -101,11 +89,10 @@ class Yield(Struct):
         for name, found in part.candidates.items():
             both = [*self.candidates.get(name, []), *found]
             self.candidates[name] = chosen(both, plan.targets, plan.seed)
+        key = _hashed(b"background", plan.seed, 8)
         for level, texts in part.background.items():
             both_texts = {*self.background.get(level, []), *texts}
-            self.background[level] = sorted(both_texts, key=_hashed(b"background", plan.seed, 8))[
-                :BACKGROUND
-            ]
+            self.background[level] = sorted(both_texts, key=key)[:BACKGROUND]
 
 
 def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
@@ -145,10 +132,9 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """What to build, as plain data.
+    """What to build, as plain data; structures and sources are in the form of their files.
 
     Attributes:
-        structures: The structures in the form of their files, like ``sources``.
         plugins: The plug-ins that these name, with hashes of their code.
         targets: Most instances per structure and source.
         nltk_data: Folder to search for the sentence splitter's parameters.
@@ -163,12 +149,9 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 class Batch(Struct, frozen=True):
-    """Some documents of a source.
+    """Some documents of a source, and the name and key of the stage that they are.
 
-    Attributes:
-        plan: The plan, encoded, so that a process decodes it once.
-        source: The source's number in the plan.
-        stage: The name and key of the stage that this batch is.
+    The plan is encoded, so that a process decodes it once.
     """
 
     plan: bytes
@@ -178,11 +161,7 @@ class Batch(Struct, frozen=True):
 
 
 def extract_batch(batch: Batch) -> tuple[Batch, Yield]:
-    """Extract candidates; returns the batch without its documents, and what they yielded.
-
-    Raises:
-        HarnessError: A plug-in fails; the message names the document.
-    """
+    """Extract candidates; returns the batch without its documents, and what they yielded."""
     found = _extractor(batch.plan, batch.source).extract(batch.documents)
     return replace(batch, plan=b"", documents=[]), found
 
@@ -193,8 +172,6 @@ def _extractor(plan: bytes, source: int) -> _Extractor:
 
 
 class _Extractor:
-    """Extracts candidates from the documents of a source."""
-
     def __init__(self, plan: ExtractionPlan, source: int) -> None:
         self._plan = plan
         self._units = splitter(Path(plan.nltk_data))
@@ -202,7 +179,7 @@ class _Extractor:
         self._segmenter = Segmenter(self._source, self._units, plan.seed)
         self._structures: dict[Level, list[Structure]] = {}
         for raw in plan.structures:
-            structure = read_structure(raw, str(raw.get("name", "the structure")))
+            structure = read_structure(raw)
             if structure.level in self._source.levels:
                 self._structures.setdefault(structure.level, []).append(structure)
 
@@ -210,14 +187,14 @@ class _Extractor:
         found = Yield()
         for document in documents:
             if document.problem:
-                problems = {document.name: document.problem}
-                found.add(Yield(unreadable=1, problems=problems), self._plan)
-                continue
-            try:
-                found.add(self._extracted(document), self._plan)
-            except HarnessError as error:
-                where = f"{self._source.name}, document {document.name!r:.200}"
-                raise type(error)(f"{where}: {error.message}", error.remedy) from error
+                one = Yield(unreadable=1, problems={document.name: document.problem})
+            else:
+                try:
+                    one = self._extracted(document)
+                except HarnessError as error:
+                    where = f"{self._source.name}, document {document.name!r:.200}"
+                    raise type(error)(f"{where}: {error.message}", error.remedy) from error
+            found.add(one, self._plan)
         return found
 
     def _extracted(self, document: Document) -> Yield:
@@ -243,14 +220,9 @@ class _Extractor:
                     if suspicious(specification.targets):
                         _count(found.suspicious, {structure.name: 1})
                         continue
-                    plain = write(specification)
-                    candidate = Candidate(
-                        text,
-                        plain["constraint"],
-                        plain["targets"],
-                        document.name,
-                        dict(document.about),
-                    )
+                    constraint = write(specification.constraint)
+                    targets, about = write(specification.targets), dict(document.about)
+                    candidate = Candidate(text, constraint, targets, document.name, about)
                     found.candidates.setdefault(structure.name, []).append(candidate)
         return found
 
@@ -259,9 +231,6 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
     """Take the targets of a structure from a text that then satisfies them.
 
     The draw among several depends on the seed, the structure's name and the text only.
-
-    Returns:
-        A specification that the text satisfies; None if there is none.
     """
 
     @cache
@@ -279,11 +248,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
-    """Return the instances, structure by structure; a structure uses a text only once.
-
-    Raises:
-        DataInvalid: A structure's own prompt fails.
-    """
+    """Return the instances, structure by structure; a structure uses a text only once."""
     rows = []
     for structure in structures:
         texts: set[str] = set()

@@ -9,32 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from harness.scoring.constraints.check import bare, check
-from harness.scoring.constraints.grammar import Base, Level, Specification, Target
+from harness.scoring.constraints.grammar import Base, Specification, Target
 from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
 
-WORD = re.compile(r"\S+")
 LONG_WORD = "incomprehensibilities"
 OTHER_WORD = "meanwhile"
 ADDED_SENTENCE = "Nothing more was said about it."
 
-DOUBLED = (2, 4, 8)
-"""How often a text is repeated, to pass a bound that it is far from."""
 MOST_PLACES = 16
-"""Words or letters that are changed one by one, from the start of a text."""
+"""Words, sentences or letters that are changed one by one, from the start of a text."""
 MOST_CHANGES = 120
 """Changes tried on a text."""
 
 
 class NearMisses(NamedTuple):
-    """The near misses of a text.
-
-    Attributes:
-        texts: Different texts, each of which fails.
-        unbroken: The base constraints, by number from 0, that no change violates.
-    """
+    """Different texts that fail, and the base constraints (from 0) that no change violates."""
 
     texts: tuple[str, ...]
     unbroken: tuple[int, ...]
@@ -45,8 +38,8 @@ def near_misses(specification: Specification, text: str, units: Splitter) -> Nea
     bases = list(specification.bases())
     unbroken = set(range(len(bases)))
     texts: dict[str, None] = {}
-    changes = _changes(text, specification.level, bases, units)
-    for _, changed in zip(range(MOST_CHANGES), changes, strict=False):
+    changes = _in_a_word(text) if specification.level == "word" else _changes(text, bases, units)
+    for changed in islice(changes, MOST_CHANGES):
         if not unbroken:
             break
         if changed == text or not changed.strip():
@@ -59,101 +52,74 @@ def near_misses(specification: Specification, text: str, units: Splitter) -> Nea
     return NearMisses(tuple(texts), tuple(sorted(unbroken)))
 
 
-def _changes(
-    text: str, level: Level, bases: Sequence[tuple[Base, Target]], units: Splitter
-) -> Iterator[str]:
-    """Yield changed texts: small changes first, then ones that the targets suggest, then large
-    ones.
-    """
-    yield from _letters(text, level)
-    if level == "word":
-        return
-    words = [match.span() for match in WORD.finditer(text)]
+def _in_a_word(word: str) -> Iterator[str]:
+    yield from (word[:-1], word[1:], f"{word}e")
+    for place, letter in enumerate(word[:MOST_PLACES]):
+        yield word[:place] + ("o" if letter.lower() != "o" else "u") + word[place + 1 :]
+    yield from (word[:length] for length in range(len(word) - 2, 0, -1))
+
+
+def _changes(text: str, bases: Sequence[tuple[Base, Target]], units: Splitter) -> Iterator[str]:
+    half = len(text) // 2
+    yield from (text[:-1], text[1:], f"{text[:half]}e{text[half:]}")
+    words = [match.span() for match in re.finditer(r"\S+", text)]
     if not words:
         return
     middle = words[len(words) // 2]
+    before, after = text[: middle[0]], text[middle[0] :]
     for base, target in bases:
-        wanted = [part for part in _texts(target) if part]
-        if base.relation == "not in":
-            yield from (f"{text[: middle[0]]}{part} {text[middle[0] :]}" for part in wanted)
-        elif base.relation == "in":
-            yield from (_without(text, part) for part in wanted)
-    yield _cut(text, words[-1], "")
-    yield _cut(text, middle, "")
-    yield f"{text[: middle[0]]}{OTHER_WORD} {text[middle[0] :]}"
+        for part in filter(None, _texts(target)):
+            if base.relation == "not in":
+                yield f"{before}{part} {after}"
+            elif base.relation == "in":
+                yield _without(text, part)
+    yield from (_cut(text, words[-1], ""), _cut(text, middle, ""), f"{before}{OTHER_WORD} {after}")
     for span in [*words[:MOST_PLACES], words[-1]]:
-        yield _cut(text, span, OTHER_WORD + _end(text[slice(*span)]))
-    yield f"{text[: middle[0]]}{LONG_WORD} {text[middle[0] :]}"
-    yield from _sentences(text, units)
-    paragraphs = text.split(PARAGRAPH_BREAK)
-    if len(paragraphs) > 1:
-        yield PARAGRAPH_BREAK.join(paragraphs[:-1])
-    yield f"{text}{PARAGRAPH_BREAK}{ADDED_SENTENCE}"
-    yield from _halved_and_doubled(text, words)
-
-
-def _letters(text: str, level: Level) -> Iterator[str]:
-    """Yield texts with a letter removed, added or changed; in a word, at each position."""
-    yield text[:-1]
-    yield text[1:]
-    if level != "word":
-        place = len(text) // 2
-        yield text[:place] + "e" + text[place:]
-        return
-    yield f"{text}e"
-    for place, letter in enumerate(text[:MOST_PLACES]):
-        yield text[:place] + ("o" if letter.lower() != "o" else "u") + text[place + 1 :]
-    yield from (text[:length] for length in range(len(text) - 2, 0, -1))
-
-
-def _sentences(text: str, units: Splitter) -> Iterator[str]:
-    """Yield texts with a sentence shortened, changed at either end, doubled, added or removed."""
-    spans = []
-    at = 0
-    for sentence in units.sentences(text):
-        begin = text.find(sentence, at)
-        if begin < 0:
-            continue
-        at = begin + len(sentence)
-        spans.append((begin, at))
-    for begin, end in spans[:MOST_PLACES]:
-        words = text[begin:end].split()
-        if not words:
-            continue
-        last = words[-1]
-        yield _cut(text, (begin, end), f"{words[0].rstrip('.')}.")
-        yield _cut(text, (begin, end), " ".join([OTHER_WORD.title(), *words[1:]]))
-        yield _cut(text, (begin, end), " ".join([*words[:-1], OTHER_WORD + _end(last)]))
-        doubled = [*(word.rstrip(".!?") for word in words), *words]
-        yield _cut(text, (begin, end), " ".join(doubled))
+        yield _cut(text, span, _replaced(text[slice(*span)]))
+    yield f"{before}{LONG_WORD} {after}"
+    sentences = list(_spans(text, units.sentences(text)))
+    for span in sentences[:MOST_PLACES]:
+        parts = text[slice(*span)].split()
+        changed = [
+            [f"{parts[0].rstrip('.')}."],
+            [OTHER_WORD.title(), *parts[1:]],
+            [*parts[:-1], _replaced(parts[-1])],
+            [*(word.rstrip(".!?") for word in parts), *parts],
+        ]
+        yield from (_cut(text, span, " ".join(listed)) for listed in changed)
     yield f"{text} {ADDED_SENTENCE}"
-    for kept in range(len(spans) - 1, 0, -1):
-        yield text[: spans[kept - 1][1]]
-
-
-def _halved_and_doubled(text: str, words: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """Yield a half and a multiple of the text, for a bound that it is far from."""
-    kept = len(words) // 2
-    while kept:
+    yield from (text[:end] for _, end in reversed(sentences[:-1]))
+    yield text.rpartition(PARAGRAPH_BREAK)[0]
+    yield f"{text}{PARAGRAPH_BREAK}{ADDED_SENTENCE}"
+    kept = len(words)  # for a bound that the text is far from: a half and a multiple of it
+    while kept := kept // 2:
         yield text[: words[kept - 1][1]]
-        kept //= 2
-    for times in DOUBLED:
-        yield " ".join([text] * times)
+    yield from (" ".join([text] * times) for times in (2, 4, 8))
+
+
+def _spans(text: str, parts: Iterator[str]) -> Iterator[tuple[int, int]]:
+    end = 0
+    for part in parts:
+        begin = text.find(part, end)
+        if begin >= 0 and part.strip():
+            end = begin + len(part)
+            yield begin, end
 
 
 def _without(text: str, wanted: str) -> str:
     """Return a text without the words of a target."""
-    kept = [word for word in text.split(" ") if bare(word) != bare(wanted)]
-    return " ".join(kept) if len(kept) < len(text.split(" ")) else text.replace(wanted, "")
+    words = text.split(" ")
+    kept = [word for word in words if bare(word) != bare(wanted)]
+    return " ".join(kept) if len(kept) < len(words) else text.replace(wanted, "")
 
 
 def _cut(text: str, span: tuple[int, int], new: str) -> str:
     return text[: span[0]] + new + text[span[1] :]
 
 
-def _end(word: str) -> str:
-    """Return the end mark of a sentence, if a word has one."""
-    return word[-1] if word[-1] in ".!?" else ""
+def _replaced(word: str) -> str:
+    """Return another word, with the end mark of a sentence if the word has one."""
+    return OTHER_WORD + (word[-1] if word[-1] in ".!?" else "")
 
 
 def _texts(target: Target) -> Iterator[str]:

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from harness.builders.collie.structure import read_yaml
+from harness.builders.collie.targets import FilePart, validated
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugins import calling, kind
@@ -43,26 +45,28 @@ MOST_DOCUMENTS = 256
 MOST_CHARACTERS = 1_000_000
 """Of a batch; a document is never split."""
 
-Part = str | dict[str, Any]
+PlugIn = str | dict[str, Any]
 """A plug-in: its name, or a mapping with ``name`` and options."""
 
 
-class Paragraphs(BaseModel):
+class Paragraphs(FilePart):
     """How many paragraphs a passage has; longer runs are cut into pieces at random."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Paragraphs:
+        if self.low > self.high:
+            raise ValueError("passages go from a number to a greater one")
+        return self
 
-class Source(BaseModel):
+
+class Source(FilePart):
     """A corpus, and how it is turned into texts.
 
     Attributes:
-        name: What the source is called.
         load: The loader and its options.
-        levels: The levels of its texts.
         delimiter: What separates paragraphs.
         filters: Filters of paragraphs and sentences; the first one that applies is counted.
         passage_filters: Filters of paragraphs that no passage may contain.
@@ -73,28 +77,21 @@ class Source(BaseModel):
         longest: The most characters of a paragraph; longer ones are left out.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=False)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
-    load: Part
+    load: PlugIn
     levels: Annotated[tuple[Level, ...], Field(min_length=1)] = ("sentence", "paragraph", "passage")
     delimiter: Annotated[str, Field(min_length=1)] = "\n\n"
-    filters: tuple[Part, ...] = ()
-    passage_filters: tuple[Part, ...] = ()
-    post_processors: tuple[Part, ...] = ()
+    filters: tuple[PlugIn, ...] = ()
+    passage_filters: tuple[PlugIn, ...] = ()
+    post_processors: tuple[PlugIn, ...] = ()
     passages: Paragraphs | None = Paragraphs()
     documents: Annotated[int, Field(ge=1)] | None = 300
     strings: Annotated[int, Field(ge=1)] | None = 100
     longest: Annotated[int, Field(ge=1)] = 20_000
     _folder: Path | None = PrivateAttr(None)
     """What the loader's path is relative to; None if it comes from a preset."""
-
-    @field_validator("passages")
-    @classmethod
-    def _in_order(cls, passages: Paragraphs | None) -> Paragraphs | None:
-        if passages and passages.low > passages.high:
-            raise ValueError("passages go from a number to a greater one")
-        return passages
 
     def plain(self) -> dict[str, Any]:
         """Return the source as plain data, in the form of its file."""
@@ -121,32 +118,43 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     Raises:
         ConfigError, DataMissing, DataInvalid: It names nothing, or is wrong.
     """
-    if not given.rpartition("=")[2]:
+    name, equals, path = given.partition("=") if "=" in given else ("", "", given)
+    if not path:
         raise ConfigError(
             f"--source {given!r} names nothing.", "A variable in the command may not be set."
         )
-    name, equals, path = given.partition("=") if "=" in given else ("", "", given)
-    changes = changes or {}
+    there = is_there(own_path(path))
+    folder: Path | None = Path.cwd()
     if path.endswith((".yaml", ".yml")):
         raw = _read(Path(path)) | ({"name": name} if name else {})
-        return _source({**raw, **changes}, path, Path(path).absolute().parent)
-    there = is_there(own_path(path))
-    if not equals and path in PRESETS and not there:
-        return _source({"preset": path, "name": path, **changes}, given)
-    if not there:
+        folder = Path(path).absolute().parent
+    elif not equals and path in PRESETS and not there:
+        raw = {"preset": path, "name": path}
+        folder = None
+    elif not there:
         raise DataMissing(
             f"--source {given}: there is no such file, folder or preset.",
             nearest(path, PRESETS) if not equals else "Check the path.",
         )
-    preset = name if name in PRESETS else _preset_of(Path(path))
-    loader = _named(_preset(preset)["load"])["name"]
-    if loader == "huggingface":  # what the preset would fetch is here already
-        loader = LOADER_OF.get(Path(path).suffix, "text")
-    raw = {"preset": preset, "name": name or _named_after(Path(path)), **changes}
-    return _source({**raw, "load": {"name": loader, "path": path}}, given, Path.cwd())
+    else:
+        preset = name if name in PRESETS else _preset_of(Path(path))
+        [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
+        if loader == "huggingface":  # what the preset would fetch is here already
+            loader = LOADER_OF.get(Path(path).suffix, "text")
+        raw = {"preset": preset, "name": name or _named_after(Path(path))}
+        raw["load"] = {"name": loader, "path": path}
+    if "preset" in raw:
+        preset = str(raw.pop("preset"))
+        if preset not in PRESETS:
+            raise ConfigError(f"There is no preset {preset!r}.", nearest(preset, PRESETS))
+        raw = _read(PRESETS[preset]) | raw
+    found = validated(Source, {**raw, **(changes or {})}, given)
+    found._folder = folder
+    parts((found.load, *found.filters, *found.passage_filters, *found.post_processors))
+    return found
 
 
-def parts(named: Sequence[Part]) -> list[tuple[str, dict[str, Any]]]:
+def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
     """Plug-ins as names and options.
 
     Raises:
@@ -154,40 +162,12 @@ def parts(named: Sequence[Part]) -> list[tuple[str, dict[str, Any]]]:
     """
     found = []
     for part in named:
-        options = _named(part)
-        found.append((str(options.pop("name")), options))
+        options = {"name": part} if isinstance(part, str) else dict(part)
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise ConfigError(f"{part!r:.80} names no plug-in.", "Write a name, or {name: …, …}.")
+        found.append((name, options))
     return found
-
-
-def _named(part: Part) -> dict[str, Any]:
-    options = {"name": part} if isinstance(part, str) else dict(part)
-    if not isinstance(options.get("name"), str):
-        raise ConfigError(f"{part!r:.80} names no plug-in.", "Write a name, or {name: …, …}.")
-    return options
-
-
-def _source(raw: dict[str, Any], where: str, folder: Path | None = None) -> Source:
-    preset = raw.pop("preset", None)
-    if preset is not None:
-        raw = {**_preset(str(preset)), **raw}
-    try:
-        found = Source.model_validate(raw)
-        found._folder = folder
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        valid = [*Source.model_fields, "preset"]
-        remedy = nearest(key, valid) if first["type"] == "extra_forbidden" else ""
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where}, {key}: {message[:1].lower()}{message[1:]}.", remedy) from None
-    parts((found.load, *found.filters, *found.passage_filters, *found.post_processors))
-    return found
-
-
-def _preset(name: str) -> dict[str, Any]:
-    if name not in PRESETS:
-        raise ConfigError(f"There is no preset {name!r}.", nearest(name, PRESETS))
-    return _read(PRESETS[name])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -205,15 +185,14 @@ def _preset_of(path: Path) -> str:
 
 def _named_after(path: Path) -> str:
     stem = path.resolve().name.partition(".")[0]
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in stem) or "own"
+    return re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
 
 
 class Documents:
     """The documents of a source that a build uses, drawn by a hash of their names.
 
     Attributes:
-        available: Number of documents to choose from.
-        chosen: Number of documents chosen.
+        available: Number of documents to choose from; ``chosen``: number of those chosen.
     """
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
@@ -250,11 +229,7 @@ class Documents:
         return self._digest.hexdigest()
 
     def batches(self) -> Iterator[list[Document]]:
-        """Read the chosen documents in the order of the source, a batch at a time.
-
-        Raises:
-            ConfigError: The loader fails. Other errors of the loader pass through.
-        """
+        """Read the chosen documents in the order of the source, a batch at a time."""
         batch: list[Document] = []
         characters = 0
         for document in self._read():

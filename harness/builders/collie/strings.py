@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from harness.builders.collie.source import Part, Source, parts
+from harness.builders.collie.source import PlugIn, Source, parts
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
 from harness.plugins import calling, kind
@@ -37,8 +37,7 @@ class Segments(NamedTuple):
         strings: The strings of each level, in the order drawn.
         paragraphs: Number of paragraphs.
         sentences: Number of sentences examined, which stops when enough are kept.
-        filtered: Counts by reason, of paragraphs, sentences, and (``passage``) surviving
-            paragraphs that passages may not contain.
+        filtered: Unit (paragraph, sentence, passage) -> reason -> how many were left out.
         single: Runs of paragraphs that were too short for a passage.
     """
 
@@ -53,11 +52,6 @@ class Segmenter:
     """Cuts the documents of a source into strings."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
-        """Build the source's filters and post-processors.
-
-        Raises:
-            ConfigError: One does not exist, or has no such option.
-        """
         self._source = source
         self._units = units
         self._seed = seed
@@ -79,36 +73,35 @@ class Segmenter:
         strings: dict[Level, list[str]] = {}
         looked_at = single = 0
         for level in levels:
+            found: Iterable[str] = surviving
             if level == "sentence":
-                strings[level], filtered["sentence"] = self._sentences(surviving)
-                looked_at = len(strings[level]) + filtered["sentence"].total()
+                found, filtered["sentence"] = self._sentences(surviving)
+                looked_at = len(found) + filtered["sentence"].total()
             elif level == "passage":
                 runs, filtered["passage"] = self._runs(paragraphs)
                 pieces = list(self._pieces(document.name, runs))
                 least = self._source.passages.low if self._source.passages else 2
-                passages = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
-                single = len(pieces) - len(passages)
-                strings[level] = self._drawn(level, passages)
-            else:
-                found = surviving if level == "paragraph" else self._words(surviving)
-                strings[level] = self._drawn(level, found)
+                found = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
+                single = len(pieces) - len(found)
+            elif level == "word":
+                found = self._words(surviving)
+            strings[level] = self._ordered(level, found)[: self._source.strings]
         return Segments(strings, len(chunks), looked_at, filtered, single)
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
         """Return a paragraph, cleaned, and why it is left out (empty if it is kept)."""
-        reason = self._unnatural(chunk)
-        if not reason:
-            for name, process in self._post_processors.items():
-                with calling(f"The post-processor {name!r}"):
-                    chunk = process(chunk)
-                if not isinstance(chunk, str):
-                    raise ConfigError(
-                        f"The post-processor {name!r} gives no text, but {chunk!r:.40}.",
-                        "Fix it, or do without it.",
-                    )
-            chunk = chunk.strip()
-            reason = "" if chunk else EMPTY
-        return chunk, reason
+        if reason := self._unnatural(chunk):
+            return chunk, reason
+        for name, process in self._post_processors.items():
+            with calling(f"The post-processor {name!r}"):
+                chunk = process(chunk)
+            if not isinstance(chunk, str):
+                raise ConfigError(
+                    f"The post-processor {name!r} gives no text, but {chunk!r:.40}.",
+                    "Fix it, or do without it.",
+                )
+        chunk = chunk.strip()
+        return chunk, "" if chunk else EMPTY
 
     def _unnatural(self, text: str) -> str:
         """Say why a text is not natural; empty if it is."""
@@ -168,9 +161,6 @@ class Segmenter:
                 run = run[size:]
             yield run
 
-    def _drawn(self, level: Level, strings: Iterable[str]) -> list[str]:
-        return self._ordered(level, strings)[: self._source.strings]
-
     def _ordered(self, level: Level, strings: Iterable[str]) -> list[str]:
         """Return the distinct strings of a level in the order of their hashes."""
         key = f"{self._seed} {level} ".encode()
@@ -181,7 +171,7 @@ class Segmenter:
         return sorted(set(strings), key=hashed)
 
 
-def _built(group: str, named: Sequence[Part], units: Splitter) -> dict[str, Any]:
+def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
     """Build plug-ins by name; a second one of the same name is called ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):

@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
+from pydantic import Field
 
-from harness.builders.collie.targets import Rules, read_rule, specimen, swept
+from harness.builders.collie.targets import FilePart, Rules, read_rule, specimen, swept, validated
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.prompts.template import Template
 from harness.scoring.constraints.grammar import (
-    LEVELS,
     Base,
     Constraint,
     Level,
@@ -49,11 +49,18 @@ FOLDER = Path(__file__).with_name("structures")
 """The paper's 13."""
 PAPER = "paper"
 """The name of all 13."""
-REQUIRED = ("name", "level", "constraint", "targets")
-KEYS = (*REQUIRED, "about", "prompt")
 PROMPT_FIELDS = frozenset({"targets", "level"})
 MOST_CONSTRAINTS = 1000
 """Constraints that the sweeps in one may make."""
+
+
+class _File(FilePart):
+    name: Annotated[str, Field(pattern=r"^[\w-]+$")]
+    level: Literal["word", "sentence", "paragraph", "passage"]
+    constraint: Any
+    targets: Any
+    about: str = ""
+    prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,6 @@ class Structure:
     """A constraint structure.
 
     Attributes:
-        name: Its name.
         about: What it asks for, in a line.
         level: The level of the texts that it fits.
         constraints: The constraints; more than one if a part is swept.
@@ -79,11 +85,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: Specification) -> str:
-        """Write the prompt of an instance.
-
-        Raises:
-            DataInvalid: The structure's own template fails.
-        """
+        """Write the prompt of an instance."""
         if self.prompt is None:
             return instruction(specification)
         targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
@@ -126,10 +128,7 @@ def _found(name: str) -> Iterator[Structure]:
         )
     for path in files:
         raw = read_yaml(path)
-        if not isinstance(raw, list):
-            yield read_structure(raw, str(path))
-            continue
-        for number, one in enumerate(raw, start=1):
+        for number, one in enumerate(raw if isinstance(raw, list) else [raw], start=1):
             yield read_structure(one, f"{path}, structure {number}")
 
 
@@ -150,48 +149,30 @@ def read_yaml(path: Path) -> Any:
     return raw
 
 
-def read_structure(raw: object, where: str = "the structure") -> Structure:
+def read_structure(raw: Any, where: str = "the structure") -> Structure:
     """Read a structure from its plain form.
 
-    Args:
-        raw: What YAML gives.
-        where: How messages name the place.
-
     Raises:
-        DataInvalid: It is wrong.
+        DataInvalid: It is wrong; the message begins with ``where``.
     """
     refuse_excess(raw, where)
-    if not isinstance(raw, Mapping):
-        raise DataInvalid(f"{where} must be a mapping, not {type(raw).__name__}.")
-    for key in raw:
-        if key not in KEYS:
-            raise DataInvalid(f"{where}: unknown key {key!r}.", nearest(str(key), KEYS))
-    for key in REQUIRED:
-        if key not in raw:
-            raise DataInvalid(f"{where}: {key!r} is missing.")
-    name, level = raw["name"], raw["level"]
-    if not isinstance(name, str) or not name.replace("-", "_").replace("_", "a").isalnum():
-        raise DataInvalid(f"{where}: 'name' is letters, digits, - and _, not {name!r:.40}.")
-    if level not in LEVELS[1:]:
-        raise DataInvalid(
-            f"{where}: there is no level {level!r:.40}.", nearest(str(level), LEVELS[1:])
-        )
+    file = validated(_File, raw, where)
     constraints = tuple(
         read_constraint(plain, f"{where}, constraint")
-        for plain in _expanded(raw["constraint"], f"{where}, constraint")
+        for plain in _expanded(file.constraint, f"{where}, constraint")
     )
-    rules = _rules(constraints[0], raw["targets"], f"{where}, targets")
+    rules = _rules(constraints[0], file.targets, f"{where}, targets")
     for constraint in constraints:
-        refuse_misfits(level, constraint, _specimens(constraint, rules, where), where)
-    about, prompt = str(raw.get("about", "")), _prompt(raw.get("prompt"), f"{where}, prompt")
-    return Structure(name, about, level, constraints, rules, prompt, raw)
+        refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
+    prompt = None if file.prompt is None else _prompt(file.prompt, f"{where}, prompt")
+    return Structure(file.name, file.about, file.level, constraints, rules, prompt, raw)
 
 
 def _rules(constraint: Constraint, raw: object, where: str) -> Rules:
     if isinstance(constraint, Base):
         return read_rule(raw, where)
     parts = constraint.constraints
-    if not isinstance(raw, list | tuple) or len(raw) != len(parts):
+    if not isinstance(raw, list) or len(raw) != len(parts):
         raise DataInvalid(f"{where}: {len(parts)} constraints need a list of {len(parts)} rules.")
     return tuple(
         _rules(part, rule, f"{where}.{number}")
@@ -208,29 +189,22 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
     return tuple(_specimens(part, rule, where) for part, rule in pairs)
 
 
-def _expanded(raw: object, where: str) -> list[Any]:
+def _expanded(raw: Any, where: str) -> list[Any]:
     """Return the trees that a tree with ``{sweep: …}`` in it stands for."""
-    if isinstance(raw, Mapping):
-        if set(raw) == {"sweep"}:
-            return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
-        return [dict(zip(raw, each, strict=True)) for each in _product(raw.values(), where)]
-    if isinstance(raw, list | tuple):
-        return [list(each) for each in _product(raw, where)]
-    return [raw]
-
-
-def _product(parts: Any, where: str) -> Iterator[tuple[Any, ...]]:
-    each = [_expanded(part, where) for part in parts]
-    if prod(map(len, each)) > MOST_CONSTRAINTS:
+    if isinstance(raw, dict) and set(raw) == {"sweep"}:
+        return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
+    if not isinstance(raw, dict | list):
+        return [raw]
+    parts = [_expanded(part, where) for part in (raw.values() if isinstance(raw, dict) else raw)]
+    if prod(map(len, parts)) > MOST_CONSTRAINTS:
         raise DataInvalid(f"{where}: its sweeps make more than {MOST_CONSTRAINTS:,} constraints.")
-    return product(*each)
+    return [
+        dict(zip(raw, each, strict=True)) if isinstance(raw, dict) else list(each)
+        for each in product(*parts)
+    ]
 
 
-def _prompt(text: object, where: str) -> Template | None:
-    if text is None:
-        return None
-    if not isinstance(text, str):
-        raise DataInvalid(f"{where}: must be a text.")
+def _prompt(text: str, where: str) -> Template:
     try:
         found = Template(text, where)
     except ConfigError as error:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.builders.draws import Draws
-from harness.errors import DataInvalid, nearest
+from harness.config.validation import problems
+from harness.errors import DataInvalid
 from harness.scoring.constraints import check
 from harness.scoring.constraints.check import Observed, bare
 from harness.scoring.constraints.grammar import (
@@ -30,25 +33,58 @@ from harness.scoring.constraints.grammar import (
 )
 from harness.scoring.constraints.levels import Splitter
 
-Taking: TypeAlias = Literal["value", "common", "least", "greatest", "sample"]
-TAKINGS: tuple[Taking, ...] = get_args(Taking)
-
 MOST_VALUES = 10_000
 """Values of a sweep."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class FilePart(BaseModel):
+    """A part of a file of the user's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+P = TypeVar("P", bound=FilePart)
+
+
+def validated(model: type[P], raw: object, where: str) -> P:
+    """Read a part of a file.
+
+    Raises:
+        DataInvalid: It is wrong; the message begins with ``where``.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise DataInvalid(f"{where}: {problems(error, model)[0]}.") from None
+
+
+class Bounds(FilePart):
     """A range of whole numbers with both ends included; None is an open end."""
 
-    low: int | None = None
-    high: int | None = None
+    low: int | None = Field(None, alias="from")
+    high: int | None = Field(None, alias="to")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Bounds:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"the range from {self.low} to {self.high} is empty")
+        return self
 
     def holds(self, number: int) -> bool:
         """Return whether a number is in the range."""
         return (self.low is None or number >= self.low) and (
             self.high is None or number <= self.high
         )
+
+
+class _SweptRange(FilePart):
+    low: int = Field(alias="from")
+    high: int = Field(alias="to")
+    step: Annotated[int, Field(ge=1)] = 1
+
+
+class _SweepRule(FilePart):
+    sweep: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +94,25 @@ class Sweep:
     values: tuple[Target, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
-    """A rule that takes what is observed in the text.
+class Take(Bounds):
+    """A rule that takes what is observed in the text, if each number is within the bounds.
 
     Attributes:
         how: ``value``, as it is; ``common``, the one value that several have in common; ``least``
             or ``greatest`` of several numbers; ``sample``, some of several texts.
-        bounds: Bounds of each number that is taken.
         values: How many values must be observed, if there are several.
         size: Size of a sample.
     """
 
-    how: Taking
-    bounds: Bounds = Bounds()
+    how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
     values: Bounds = Bounds()
     size: int = 0
+
+    @model_validator(mode="after")
+    def _sized(self) -> Take:
+        if (self.how == "sample") is not (self.size > 0):
+            raise ValueError("'size', from 1, goes with take: sample and with no other")
+        return self
 
 
 Rule: TypeAlias = Sweep | Take
@@ -92,20 +131,8 @@ def read_rule(raw: object, where: str) -> Rule:
     if not isinstance(raw, Mapping):
         return Sweep((read_targets(raw, where),))
     if "sweep" in raw:
-        _refuse_others(raw, ("sweep",), where)
-        return Sweep(swept(raw["sweep"], where))
-    _refuse_others(raw, ("take", "from", "to", "values", "size"), where)
-    how = raw.get("take")
-    if how not in TAKINGS:
-        raise DataInvalid(
-            f"{where}: 'take' is missing or none of {', '.join(TAKINGS)}.",
-            nearest(str(how), TAKINGS) if how else "Write sweep: [values], or take: value.",
-        )
-    size = raw.get("size", 0)
-    if (how == "sample") is not (_is_number(size) and size > 0):
-        raise DataInvalid(f"{where}: 'size', from 1, goes with take: sample and with no other.")
-    bounds = _bounds({key: raw[key] for key in ("from", "to") if key in raw}, where)
-    return Take(how, bounds, _bounds(raw.get("values", {}), f"{where}, values"), size)
+        return Sweep(swept(validated(_SweepRule, raw, where).sweep, where))
+    return validated(Take, raw, where)
 
 
 def swept(raw: object, where: str) -> tuple[Target, ...]:
@@ -114,20 +141,15 @@ def swept(raw: object, where: str) -> tuple[Target, ...]:
     Raises:
         DataInvalid: It is neither; the message begins with ``where``.
     """
+    values: Any = raw
     if isinstance(raw, Mapping):
-        _refuse_others(raw, ("from", "to", "step"), where)
-        bounds = _bounds({key: raw[key] for key in ("from", "to") if key in raw}, where)
-        step = raw.get("step", 1)
-        if bounds.low is None or bounds.high is None or not _is_number(step) or step < 1:
-            raise DataInvalid(f"{where}: a sweep goes from a number to a number, step from 1.")
-        if (bounds.high - bounds.low) // step >= MOST_VALUES:
-            raise DataInvalid(f"{where}: a sweep over more than {MOST_VALUES:,} values.")
-        return tuple(range(bounds.low, bounds.high + 1, step))
-    if not isinstance(raw, list | tuple) or not 0 < len(raw) <= MOST_VALUES:
+        found = validated(_SweptRange, raw, where)
+        values = range(found.low, found.high + 1, found.step)
+    if not isinstance(values, list | tuple | range) or not 0 < len(values) <= MOST_VALUES:
         raise DataInvalid(
             f"{where}: a sweep is over a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}."
         )
-    return tuple(read_targets(value, where) for value in raw)
+    return tuple(read_targets(value, where) for value in values)
 
 
 def satisfying(
@@ -166,10 +188,8 @@ def satisfying(
 
 def _named(rules: Rules) -> Options | None:
     """Return all values that sweeps name, or None if one is to be taken from the text."""
-    if isinstance(rules, Sweep):
-        return list(rules.values)
     if not isinstance(rules, tuple):
-        return None
+        return list(rules.values) if isinstance(rules, Sweep) else None
     parts = [_named(rule) for rule in rules]
     return None if None in parts else tuple(part for part in parts if part is not None)
 
@@ -182,13 +202,11 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the targets that a text can get for one base constraint, given what is observed in
-    it.
-    """
+    """Return the targets for one base constraint that a text with these observations can get."""
     if isinstance(rule, Sweep):
         return [value for value in rule.values if check.satisfied(base, observed, value)]
     taken = _taken(rule, observed, draws)
-    if taken is None or not _within(taken, rule.bounds):
+    if taken is None or not _within(taken, rule):
         return []
     return [taken] if check.satisfied(base, observed, taken) else []
 
@@ -209,9 +227,8 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
             clean = sorted(text for text in texts.values() if not suspicious(text))
             return tuple(draws().sample(clean, rule.size)) if len(clean) >= rule.size else None
     numbers = [number for number in whole if isinstance(number, int)]
-    if not numbers:
-        return None
-    return min(numbers) if rule.how == "least" else max(numbers)
+    pick = min if rule.how == "least" else max
+    return pick(numbers, default=None)
 
 
 def _is_whole(observed: Observed) -> bool:
@@ -261,26 +278,3 @@ def _specimen(shape: Shape, base: Base) -> Target:
     index = base.transformation.index if isinstance(base.transformation, Position) else None
     size = len(index) if isinstance(index, tuple) and not base.input_level else 2
     return (_specimen(shape.of, base),) * size
-
-
-def _bounds(raw: object, where: str) -> Bounds:
-    if not isinstance(raw, Mapping):
-        raise DataInvalid(f"{where}: a range is {{from: …, to: …}}, not {raw!r:.40}.")
-    _refuse_others(raw, ("from", "to"), where)
-    low, high = raw.get("from"), raw.get("to")
-    for end in (low, high):
-        if end is not None and not _is_number(end):
-            raise DataInvalid(f"{where}: a range goes from a number to a number, not {end!r:.40}.")
-    if low is not None and high is not None and low > high:
-        raise DataInvalid(f"{where}: the range from {low} to {high} is empty.")
-    return Bounds(low, high)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _refuse_others(raw: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in raw:
-        if key not in known:
-            raise DataInvalid(f"{where}: unknown key {key!r}.", nearest(str(key), known))

@@ -102,8 +102,8 @@ class Step(Struct):
 
     >>> step = Step("screen", 10)
     >>> step.leave_out("toxic", "b", "You …")
-    >>> step.left, step.share("toxic")
-    (9, 0.1)
+    >>> step.left
+    9
     """
 
     name: str
@@ -122,10 +122,6 @@ class Step(Struct):
     def left(self) -> int:
         """Tasks that passed."""
         return self.before - sum(self.removed.values())
-
-    def share(self, reason: str) -> float:
-        """Return the share of the incoming tasks that was dropped for a reason."""
-        return self.removed.get(reason, 0) / self.before if self.before else 0.0
 
 
 class Screened(Struct):

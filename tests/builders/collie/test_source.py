@@ -93,7 +93,7 @@ def test_a_file_overrides_its_preset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"delimeter": "x"}, "Did you mean 'delimiter'"),
+        ({"delimeter": "x"}, "did you mean 'delimiter'"),
         ({"preset": "wikis"}, "Did you mean 'wiki'"),
         ({"levels": ["line"]}, "levels"),
         ({"passages": {"from": 4, "to": 3}}, "to a greater one"),
@@ -125,7 +125,7 @@ def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataInvalid, match="a mapping"):
         find_source(str(tmp_path / "list.yaml"))
     (tmp_path / "bare.yaml").write_text("{preset: text}")
-    with pytest.raises(ConfigError, match="name"):
+    with pytest.raises(DataInvalid, match="name is missing"):
         find_source(str(tmp_path / "bare.yaml"))
 
 

@@ -106,16 +106,16 @@ def test_a_prompt_gets_several_targets_as_lists() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"name": "a b"}, "letters, digits"),
-        ({"nam": "x"}, "Did you mean 'name'"),
-        ({"level": "sentense"}, "Did you mean 'sentence'"),
-        ({"level": "character"}, "no level 'character'"),
+        ({"name": "a b"}, "name: string should match"),
+        ({"nam": "x"}, "did you mean 'name'"),
+        ({"level": "sentense"}, "level: must be 'word', 'sentence'"),
+        ({"level": "character"}, "level: must be 'word'"),
         ({"targets": {"take": "least"}}, "does not fit"),
         ({"targets": [1]}, "must be a text"),
         ({"targets": 3}, "must be a text"),
         ({"prompt": "{{ target }}"}, "Did you mean 'targets'"),
         ({"prompt": "{{ 1"}, "prompt"),
-        ({"prompt": 3}, "must be a text"),
+        ({"prompt": 3}, "prompt must be text"),
         ({"constraint": {"target_level": "paragraph", "transformation": {"op": "count"},
                          "relation": "=="}, "targets": 1}, "not made of paragraphs"),
         ({"constraint": {"logic": "all", "constraints": [ENDS["constraint"]]}}, "list of 1 rules"),
@@ -134,5 +134,5 @@ def test_mistakes_are_told(change: dict[str, Any], said: str) -> None:
 
 @pytest.mark.parametrize("key", ["name", "level", "constraint", "targets"])
 def test_a_missing_key_is_told(key: str) -> None:
-    with pytest.raises(DataInvalid, match=f"{key!r} is missing"):
+    with pytest.raises(DataInvalid, match=f"{key} is missing"):
         read_structure({name: value for name, value in ENDS.items() if name != key})
