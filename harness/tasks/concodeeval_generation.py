@@ -26,6 +26,7 @@ from harness.scoring.validators import (
     Mode,
     Undecided,
     UnparseableDocument,
+    Violation,
     read,
     render,
     root_type_violated,
@@ -34,7 +35,7 @@ from harness.scoring.validators import (
 )
 from harness.tasks.concodeeval.data import SchemaRow
 from harness.tasks.concodeeval.positions import Constraints, LocatedAnswer, constraints_met
-from harness.tasks.concodeeval.representations import Representation, Wording
+from harness.tasks.concodeeval.schema import Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
 
@@ -45,13 +46,6 @@ class GenerationItem(NamedTuple):
     text: str
     constraints: Constraints
     output: Format
-
-
-class GenerationSample(NamedTuple):
-    """A valid sample: its text, and the value read from it."""
-
-    text: str
-    value: Any
 
 
 class ConCodeEvalGeneration(ConCodeEval):
@@ -72,6 +66,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     """
 
     part = "generation"
+    fields = frozenset({"schema", "input", "output", "shots"})
     table = PaperTable(
         rows="representation",
         columns="output",
@@ -99,17 +94,15 @@ class ConCodeEvalGeneration(ConCodeEval):
     ) -> None:
         super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
         self._extraction = BlockExtraction(extraction)
-        self._samples: dict[tuple[str, Format], GenerationSample | None] = {}
+        self._samples: dict[tuple[str, Format], tuple[str, Any] | None] = {}
 
     def instances(self) -> Iterator[Instance[GenerationItem]]:
         """Yield each schema in each output format; equal schemas form one cluster."""
-        for shown in self.schemas():
-            row = shown.row
+        for row, text, constraints in self.schemas():
             for output in self.outputs:
+                item = GenerationItem(row, text, constraints, output)
                 groups = self.groups(row, output)
-                yield Instance(
-                    f"{row.id}/{output}", GenerationItem(*shown, output), groups, row.digest
-                )
+                yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
     def messages(
         self, instance: Instance[GenerationItem], shots: Sequence[Instance[GenerationItem]]
@@ -117,11 +110,11 @@ class ConCodeEvalGeneration(ConCodeEval):
         """Show the schema and the task; with shots, the few-shot prompt."""
         item = instance.data
         shown = [
-            {"schema": shot.data.text, "sample": sample.text}
+            {"schema": shot.data.text, "sample": sample[0]}
             for shot in shots
             if (sample := self._sample(shot.data))
         ]
-        return self.prompts.messages({"schema": item.text, "output": NAMES[item.output]}, shown)
+        return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
 
     def score(self, instance: Instance[GenerationItem], text: str) -> Mapping[str, Score]:
         """Score ``valid``, which alone decides, and the kinds of failure that the paper counts.
@@ -143,15 +136,10 @@ class ConCodeEvalGeneration(ConCodeEval):
         except (NoAnswerBlock, UnparseableDocument) as error:
             error.scores = _unread(error.kind == "no answer block")
             raise
-        wrong_root = root_type_violated(value, item.row.schema)
-        counted = {
-            "no_block": Score(False),
-            "unparseable": Score(False),
-            "invalid_sample": Score(False),
-            "root_type_violated": Score(wrong_root),
-        }
+        counted = dict.fromkeys(("no_block", "unparseable", "invalid_sample"), Score(False))
+        counted["root_type_violated"] = Score(root_type_violated(value, item.row.schema))
         try:
-            violations = validator(item.row.schema, mode=self.mode).violations(value)
+            violations = self._violations(item, value)
         except Undecided as error:
             return {"valid": Score(None, reason=str(error)[:300]), **counted}
         valid = score(violations)
@@ -178,7 +166,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     def reference(self, instance: Instance[GenerationItem]) -> str | None:
         """A valid sample; None if the data have none, or none is valid as the mode reads it."""
         sample = self._sample(instance.data)
-        return None if sample is None else self._extraction.write(sample.text)
+        return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: Instance[GenerationItem]) -> str | None:
         """A sample that violates a constraint, or broken text; None means a plain sentence."""
@@ -199,40 +187,33 @@ class ConCodeEvalGeneration(ConCodeEval):
     def leaks(self, instance: Instance[GenerationItem], shot: Instance[GenerationItem]) -> bool:
         """Return whether the shot's sample is also valid here."""
         sample = self._sample(shot.data)
-        if sample is None:
-            return False
-        return not validator(instance.data.row.schema, mode=self.mode).violations(sample.value)
+        return sample is not None and not self._violations(instance.data, sample[1])
 
-    def _sample(self, item: GenerationItem) -> GenerationSample | None:
-        """Return the first sample of the data that is still valid when read back."""
+    def _violations(self, item: GenerationItem, value: Any) -> list[Violation]:
+        return validator(item.row.schema, mode=self.mode).violations(value)
+
+    def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
+        """Return the first sample of the data that is still valid when read back, as `_tried`."""
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())
             tried = (self._tried(item, found.value) for found in candidates if found.label == "yes")
-            self._samples[key] = next((sample for sample in tried if sample), None)
+            self._samples[key] = next(filter(None, tried), None)
         return self._samples[key]
 
-    def _tried(self, item: GenerationItem, value: Any) -> GenerationSample | None:
-        schema = item.row.schema
+    def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
+        """Write a value; return its text and what is read back from that, if it is valid."""
         try:
             text = render(value, item.output).removesuffix("\n")
-            back = read(text, item.output, mode=self.mode, schema=schema)
+            back = read(text, item.output, mode=self.mode, schema=item.row.schema)
         except (DataInvalid, UnparseableDocument):
             return None
         # The authors' xmltodict reads any XML as an object, never as a number.
-        return (
-            None
-            if validator(schema, mode=self.mode).violations(back)
-            else GenerationSample(text, back)
-        )
+        return None if self._violations(item, back) else (text, back)
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Return json_schema.
-
-        Raises:
-            ConfigError: Samples are asked for in other formats, or inside a block.
-        """
+        """Return json_schema; refused if samples are in other formats, or inside a block."""
         if list(self.outputs) != ["json"]:
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, but task.outputs has "

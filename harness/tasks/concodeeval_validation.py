@@ -30,8 +30,8 @@ from harness.records import ConstraintKind, DecodingConstraint, Instance, Messag
 from harness.scoring.validators import FORMATS, Format, Mode, Violation, render, validator
 from harness.tasks.concodeeval.data import Label, SchemaRow
 from harness.tasks.concodeeval.data import Sample as SampleRow
-from harness.tasks.concodeeval.positions import Constraints, sample_third
-from harness.tasks.concodeeval.representations import Representation, Wording
+from harness.tasks.concodeeval.positions import sample_third
+from harness.tasks.concodeeval.schema import Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
 _ENDS = r"[*_`'\")\]}]*(?:[.,;:!?…]|\s*(?:[-\u2013\u2014]|\n|\Z|</|<\|))"
@@ -50,12 +50,7 @@ LONGEST = 100_000
 
 
 class ValidationItem(NamedTuple):
-    """A schema and a sample, as the prompt shows them.
-
-    Attributes:
-        label: Whether the sample is valid.
-        violation: The first violation if it is not.
-    """
+    """A schema and a sample as the prompt shows them, and the sample's first violation if any."""
 
     row: SchemaRow
     text: str
@@ -80,6 +75,7 @@ class ConCodeEvalValidation(ConCodeEval):
     """
 
     part = "validation"
+    fields = frozenset({"schema", "input", "output", "shots", "sample"})
     constraint_kind: ConstraintKind = "choices"
     table = PaperTable(
         rows="representation",
@@ -115,20 +111,21 @@ class ConCodeEvalValidation(ConCodeEval):
 
         For an invalid sample, the groups name the violated ``keyword``, the third of the prompted
         schema that contains it, and the third of the sample that violates it.
-
-        Raises:
-            DataInvalid: A sample cannot be written in a format, or its label is wrong.
         """
-        for shown in self.schemas():
-            for found in self.benchmark.samples[shown.row.id]:
-                label, violation = self._judged(shown.row, found)
+        for row, text, constraints in self.schemas():
+            for found in self.benchmark.samples[row.id]:
+                label, violation = self._judged(row, found)
                 for output in self.outputs:
                     sample = render(found.value, output)
-                    groups = {"label": label, **self.groups(shown.row, output)}
+                    groups = {"label": label, **self.groups(row, output)}
                     if violation is not None:
-                        groups |= _places(violation, sample, output, shown.constraints)
-                    item = ValidationItem(shown.row, shown.text, sample, output, label, violation)
-                    yield Instance(f"{found.id}/{output}", item, groups, shown.row.digest)
+                        # In the strict reading: paper labels do not depend on the format.
+                        place = sample_third(sample, output, violation.path, "strict")
+                        groups |= {"keyword": violation.keyword, "sample_third": place}
+                        if violation.schema_path in constraints.thirds:
+                            groups["schema_third"] = constraints.thirds[violation.schema_path]
+                    item = ValidationItem(row, text, sample, output, label, violation)
+                    yield Instance(f"{found.id}/{output}", item, groups, row.digest)
 
     def _judged(self, row: SchemaRow, found: SampleRow) -> tuple[Label, Violation | None]:
         label = found.label if self.mode == "strict" else found.paper_label
@@ -151,7 +148,7 @@ class ConCodeEvalValidation(ConCodeEval):
             for shot in shots
         ]
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
-        return self.prompts.messages(fields, shown)
+        return self.conversation(fields, shown)
 
     def score(self, instance: Instance[ValidationItem], text: str) -> Mapping[str, Score]:
         """Score ``correct``: whether the answer is right.
@@ -194,26 +191,8 @@ class ConCodeEvalValidation(ConCodeEval):
         return DecodingConstraint(choices=("yes", "no"))
 
 
-def _places(
-    violation: Violation, sample: str, output: Format, constraints: Constraints
-) -> dict[str, str]:
-    """Return the violated keyword, and the thirds of schema and sample in which it is violated."""
-    # Located in the strict reading of the text: paper labels do not depend on the format.
-    found = {
-        "keyword": violation.keyword,
-        "sample_third": sample_third(sample, output, violation.path, "strict"),
-    }
-    if violation.schema_path in constraints.thirds:
-        found["schema_third"] = constraints.thirds[violation.schema_path]
-    return found
-
-
 def yes_or_no(text: str) -> Label:
-    """Read the answer in a reply.
-
-    Raises:
-        Unparseable: It says neither, or both.
-    """
+    """Read the answer in a reply; one that says neither or both is `Unparseable`."""
     text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
     last_line = text.rpartition("\n")[2]
     if first := _FIRST.match(text):

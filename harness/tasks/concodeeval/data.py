@@ -27,8 +27,6 @@ from harness.tasks.concodeeval.schema import as_schema
 
 BUILTIN = Path(__file__).with_name("builtin")
 RECORDED = "concodeeval/scalar_schemas.jsonl"
-SCHEMAS, SAMPLES = "schemas.jsonl", "validation.jsonl"
-
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 
 Label = Literal["yes", "no"]
@@ -74,25 +72,15 @@ R = TypeVar("R", SchemaRow, Sample)
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A data set.
-
-    Attributes:
-        samples: By the id of their schema; the recorded data set has none.
-        digest: A hash of the files.
-    """
+    """A data set: its samples by the id of their schema, and a hash of its files."""
 
     schemas: tuple[SchemaRow, ...]
-    samples: Mapping[str, tuple[Sample, ...]]
+    samples: Mapping[str, Sequence[Sample]]
     digest: str
 
 
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
-    """Read a data set by its name or path.
-
-    Raises:
-        DataMissing: It does not exist.
-        DataInvalid: It is malformed; the message names file and item.
-    """
+    """Read a data set by its name or path."""
     if dataset == "recorded":
         path = data.file(
             RECORDED,
@@ -102,7 +90,7 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
         path = BUILTIN if dataset == "builtin" else data.place(dataset)
     if not path.is_dir():
         return Benchmark(_schemas(path), {}, sha256(path))
-    files = [path / SCHEMAS, path / SAMPLES]
+    files = [path / "schemas.jsonl", path / "validation.jsonl"]
     for file in files:
         if not file.is_file():
             raise DataMissing(
@@ -118,17 +106,14 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
             )
         samples[sample.schema_id].append(sample)
     digest = hashlib.sha256(" ".join(map(sha256, files)).encode()).hexdigest()
-    return Benchmark(schemas, {name: tuple(found) for name, found in samples.items()}, digest)
+    return Benchmark(schemas, samples, digest)
 
 
 def refuse_broken(schemas: Sequence[SchemaRow], mode: Mode) -> None:
     """Compile all schemas, so that a broken one is reported before any call is made.
 
-    The authors' engine notices a broken part only when an answer reaches it, so for `paper` mode
-    the strict one compiles them first, under the rules of the same draft.
-
-    Raises:
-        DataInvalid: A schema is broken.
+    The validator of `paper` mode finds a broken schema only when an answer reaches it, so for that
+    mode the strict one compiles them first, under the rules of the same draft.
     """
     for row in schemas:
         try:

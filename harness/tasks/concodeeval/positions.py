@@ -15,15 +15,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from harness.scoring.validators import Format, Mode, Violation, locate, third
-from harness.tasks.concodeeval.representations import (
-    Representation,
-    Schema,
-    Wording,
-    keywords,
-    render,
-    spans,
-)
-from harness.tasks.concodeeval.schema import pointer
+from harness.tasks.concodeeval.representations import render, spans
+from harness.tasks.concodeeval.schema import Representation, Schema, Wording, keywords, pointer
 
 NOT_CONSTRAINTS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "items", "$schema", "$id", "title"}
@@ -51,11 +44,7 @@ class Constraints:
     @staticmethod
     def of(schema: Schema, representation: Representation, wording: Wording) -> Constraints:
         """Return the constraints of a schema."""
-        found = [
-            (at, keyword, value)
-            for at, keyword, value in keywords(schema)
-            if keyword not in NOT_CONSTRAINTS
-        ]
+        found = [each for each in keywords(schema) if each[1] not in NOT_CONSTRAINTS]
         length = len(render(schema, representation, wording=wording))
         where = spans(schema, representation, wording=wording)
         return Constraints(
@@ -76,9 +65,7 @@ class LocatedAnswer(NamedTuple):
 
 
 def constraints_met(
-    constraints: Constraints,
-    violations: Sequence[Violation],
-    answer: LocatedAnswer,
+    constraints: Constraints, violations: Sequence[Violation], answer: LocatedAnswer
 ) -> list[dict[str, Any]]:
     """Return the constraints that apply to the answer, each with whether it is met.
 
@@ -152,6 +139,4 @@ def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)
-    if found is None:
-        return "unknown"
-    return third(sum(found) // 2, len(sample))
+    return third(sum(found) // 2, len(sample)) if found else "unknown"

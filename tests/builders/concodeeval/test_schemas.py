@@ -13,7 +13,7 @@ from harness.builders.concodeeval.values import valid
 from harness.builders.draws import Draws
 from harness.errors import ConfigError
 from harness.scoring.validators import validator
-from harness.tasks.concodeeval.representations import keywords
+from harness.tasks.concodeeval.schema import keywords
 
 PAPER = {
     "type", "properties", "required", "additionalProperties", "minimum", "maximum",
