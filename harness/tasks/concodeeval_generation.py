@@ -66,7 +66,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     """
 
     part = "generation"
-    fields = frozenset({"schema", "input", "output", "shots"})
+    prompt_fields = frozenset({"schema", "input", "output", "shots"})
     table = PaperTable(
         rows="representation",
         columns="output",
@@ -189,7 +189,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         sample = self._sample(shot.data)
         return sample is not None and not self._violations(instance.data, sample[1])
 
-    def _violations(self, item: GenerationItem, value: Any) -> list[Violation]:
+    def _violations(self, item: GenerationItem, value: Any) -> Sequence[Violation]:
         return validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:

@@ -75,7 +75,7 @@ class ConCodeEvalValidation(ConCodeEval):
     """
 
     part = "validation"
-    fields = frozenset({"schema", "input", "output", "shots", "sample"})
+    prompt_fields = frozenset({"schema", "input", "output", "shots", "sample"})
     constraint_kind: ConstraintKind = "choices"
     table = PaperTable(
         rows="representation",

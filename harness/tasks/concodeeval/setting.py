@@ -38,7 +38,7 @@ class ConCodeEval:
     """The base of both tasks; the subclasses document the options."""
 
     part: ClassVar[Literal["generation", "validation"]]
-    fields: ClassVar[frozenset[str]]
+    prompt_fields: ClassVar[frozenset[str]]
     """The fields that a prompt template may use."""
     on_truncated: Literal["fail", "grade"] = "grade"
 
@@ -70,11 +70,7 @@ class ConCodeEval:
         name, self._system = f"{FOLDER}/{self.part}_{prompt}", None
         if prompt not in ("chat", "paper"):
             self._user = read_file(data.file(prompt), f"task.prompt ({prompt})")
-        elif (self.part, prompt, self.representation) == (
-            "generation",
-            "paper",
-            "natural_language",
-        ):
+        elif name.endswith("generation_paper") and self.representation == "natural_language":
             self._user = read(f"{FOLDER}/natural_language")
         else:
             self._user = read(name)
@@ -82,9 +78,10 @@ class ConCodeEval:
         self._few_shot: Prompt | None = self._user if "shots" in self._user.names else None
         if prompt == "paper":
             self._few_shot = read(f"{name}_few_shot")
-        for unknown in sorted(self._user.names - self.fields):
+        for unknown in sorted(self._user.names - self.prompt_fields):
             raise ConfigError(
-                f"{self._user.name}: there is no field {unknown!r}.", nearest(unknown, self.fields)
+                f"{self._user.name}: there is no field {unknown!r}.",
+                nearest(unknown, self.prompt_fields),
             )
 
     def schemas(self) -> Iterator[tuple[SchemaRow, str, Constraints]]:
