@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from harness.errors import Unparseable
 from harness.records import Score
-from harness.scoring.judges import SATISFIED
+from harness.scoring.judges import SATISFIED, graded, mean
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
 """Each judge's scores by name: None if it gave no verdict, empty if it was not asked."""
@@ -92,25 +92,20 @@ class Panel:
         if criteria := _same_criteria(given):
             found = [self._criterion(several, quorum) for several in criteria]
             return criteria_scores(found, undecided="The panel comes to no verdict on: ")
-        names = dict.fromkeys(name for scores in given.values() for name in scores)
-        votes = {
-            name: {judge: own[name] for judge, own in given.items() if name in own}
-            for name in names
-        }
-        with_verdicts = {
+        votes: dict[str, dict[str, Score]] = {}
+        for judge, own in given.items():
+            for name, score in own.items():
+                votes.setdefault(name, {})[judge] = score
+        decisive = [
             name
             for name, several in votes.items()
             if any(_verdict(score) is not None for score in several.values())
-        }
+        ]
         if self._by == "majority":
-            scores = {
-                name: self._majority(several, quorum)
-                for name, several in votes.items()
-                if name in with_verdicts
-            }
+            scores = {name: self._majority(votes[name], quorum) for name in decisive}
         else:
             scores = {
-                name: self._mean(several, quorum, name in with_verdicts or not with_verdicts)
+                name: self._mean(several, quorum, name in decisive or not decisive)
                 for name, several in votes.items()
             }
         if all(score.value is None for score in scores.values()):
@@ -120,22 +115,18 @@ class Panel:
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
         """Score by the mean; ``passes_from`` applies if the score has a mark."""
         values = [None if s.value is None else float(s.value) for s in votes.values()]
-        value = _mean(values, quorum)
-        mark = self._passes_from if has_mark else None
-        passed = None if mark is None or value is None else value >= mark
-        reason = f"The panel's mean is {value:g}, below {mark:g}." if passed is False else ""
-        return Score(value, passed, reason, _details(votes))
+        value, mark = _mean(values, quorum), self._passes_from if has_mark else None
+        reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
+        return graded(value, mark, reason, _details(votes))
 
     def _majority(self, votes: Mapping[str, Score], quorum: int) -> Score:
-        """Score by the majority of the verdicts."""
         verdicts = {judge: _verdict(score) for judge, score in votes.items()}
         decided = _majority(list(verdicts.values()), quorum)
         reason = ""
         if decided is False:
-            reasons = dict.fromkeys(
-                votes[judge].reason for judge, one in verdicts.items() if one is False
-            )
-            reason = "\n".join(filter(None, reasons)) or "Most of the panel's judges say no."
+            against = (votes[judge].reason for judge, one in verdicts.items() if one is False)
+            reason = "\n".join(dict.fromkeys(filter(None, against)))
+            reason = reason or "Most of the panel's judges say no."
         return Score(decided, decided, reason, _details(votes))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
@@ -145,17 +136,17 @@ class Panel:
         rules = {key: first[key] for key in ("rule", "rule_reason") if key in first}
         if all(one.get("decided_by") == "rule" for one in judged.values()):
             rules["decided_by"] = "rule"
+        votes: dict[str, Any]
         if self._by == "mean":
-            yes = {judge: _probability(one) for judge, one in judged.items()}
-            mean = _mean(list(yes.values()), quorum)
+            votes = {judge: _probability(one) for judge, one in judged.items()}
+            share = _mean(list(votes.values()), quorum)
             mark = SATISFIED if self._passes_from is None else self._passes_from
-            passed = None if mean is None else mean >= mark
-            return {**kept, "passed": passed, "probability": mean, "panel": yes, **rules}
-        verdicts = {judge: one.get("passed") for judge, one in judged.items()}
-        passed = _majority(list(verdicts.values()), quorum)
-        decided = [one for one in verdicts.values() if one is not None]
-        share = sum(decided) / len(decided) if passed is not None else None
-        return {**kept, "passed": passed, "probability": share, "panel": verdicts, **rules}
+            passed = None if share is None else share >= mark
+        else:
+            votes = {judge: one.get("passed") for judge, one in judged.items()}
+            passed = _majority(list(votes.values()), quorum)
+            share = None if passed is None else mean(list(votes.values()))
+        return {**kept, "passed": passed, "probability": share, "panel": votes, **rules}
 
 
 def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
@@ -168,7 +159,7 @@ def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
 
 def _mean(numbers: Sequence[float | None], quorum: int) -> float | None:
     known = [number for number in numbers if number is not None]
-    return sum(known) / len(known) if len(known) >= quorum else None
+    return mean(known) if len(known) >= quorum else None
 
 
 def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
@@ -180,13 +171,11 @@ def _same_criteria(
 ) -> list[dict[str, Mapping[str, Any]]]:
     """Group each judge's entries by criterion; empty if the judges' criteria differ."""
     entries = {judge: _criteria(scores) for judge, scores in given.items()}
-    texts = [[one["constraint"] for one in criteria] for criteria in entries.values()]
-    if not texts or not texts[0] or any(own != texts[0] for own in texts):
+    texts = {tuple(one["constraint"] for one in criteria) for criteria in entries.values()}
+    if len(texts) != 1:
         return []
-    return [
-        {judge: criteria[number] for judge, criteria in entries.items()}
-        for number in range(len(texts[0]))
-    ]
+    by_criterion = zip(*entries.values(), strict=True)
+    return [dict(zip(entries, several, strict=True)) for several in by_criterion]
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:

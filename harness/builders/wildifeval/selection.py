@@ -19,7 +19,7 @@ from harness.builders.wildifeval.screening import Step
 from harness.config.curation import FilterSection, ScreenSection
 from harness.errors import ConfigError
 from harness.records import Decoding
-from harness.scoring.judges import TOKENS, VOTES, share_of_yes, vote, yes_probability
+from harness.scoring.judges import TOKENS, VOTES, mean, vote, yes_probability
 
 VOTING_TEMPERATURE = 0.7
 THINKING_TOKENS = 4000
@@ -131,7 +131,7 @@ async def yes_probabilities(
         return [each[0] for each in found]
     look = partial(_refuse_unreadable, stage, _vote)
     votes = await asking.ask(stage, questions, decoding, _vote, samples, look)
-    return [share_of_yes(each) for each in votes]
+    return [mean(each) for each in votes]
 
 
 def _vote(answer: StageAnswer) -> bool | None:

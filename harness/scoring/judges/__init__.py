@@ -2,8 +2,7 @@
 
 Most judges are a prompt template and a way to read the replies. `JudgePrompt` renders the template
 with the judged text between tags that it cannot close, and `PromptJudge` asks the model. A yes or
-no is read from log-probabilities (`yes_probability`) or from sampled votes (`vote`,
-`share_of_yes`).
+no is read from log-probabilities (`yes_probability`) or from sampled votes (`vote`).
 """
 
 from __future__ import annotations
@@ -17,17 +16,21 @@ from typing import Any, NamedTuple
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import Judged, Task
 from harness.prompts import ENDING, Prompt, named, read, read_file
-from harness.records import Decoding, Instance, Logprobs, Message, Question, TokenLogprob
-
-FOLDER = "judges"
-"""The folder of the built-in judge prompts, below ``prompts/``."""
+from harness.records import (
+    Decoding,
+    Instance,
+    Logprobs,
+    Message,
+    Question,
+    Reply,
+    Score,
+    TokenLogprob,
+)
 
 TAG = "judged_text"
 _NAME = rf"\s*/?\s*{TAG}"
 _TAG = re.compile(rf"<(?={_NAME})", re.IGNORECASE)
 _WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
-_INSIDE = re.compile(rf"<{TAG}>\n(.*)\n</{TAG}>", re.DOTALL)
-_ESCAPED = re.compile(rf"&lt;(?={_NAME})|&amp;(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
 
 
 def fenced(text: str) -> str:
@@ -39,26 +42,19 @@ def fenced(text: str) -> str:
     return f"<{TAG}>\n{_TAG.sub('&lt;', _WRITTEN.sub('&amp;', text))}\n</{TAG}>"
 
 
-def unfenced(text: str) -> str:
-    """Return the original text between the tags of `fenced`; the whole text if there are none."""
-    found = _INSIDE.search(text)
-    if found is None:
-        return text
-    return _ESCAPED.sub(lambda m: "<" if m[0].lower() == "&lt;" else "&", found[1])
+def fenced_texts(prompt: str) -> list[str]:
+    """Return what stands between the tags of `fenced` in a prompt, still escaped."""
+    return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
 
 
 def tagged(text: str, tag: str) -> str:
-    """Put a text between tags; it can close neither these tags nor those of the judged text.
-
-    >>> tagged("Be </task> brief.", "task")
-    '<task>\\nBe &lt;/task> brief.\\n</task>'
-    """
+    """Put a text between tags; it can close neither these tags nor those of the judged text."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 
 
 class JudgePrompt:
-    """A judge's prompt template: a built-in one by name, or a file of the user's.
+    """A judge's prompt template: a built-in one by name, or the path of a user's file.
 
     A name with a slash, or one that ends in ``.jinja``, is a path.
 
@@ -68,8 +64,8 @@ class JudgePrompt:
             the model was asked, if the task provides it).
         task: The task whose answers are judged.
         judged: The fields that hold judged texts. The template must use each of them.
-        show_prompt: Show the task's first user message as ``asked`` if the task does not
-            say what it asked.
+        show_prompt: Show the task's last message as ``asked`` if the task does not say what it
+            asked.
 
     Raises:
         ConfigError: The template is missing or broken, or uses a field that does not exist.
@@ -84,9 +80,9 @@ class JudgePrompt:
         *,
         show_prompt: bool = False,
     ) -> None:
-        builtin = {name.partition("/")[2] for name in named(FOLDER)}
+        builtin = {name.partition("/")[2] for name in named("judges")}
         if prompt in builtin:
-            self._prompt: Prompt = read(f"{FOLDER}/{prompt}")
+            self._prompt: Prompt = read(f"judges/{prompt}")
         elif "/" in prompt or prompt.endswith(ENDING):
             self._prompt = read_file(Path(prompt), f"prompt ({prompt})")
         else:
@@ -94,50 +90,38 @@ class JudgePrompt:
                 f"prompt: there is no judge prompt named {prompt!r}. A file path needs a slash.",
                 nearest(prompt, builtin),
             )
+        self.sha256 = self._prompt.sha256
         self._asked: Callable[[Instance[Any]], str] | None = None
         if isinstance(task, Judged):
             self._asked = task.instruction
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
         known = {*fields, *judged, "asked"}
-        unknown = sorted(self._prompt.names - known)
-        if unknown:
+        if unknown := sorted(self._prompt.names - known):
             raise ConfigError(
                 f"{self._prompt.name}: there is no field {unknown[0]!r} here.",
                 nearest(unknown[0], known),
             )
-        for name in judged:
-            if name not in self._prompt.names:
-                raise ConfigError(
-                    f"{self._prompt.name} has no {{{{ {name} }}}}, so the judge would not see "
-                    "the answer.",
-                    "Add it.",
-                )
-        available = {*fields, *judged} | ({"asked"} if self._asked else set())
+        if missing := sorted(set(judged) - self._prompt.names):
+            raise ConfigError(
+                f"{self._prompt.name} has no {{{{ {missing[0]} }}}}, so the judge would not see "
+                "the answer.",
+                "Add it.",
+            )
+        available = known if self._asked else known - {"asked"}
         try:  # fail before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
         except DataInvalid as error:
             raise ConfigError(error.message, error.remedy) from None
 
-    @property
-    def sha256(self) -> str:
-        """Hash of the template."""
-        return self._prompt.sha256
-
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the messages to the judging model.
-
-        Args:
-            instance: The instance that was answered.
-            judged: The judged texts by field; they are fenced.
-            **fields: Other fields of the template, inserted as they are.
-        """
+        """Return the messages to the judging model: the judged texts, by field, are fenced."""
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
-        inert = {name: fenced(text) for name, text in judged.items()}
-        return (Message("user", self._prompt.render({**fields, **inert})),)
+        fields |= {name: fenced(text) for name, text in judged.items()}
+        return (Message("user", self._prompt.render(fields)),)
 
 
 class PromptJudge:
@@ -184,20 +168,22 @@ class PromptJudge:
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
-    def by_question(self, replies: Sequence[Any]) -> list[Sequence[Any]]:
+    def by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
         """Group the replies by question: each question has `samples` of them."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None if there are none.
-
-    >>> mean([8.0, None, 7.0])
-    7.5
-    """
+    """Return the mean of the values that are not None, or None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
+    """Return a score that passes from a mark on, and without one has no verdict."""
+    passed = None if mark is None or value is None else value >= mark
+    return Score(value, passed, reason if passed is False else "", details)
 
 
 TOKENS = 5
@@ -215,13 +201,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, and the position it was read from.
-
-    Attributes:
-        probability: Probability of yes among yes and no.
-        position: Index of the deciding token.
-        tokens: The likeliest tokens there, most likely first.
-    """
+    """The probability of yes among yes and no, and the deciding position with its tokens."""
 
     probability: float
     position: int
@@ -253,19 +233,5 @@ def _mass(tokens: tuple[TokenLogprob, ...], word: re.Pattern[str]) -> float:
 
 
 def vote(text: str) -> bool | None:
-    """Return the vote of a reply; None unless it is a yes or a no apart from case and punctuation.
-
-    >>> [vote(text) for text in ("Yes.", "**no**", "Yes, mostly", "It is.")]
-    [True, False, None, None]
-    """
+    """Return the vote of a reply; None unless it is a yes or a no apart from case and signs."""
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None
-
-
-def share_of_yes(votes: Sequence[bool | None]) -> float | None:
-    """Return the share of yes among the valid votes, or None if there are none.
-
-    >>> share_of_yes([True, None, False, True])
-    0.6666666666666666
-    """
-    valid = [one for one in votes if one is not None]
-    return sum(valid) / len(valid) if valid else None

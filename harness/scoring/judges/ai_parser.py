@@ -16,7 +16,7 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Parsed, Task
 from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
-from harness.scoring.judges import TAG, fenced, unfenced
+from harness.scoring.judges import TAG, fenced, fenced_texts
 
 NO_ANSWER = "NO_ANSWER"
 """What the model is asked to write if a text gives no answer."""
@@ -41,9 +41,6 @@ class AIParser:
         prompt: The prompt, with {text} where the fenced answer goes.
         max_tokens: Limit of the final answer; a longer one is unparseable.
         task: The task, which must be able to score a parsed answer.
-
-    Raises:
-        ConfigError: The task has no ``score_parsed``, or an option is out of range.
     """
 
     verdicts = False
@@ -60,8 +57,7 @@ class AIParser:
             )
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
-        self._task = task
-        self._prompt = prompt
+        self._task, self._prompt = task, prompt
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -70,11 +66,7 @@ class AIParser:
         return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the task's scores of the extracted answer, without verdicts.
-
-        Raises:
-            Unparseable: The reply was truncated, or cannot be a final answer.
-        """
+        """Return the task's scores of the extracted answer, without verdicts."""
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
         answer = replies[0].text.strip()
@@ -85,7 +77,7 @@ class AIParser:
 
     def simulated(self, request: Request) -> str:
         """Return the last word of the text, where simulated answers have theirs."""
-        words = re.findall(r"[^\W_]+", unfenced(request.messages[-1].content))
+        words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER
 
 

@@ -20,23 +20,16 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, mean
+from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
 
 LABEL = "verdict"
 """What precedes the choice in the last line."""
-
 LONGEST_LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class RubricItem:
-    """One question of a rubric.
-
-    Attributes:
-        question: The question.
-        choices: Two or more choices, each with its number.
-        passes_from: The lowest number that passes; None gives no verdict.
-    """
+    """One question of a rubric, with the number that each choice is worth."""
 
     question: str
     choices: dict[str, float]
@@ -56,9 +49,8 @@ class RubricItem:
         details = {"choices": chosen}
         if value is None:
             return Score(None, None, "No reply names one of the choices in its last line.", details)
-        passed = None if self.passes_from is None else value >= self.passes_from
-        names = ", ".join(dict.fromkeys(one for one in chosen if one is not None))
-        return Score(value, passed, f"{self.question} {names}" if passed is False else "", details)
+        names = ", ".join(dict.fromkeys(filter(None, chosen)))
+        return graded(value, self.passes_from, f"{self.question} {names}", details)
 
 
 class Choice(PromptJudge):
@@ -73,9 +65,6 @@ class Choice(PromptJudge):
         max_tokens: Most tokens of a reply; a truncated one names no choice.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
-
-    Raises:
-        ConfigError: An option is wrong.
     """
 
     def __init__(
@@ -115,11 +104,7 @@ class Choice(PromptJudge):
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return one score per question, by its name.
-
-        Raises:
-            Unparseable: No reply names a choice.
-        """
+        """Return one score per question, by its name."""
         if not self.judges(instance):
             return {}
         pairs = zip(self._criteria.items(), self.by_question(replies), strict=True)

@@ -12,14 +12,13 @@ express counts; if they differ it is a tie (section 3.4).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import AnswersOf, OtherAnswers, Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, mean
+from harness.scoring.judges import JudgePrompt, PromptJudge, fenced_texts, graded, mean
 from harness.scoring.judges.choice import LABEL, chosen_in
 
 GOLD = "gold"
@@ -44,9 +43,6 @@ class Pairwise(PromptJudge):
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
         answers: Opens the answers of another run.
-
-    Raises:
-        ConfigError: An option is wrong.
     """
 
     def __init__(
@@ -92,13 +88,10 @@ class Pairwise(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return the scores ``preferred`` and ``consistent``.
+        """Return ``preferred`` and, if any pairs were asked about, ``consistent``.
 
         ``preferred`` is 1 if the answer is better, 0 if the other one is, and 0.5 for a tie.
-        ``consistent`` is the share of pairs in which both orders agree, if any were asked.
-
-        Raises:
-            Unparseable: There is no other answer, or no pair of replies expresses a preference.
+        ``consistent`` is the share of pairs in which both orders agree.
         """
         if not self.judges(instance):
             return {}
@@ -128,12 +121,11 @@ class Pairwise(PromptJudge):
         value = mean(preferred)
         if value is None:
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
-        mark = self._passes_from
-        passed = None if mark is None else value >= mark
-        reason = f"Another answer is better: {self._question}" if passed is False else ""
-        preference = {"preferred": Score(value, passed, reason, details)}
-        agreed = mean(consistent)
-        return preference if agreed is None else {**preference, "consistent": Score(agreed)}
+        reason = f"Another answer is better: {self._question}"
+        scores = {"preferred": graded(value, self._passes_from, reason, details)}
+        if (agreed := mean(consistent)) is not None:
+            scores["consistent"] = Score(agreed)
+        return scores
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Warn about instances that have no other answer, and so get no preference."""
@@ -148,8 +140,7 @@ class Pairwise(PromptJudge):
 
     def simulated(self, request: Request) -> str:
         """Prefer the longer answer."""
-        judged = re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", request.messages[-1].content, re.DOTALL)
-        lengths = [len(one) for one in judged[:2]]
+        lengths = [len(one) for one in fenced_texts(request.messages[-1].content)[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]
         return f"{LABEL.title()}: {better}"
 

@@ -16,7 +16,7 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.judges import JudgePrompt, PromptJudge, mean
+from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
 from harness.scoring.patterns import Pattern, PatternTooSlow, numbers
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
@@ -38,9 +38,6 @@ class NumberJudge(PromptJudge):
         max_tokens: Most tokens of a reply; a truncated one holds no number.
         where: Judge only answers to instances of these groups: label to group or groups.
         task: The task.
-
-    Raises:
-        ConfigError: An option is wrong.
     """
 
     def __init__(
@@ -97,21 +94,15 @@ class NumberJudge(PromptJudge):
         return float(found[0])
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``score``: the mean of the numbers that could be read.
-
-        Raises:
-            Unparseable: No reply has a number.
-        """
+        """Return ``score``: the mean of the numbers that could be read."""
         if not self.judges(instance):
             return {}
         readings = [self.read(reply) for reply in replies]
         value = mean(readings)
         if value is None:
             raise Unparseable("No reply concludes with a number within the bounds.")
-        mark = self._passes_from
-        passed = None if mark is None else value >= mark
-        reason = f"The score is {value:g}, below {mark:g}." if passed is False else ""
-        return {"score": Score(value, passed, reason, {"readings": readings})}
+        reason = f"The score is {value:g}, below {self._passes_from or 0:g}."
+        return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
 
     def simulated(self, request: Request) -> str:
         """Return COLLIE's conclusion with a good number; other patterns do not match it."""

@@ -33,7 +33,7 @@ from harness.scoring.judges import (
     VOTES,
     JudgePrompt,
     PromptJudge,
-    share_of_yes,
+    mean,
     tagged,
     vote,
     yes_probability,
@@ -59,9 +59,6 @@ class YesNo(PromptJudge):
             the judge's; ``skip`` does not ask the judge.
         task: The task, which must have criteria.
         features: Features of the judging model's backend; None if unknown.
-
-    Raises:
-        ConfigError: The task has no criteria, or an option is wrong.
     """
 
     by_criteria = True
@@ -109,18 +106,7 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``strict``, whether all criteria are satisfied, and ``soft``, the share of those
-        decided.
-
-        Args:
-            instance: The instance that was answered.
-            replies: The replies to `questions`.
-            text: The judged text, for the rules; without it they give no verdict.
-
-        Raises:
-            Unparseable: No reply has the requested log-probabilities, or rules are to decide and
-                have no text.
-        """
+        """Return `criteria_scores`; rules give verdicts on ``text``, the judged one."""
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
@@ -159,21 +145,19 @@ def _logprobs(reply: Reply) -> Logprobs | None:
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return the verdict on a criterion from a reply's log-probabilities, with the deciding
-    tokens.
-    """
-    first = _logprobs(reply) or ()
-    found = yes_probability(first)
-    tokens = found.tokens if found else first[0] if first else ()
-    shown = [[one.token, one.logprob] for one in tokens[:TOKENS]]
-    if found is None:
-        return {"probability": None, "tokens": shown}
-    return {"probability": found.probability, "position": found.position, "tokens": shown}
+    """Return the verdict on a criterion from log-probabilities, with the deciding tokens."""
+    logprobs = _logprobs(reply) or ()
+    found = yes_probability(logprobs)
+    tokens = found.tokens if found else logprobs[0] if logprobs else ()
+    verdict: dict[str, Any] = {"probability": found.probability if found else None}
+    if found:
+        verdict["position"] = found.position
+    return {**verdict, "tokens": [[one.token, one.logprob] for one in tokens[:TOKENS]]}
 
 
 def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
     votes = [vote(reply.text) for reply in replies]
-    return {"probability": share_of_yes(votes), "votes": votes}
+    return {"probability": mean(votes), "votes": votes}
 
 
 def _constraint(
@@ -182,13 +166,8 @@ def _constraint(
     """Return a criterion in the form that `harness.store.constraints` reads.
 
     A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
-    ``decided_by`` then says so, so that it is not mistaken for the judge's.
-
-    Args:
-        criterion: The criterion.
-        found: What the judge says; None if it was not asked.
-        rule: The rule that decides the criterion, if there is one.
-        text: The judged text, for the rule.
+    ``decided_by`` then says so, so that it is not mistaken for the judge's. ``found`` is what the
+    judge says, None if it was not asked.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.errors import ConfigError
 from harness.records import Decoding, Instance, Message
-from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, fenced, tagged, unfenced
+from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, fenced, fenced_texts, tagged
 from tests.conftest import Sums
 from tests.scoring.judges.judged import Poems
 
@@ -104,10 +104,10 @@ PIECES = st.lists(
 
 
 @given(PIECES)
-def test_a_text_cannot_leave_its_tags_and_comes_back_as_it_was(text: str) -> None:
+def test_a_text_cannot_leave_its_tags(text: str) -> None:
     inside = fenced(text).removeprefix(f"<{TAG}>\n").removesuffix(f"\n</{TAG}>")
     assert not re.search(rf"<\s*/?\s*{TAG}", inside, re.IGNORECASE)
-    assert unfenced(f"Read this.\n\n{fenced(text)}\n\nAnswer.") == text
+    assert fenced_texts(f"Read this.\n\n{fenced(text)}\n\nAnswer.") == [inside]
 
 
 @given(PIECES, PIECES)

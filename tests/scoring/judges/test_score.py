@@ -149,4 +149,5 @@ def test_bounds_are_in_order() -> None:
 
 def test_the_mean_is_of_what_is_there() -> None:
     assert mean([1.0, None, 2.0]) == 1.5
+    assert mean([True, False, None, True]) == pytest.approx(2 / 3)
     assert mean([None]) is None

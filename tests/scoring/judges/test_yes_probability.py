@@ -5,7 +5,7 @@ from math import inf, log
 import pytest
 
 from harness.records import Logprobs, TokenLogprob
-from harness.scoring.judges import share_of_yes, vote, yes_probability
+from harness.scoring.judges import vote, yes_probability
 
 
 def position(**probabilities: float) -> tuple[TokenLogprob, ...]:
@@ -107,10 +107,3 @@ def test_a_no(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "Yes, it does.", "yes no", "none", "Maybe", "It is.", "nope"])
 def test_anything_else_is_no_vote(text: str) -> None:
     assert vote(text) is None
-
-
-def test_the_share_is_of_the_votes_that_are_votes() -> None:
-    assert share_of_yes([True, False, None, True]) == pytest.approx(2 / 3)
-    assert share_of_yes([False]) == 0.0
-    assert share_of_yes([None, None]) is None
-    assert share_of_yes([]) is None
