@@ -4,8 +4,10 @@ Plain words mean what users expect: ``no``, ``on``, ``1_000`` and ``2020-01-01``
 ``0o17`` is 15, ``true`` is a boolean. A key is the text as written, so ``1:`` and ``no:`` are the
 keys "1" and "no". Merge keys (``<<: *base``) work.
 
-Only tags of the core schema are followed, so nothing is ever executed. An alias counts as all that
-it stands for; a key written twice, a second document, ``.nan`` and ``.inf`` are refused.
+Only tags of the core schema are followed, so nothing is ever executed. A key written twice, a
+second document, ``.nan`` and ``.inf`` are refused. An alias counts as all the values and characters
+that it stands for: a "billion laughs" of a few hundred bytes ends after 100,000 values, whoever
+would expand them.
 
 >>> read("a: &x [no, 0o17]")
 {'a': ['no', 15]}
@@ -14,25 +16,33 @@ it stands for; a key written twice, a second document, ``.nan`` and ``.inf`` are
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
+import yaml
+
 from harness.scoring.validators.limits import (
+    DEEPEST,
+    HALF_PAIR,
+    MOST_CHARACTERS,
+    MOST_NODES,
     UnparseableDocument,
     check_length,
     exact,
     too_deep,
+    too_many_nodes,
     whole,
     written,
 )
 from harness.scoring.validators.paths import Node, Span
-from harness.scoring.validators.yaml_events import events_of, where
 
 MOST_CHARACTERS_AS_PAPER = 100_000
 """PyYAML's own parser, which ``yaml.safe_load`` uses, reads some 50,000 characters a second."""
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _NULL = re.compile(r"null|Null|NULL|~|")
 _BOOL = re.compile(r"true|True|TRUE|(false|False|FALSE)")
@@ -43,34 +53,19 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Read the value of the text's one document.
-
-    Raises:
-        UnparseableDocument: It is not such a document; the message has line and column.
-    """
+    """Return the value of the text's one document; errors have line and column."""
     check_length(text)
-    events = events_of(text, _fast_loader())
-    value = _Builder(events).value(next(events))
-    for _ in events:  # to the end of the text, where a second document may be
-        pass
-    return value
+    return _Reader(text).document().value
 
 
 def read_as_paper(text: str) -> Any:
-    """Read the value as ``yaml.safe_load`` does, within the limits.
-
-    Raises:
-        UnparseableDocument: It cannot be read.
-    """
-    import yaml
-
+    """Return the value that ``yaml.safe_load`` reads, within the limits."""
     if len(text) > MOST_CHARACTERS_AS_PAPER:
         raise UnparseableDocument(
             f"more than {MOST_CHARACTERS_AS_PAPER:,} characters of YAML", "limit"
         )
     try:
-        for _ in events_of(text, yaml.SafeLoader):
-            pass
+        _Reader(text, paper=True).document()
     except UnparseableDocument as error:
         if error.kind == "limit":  # anything else is for safe_load to judge
             raise
@@ -82,99 +77,214 @@ def read_as_paper(text: str) -> Any:
         raise UnparseableDocument(f"no YAML: {' '.join(str(error).split())[:200]}") from None
 
 
-def _fast_loader() -> Any:
-    import yaml
+def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
+    """Return the offsets of the value at a path, with its tag and anchor.
 
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    An alias stands where it is written, and its contents where its anchor is. In ``paper`` mode,
+    keys have the names that ``yaml.safe_load`` gives them.
+    """
+    node = _Reader(text, paper=paper).document().at(path)
+    # libyaml does not count a byte order mark.
+    shift = int(text.startswith("\ufeff") and not paper and _LOADER is not yaml.SafeLoader)
+    return (node.start + shift, node.end + shift) if node else None
 
 
-class _Merge:
-    """The plain key ``<<``."""
+@dataclass(slots=True)
+class _Node(Node):
+    """A value in a text.
+
+    Attributes:
+        value: The value; as the paper reads, the event of a scalar, which may be a key's.
+        nodes: Its number of values, aliases written out.
+        characters: Those of its scalars, aliases written out.
+        height: Its levels of containers.
+    """
+
+    value: Any = None
+    nodes: int = 1
+    characters: int = 0
+    height: int = 0
 
 
-_MERGE = _Merge()
+class _Reader:
+    """Builds nodes from a document's events, within the limits.
 
+    Containers are built once and shared by their aliases.
+    """
 
-class _Builder:
-    """Builds values from events; containers are built once and shared by their aliases."""
+    def __init__(self, text: str, *, paper: bool = False) -> None:
+        self.paper = paper
+        self.events = _events(text, yaml.SafeLoader if paper else _LOADER)
+        self.event: Any = None  # the current one
+        self.anchors: dict[str, _Node | None] = {}  # None while it is being built
+        self.nodes = self.characters = 0
+        self.constructor: Any = yaml.SafeLoader("")
 
-    def __init__(self, events: Iterator[Any]) -> None:
-        self.next = events.__next__
-        self.anchors: dict[str, Any] = {}
+    def document(self) -> _Node:
+        node = self.node(next(self.events), 0)
+        for _ in self.events:  # to the end of the text, where a second document may be
+            pass
+        return node
 
-    def value(self, event: Any) -> Any:
-        """Build the value that begins with this event; the events' depth bounds the recursion."""
-        import yaml
+    def next(self) -> Any:
+        self.event = next(self.events)
+        return self.event
 
+    def node(self, event: Any, depth: int, *, is_key: bool = False) -> _Node:
+        """Build the node that begins with an event, inside of ``depth`` containers."""
         if isinstance(event, yaml.AliasEvent):
-            return self.anchors[event.anchor or ""]
-        if isinstance(event, yaml.ScalarEvent):
-            made = _scalar(event)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            _expect(event, "seq")
-            made = []
-            while not isinstance(part := self.next(), yaml.SequenceEndEvent):
-                made.append(self.value(part))
-        else:
-            _expect(event, "map")
-            made = self.mapping()
+            return self.alias(event, depth)
+        node = _Node(event.start_mark.index, event.end_mark.index)
         if event.anchor is not None:
-            self.anchors[event.anchor] = made
-        return made
-
-    def mapping(self) -> dict[str, Any]:
-        import yaml
-
-        own: dict[str, Any] = {}
-        merged: dict[str, Any] = {}
-        while not isinstance(event := self.next(), yaml.MappingEndEvent):
-            key = self.key(event)
-            value = self.value(self.next())
-            if isinstance(key, _Merge):
-                for base in value if isinstance(value, list) else [value]:
-                    if not isinstance(base, dict):
-                        raise UnparseableDocument(f"<< merges what is no mapping{where(event)}")
-                    merged = base | merged  # an earlier base wins over a later one
-            elif key in own:
-                raise UnparseableDocument(
-                    f"the key {key[:60]!r} is there twice in one mapping{where(event)}"
-                )
-            else:
-                own[key] = value
-        return {**merged, **own} if merged else own
-
-    def key(self, event: Any) -> str | _Merge:
-        import yaml
-
+            self.anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
-            if _is_merge(event):
-                return _MERGE
-            _scalar(event)  # for its tag
-            if event.anchor is not None:
-                self.anchors[event.anchor] = event.value
-            return str(event.value)
-        if isinstance(event, yaml.AliasEvent):
-            known = self.anchors[event.anchor or ""]
-            if isinstance(known, str):
-                return known
-        raise UnparseableDocument(f"a key that is no text{where(event)}")
+            node.characters = len(event.value)
+            self.grow(1, node.characters, depth)
+            node.value = event if self.paper else _scalar(event)
+            if is_key and not self.paper:
+                node.value = event.value
+        else:
+            before = self.nodes, self.characters
+            self.grow(1, 0, depth + 1)
+            is_list = isinstance(event, yaml.SequenceStartEvent)
+            if not self.paper and event.tag not in (
+                None,
+                "!",
+                _TAG + ("seq" if is_list else "map"),
+            ):
+                raise _unknown_tag(event)
+            children = self.items(node, depth + 1) if is_list else self.members(node, depth + 1)
+            # In block style the parser sees the end only where the next value begins.
+            in_block = children and not event.flow_style
+            node.end = children[-1].end if in_block else self.event.end_mark.index
+            node.nodes, node.characters = self.nodes - before[0], self.characters - before[1]
+            node.height = 1 + max((child.height for child in children), default=0)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node
+        return node
+
+    def alias(self, event: Any, depth: int) -> _Node:
+        start, end = event.start_mark.index, event.end_mark.index
+        anchored = self.anchors.get(event.anchor)
+        if anchored is None:
+            known = event.anchor in self.anchors
+            if known and self.paper:  # safe_load makes a value that contains itself
+                return _Node(start, end)
+            problem = "stands for itself" if known else "has no anchor"
+            raise UnparseableDocument(f"the alias *{event.anchor[:60]} {problem}{_where(event)}")
+        self.grow(anchored.nodes, anchored.characters, depth + anchored.height)
+        return replace(anchored, start=start, end=end)
+
+    def grow(self, nodes: int, characters: int, depth: int) -> None:
+        """Count values and characters; ``depth`` is that of the deepest of them."""
+        self.nodes += nodes
+        self.characters += characters
+        if depth > DEEPEST:
+            raise too_deep()
+        if self.nodes > MOST_NODES:
+            raise too_many_nodes()
+        if self.characters > MOST_CHARACTERS:
+            raise UnparseableDocument(
+                f"more than {MOST_CHARACTERS:,} characters with aliases written out", "limit"
+            )
+
+    def items(self, node: _Node, depth: int) -> list[_Node]:
+        """Fill in the items and return them."""
+        items = []
+        while not isinstance(event := self.next(), yaml.SequenceEndEvent):
+            items.append(self.node(event, depth))
+        node.items = [*items]
+        node.value = [item.value for item in items]
+        return items
+
+    def members(self, node: _Node, depth: int) -> list[_Node]:
+        """Fill in the members; return all keys and values."""
+        own: dict[str, Any] = {}
+        bases: deque[Any] = deque()  # of equal names, that of a later base counts
+        children = []
+        while not isinstance(event := self.next(), yaml.MappingEndEvent):
+            if not self.paper and isinstance(event, yaml.CollectionStartEvent):
+                raise UnparseableDocument(f"a key that is no text{_where(event)}")
+            key = self.node(event, depth, is_key=True)
+            value = self.node(self.next(), depth)
+            children += [key, value]
+            if isinstance(event, yaml.ScalarEvent) and _is_merge(event):
+                merged = [value] if value.items is None else value.items
+                if self.paper:
+                    bases.extend(reversed(merged))
+                elif any(base.members is None for base in merged):
+                    raise UnparseableDocument(f"<< merges what is no mapping{_where(event)}")
+                else:
+                    bases.extendleft(merged)
+            elif (name := self.name(key, event)) is not None:
+                if name in own and not self.paper:
+                    raise UnparseableDocument(
+                        f"the key {name[:60]!r} is there twice in one mapping{_where(event)}"
+                    )
+                own[name] = value
+        members: dict[str, Any] = {}
+        for base in bases:
+            members |= base.members or {}
+        node.members = members | own
+        node.value = {name: member.value for name, member in (members | own).items()}
+        return children
+
+    def name(self, key: _Node, event: Any) -> str | None:
+        """Return a key's name in a pointer; None for one that the paper's reader refuses."""
+        if not self.paper:
+            if not isinstance(key.value, str):
+                raise UnparseableDocument(f"a key that is no text{_where(event)}")
+            return key.value
+        scalar = key.value
+        if not isinstance(scalar, yaml.ScalarEvent):
+            return None
+        tag = scalar.tag
+        if tag in (None, "!"):
+            tag = self.constructor.resolve(yaml.ScalarNode, scalar.value, scalar.implicit)
+        try:
+            return str(self.constructor.construct_object(yaml.ScalarNode(tag, scalar.value)))
+        except Exception:  # a date of month 13: safe_load has not read the document
+            return None
+
+
+def _events(text: str, loader: Any) -> Iterator[Any]:
+    """Yield the parser's events of the text's one document."""
+    documents = 0
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise UnparseableDocument(f"a second YAML document begins{_where(event)}")
+            elif isinstance(event, (yaml.NodeEvent, yaml.CollectionEndEvent)):
+                yield event
+    except yaml.MarkedYAMLError as error:
+        problem = (error.problem or error.context or "it breaks the grammar").strip()
+        raise UnparseableDocument(f"no YAML: {problem}{_where(error)}") from None
+    except yaml.YAMLError as error:
+        problem = str(getattr(error, "reason", None) or "a character that YAML does not allow")
+        raise UnparseableDocument(f"no YAML: {problem}") from None
+    except UnicodeEncodeError:
+        raise UnparseableDocument(HALF_PAIR) from None
+    except (ValueError, OverflowError) as error:  # an escape beyond Unicode, "\\UFFFFFFFF"
+        raise UnparseableDocument(f"no YAML: {error}") from None
+    if not documents:
+        raise UnparseableDocument("no YAML: the text holds no document")
+
+
+def _where(source: Any) -> str:
+    """Describe the place of an event or an error, for the end of a message."""
+    names = ("problem_mark", "context_mark", "start_mark")
+    mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
+    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
 
 
 def _is_merge(event: Any) -> bool:
     return (event.value, event.tag, event.implicit[0]) == ("<<", None, True)
 
 
-def _expect(event: Any, kind: str) -> None:
-    if event.tag not in (None, "!", _TAG + kind):
-        raise UnparseableDocument(f"the tag {event.tag[:60]!r} is not followed{where(event)}")
-
-
-def plain(text: str) -> Any:
-    """Read a plain (unquoted) scalar by the core schema.
-
-    Raises:
-        UnparseableDocument: It is a number that JSON cannot hold.
-    """
+def _plain(text: str) -> Any:
+    """Read a plain (unquoted) scalar by the core schema."""
     if _NULL.fullmatch(text):
         return None
     if found := _BOOL.fullmatch(text):
@@ -193,176 +303,68 @@ def plain(text: str) -> Any:
 def _scalar(event: Any) -> Any:
     text: str = event.value
     if event.tag in (None, "!"):
-        return plain(text) if event.implicit[0] and event.tag is None else text
+        return _plain(text) if event.implicit[0] and event.tag is None else text
     kind = event.tag.removeprefix(_TAG)
     if kind == "str":
         return text
     if kind in ("null", "bool", "int", "float"):
-        value = plain(text)
+        value = _plain(text)
         if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
             return float(value) if abs(value) < 2**53 else value
         types = {"null": type(None), "bool": bool, "int": int, "float": object}
         is_number = not isinstance(value, (str, bool, type(None)))
         if type(value) is types[kind] or (kind == "float" and is_number):
             return value
-        raise UnparseableDocument(f"{text[:60]!r} is no {kind}{where(event)}")
-    raise UnparseableDocument(f"the tag {event.tag[:60]!r} is not followed{where(event)}")
+        raise UnparseableDocument(f"{text[:60]!r} is no {kind}{_where(event)}")
+    raise _unknown_tag(event)
 
 
-def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
-    """Return the offsets of the value at a path, with its tag and anchor.
-
-    An alias stands where it is written, and its contents where its anchor is.
-
-    Args:
-        text: The document.
-        path: A pointer's tokens.
-        paper: Keys have the names that ``yaml.safe_load`` gives them.
-
-    Raises:
-        UnparseableDocument: The text is not YAML, or exceeds the limits.
-    """
-    import yaml
-
-    loader = yaml.SafeLoader if paper else _fast_loader()
-    events = events_of(text, loader)
-    root = _Locator(events, paper).node(next(events))
-    for _ in events:
-        pass
-    node = root.at(path)
-    # libyaml does not count a byte order mark.
-    shift = int(text.startswith("\ufeff") and loader is not yaml.SafeLoader)
-    return (node.start + shift, node.end + shift) if node else None
+def _unknown_tag(event: Any) -> UnparseableDocument:
+    return UnparseableDocument(f"the tag {event.tag[:60]!r} is not followed{_where(event)}")
 
 
-class _Locator:
-    """Builds nodes from events; merged members come first, as the last of equal names counts."""
+_ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""The byte order mark, and the line breaks that only YAML 1.1 has, are escaped only inside double
+quotes."""
+_NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
+"""What only the 1.2 core schema takes for a number (``0o17``, ``1e5``) is quoted, too."""
 
-    def __init__(self, events: Iterator[Any], paper: bool) -> None:
-        import yaml
 
-        self.next = events.__next__
-        self.paper = paper
-        self.loader: Any = yaml.SafeLoader("")
-        self.anchors: dict[str, tuple[Any, Node]] = {}
+class _Dumper(yaml.SafeDumper):
+    """No aliases, exact numbers, texts quoted for both versions."""
 
-    def node(self, event: Any) -> Node:
-        import yaml
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
-        node = Node(event.start_mark.index, event.end_mark.index)
-        if isinstance(event, yaml.AliasEvent):
-            anchored = self.anchors[event.anchor or ""][1]
-            node.items, node.members = anchored.items, anchored.members
-            return node
-        if event.anchor is not None:
-            self.anchors[event.anchor] = event, node
-        if isinstance(event, yaml.SequenceStartEvent):
-            node.items = []
-            while not isinstance(end := self.next(), yaml.SequenceEndEvent):
-                node.items.append(self.node(end))
-            last = node.items[-1] if node.items else None
-        elif isinstance(event, yaml.MappingStartEvent):
-            end, last = self.mapping(node)
-        else:
-            return node
-        # In block style the parser sees the end only where the next value begins.
-        node.end = end.end_mark.index if event.flow_style or last is None else last.end
-        return node
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)  # indent a list in a mapping, as models do
 
-    def mapping(self, node: Node) -> tuple[Any, Node | None]:
-        """Fill in the members; return the mapping's last event and its last value."""
-        import yaml
+    def represent_number(self, value: float | Decimal) -> Any:
+        """Add a point and a signed exponent, else YAML 1.1 reads a string: 1e5 is 1.0e+5."""
+        mantissa, e, exponent = written(value).lower().partition("e")
+        point = "" if "." in mantissa else ".0"
+        sign = "+" if e and exponent[0] not in "+-" else ""
+        return self.represent_scalar(_TAG + "float", f"{mantissa}{point}{e}{sign}{exponent}")
 
-        own: dict[str, Node] = {}
-        merged: dict[str, Node] = {}
-        last = None
-        while not isinstance(event := self.next(), yaml.MappingEndEvent):
-            self.node(event)
-            last = self.node(self.next())
-            if isinstance(event, yaml.ScalarEvent) and _is_merge(event):
-                bases = [last] if last.items is None else last.items
-                for base in reversed(bases) if self.paper else bases:
-                    below = base.members or {}
-                    merged = merged | below if self.paper else below | merged
-            elif (name := self.name(event)) is not None:
-                own[name] = last
-        node.members = merged | own
-        return event, last
+    def represent_text(self, value: str) -> Any:
+        style = '"' if _ESCAPED.search(value) else None
+        return self.represent_scalar(_TAG + "str", value, style=style)
 
-    def name(self, event: Any) -> str | None:
-        """Return the key's name in a pointer, or None for a list or a mapping."""
-        import yaml
 
-        if isinstance(event, yaml.AliasEvent):
-            event = self.anchors[event.anchor or ""][0]
-        if not isinstance(event, yaml.ScalarEvent):
-            return None
-        if not self.paper:
-            return str(event.value)
-        tag = event.tag
-        if tag in (None, "!"):
-            tag = self.loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-        try:
-            return str(self.loader.construct_object(yaml.ScalarNode(tag, event.value)))
-        except Exception:  # a date of month 13: safe_load has not read the document
-            return None
+_Dumper.add_representer(float, _Dumper.represent_number)
+_Dumper.add_representer(Decimal, _Dumper.represent_number)
+_Dumper.add_representer(str, _Dumper.represent_text)
+_Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789"))
 
 
 def write(value: Any) -> str:
     """Write a value that `check_json` accepts in block style; YAML 1.1 reads the same."""
-    import yaml
-
     text = yaml.dump(
         value,
-        Dumper=_dumper(),
+        Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,
         default_flow_style=False,
         width=float("inf"),
     )
     return str(text).removesuffix("...\n")
-
-
-_ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
-"""What only the 1.2 core schema takes for a number (``0o17``, ``1e5``) is quoted, too."""
-
-
-@cache
-def _dumper() -> type[Any]:
-    """Return the dumper, made when it is first needed: PyYAML is not loaded before."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """No aliases, exact numbers, texts quoted for both versions."""
-
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-            super().increase_indent(flow, False)  # indent a list in a mapping, as models do
-
-    def number(owner: Any, value: float | Decimal) -> Any:
-        return owner.represent_scalar(_TAG + "float", _with_point(written(value)))
-
-    def text(owner: Any, value: str) -> Any:
-        # The byte order mark, and the line breaks that only YAML 1.1 has, are escaped only inside
-        # double quotes.
-        style = '"' if _ESCAPED.search(value) else None
-        return owner.represent_scalar(_TAG + "str", value, style=style)
-
-    Dumper.add_representer(float, number)
-    Dumper.add_representer(Decimal, number)
-    Dumper.add_representer(str, text)
-    Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789"))
-    return Dumper
-
-
-def _with_point(text: str) -> str:
-    """Add a point and a signed exponent, else YAML 1.1 reads a string: 1e5 is 1.0e+5."""
-    mantissa, e, exponent = text.lower().partition("e")
-    if "." not in mantissa:
-        mantissa += ".0"
-    if e and exponent[0] not in "+-":
-        exponent = "+" + exponent
-    return mantissa + e + exponent
