@@ -20,7 +20,6 @@ from harness.mock.wire import (
     Headers,
     Level,
     MockRequest,
-    Reasoning,
     ReplyChoice,
     Turn,
     WireFormat,
@@ -180,7 +179,7 @@ class AnthropicMessages(WireFormat):
         content: list[Mapping[str, object]] = []
         if choice.reasoning and self.reasoning is not None:
             # The block is present even if its text is hidden.
-            shown = self.reasoning is Reasoning.BLOCKS and request.shows_reasoning
+            shown = self.reasoning == "blocks" and request.shows_reasoning
             thinking = choice.reasoning if shown else ""
             content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
         if choice.text:
@@ -231,7 +230,7 @@ class AnthropicMessages(WireFormat):
             return levels
         limit, used = read.limit + written.limit, read.used + written.used
         reset_s = max(read.reset_s, written.reset_s)
-        return [*levels, Level("tokens", limit, used, wanted=0, wait_s=0.0, reset_s=reset_s)]
+        return [*levels, Level("tokens", limit, used, reset_s=reset_s)]
 
     def reset(self, seconds: float) -> str:
         """Write the time so many seconds from now, rounded up to a second."""

@@ -26,7 +26,6 @@ from harness.mock.answers import (
     Answer,
     Answerer,
     endless,
-    invented,
     positions,
     thought,
     truncate,
@@ -42,7 +41,6 @@ from harness.mock.wire import (
     MockError,
     MockRequest,
     NoAnswer,
-    Reasoning,
     ReplyChoice,
     WireFormat,
     header,
@@ -85,27 +83,23 @@ class Provider:
 
     faults: FaultMix
     latency: Latency
-    limits: MockRateLimits = field(default_factory=MockRateLimits)
-    seed: int = 0
-    answerer: Answerer = invented
-    api_key: str | None = None
-    models: Collection[str] = ()
-    retry_after: float | None = 1.0
-    reasoning: Reasoning | None = None
-    refuse: Collection[str] = ()
+    limits: MockRateLimits
+    seed: int
+    answerer: Answerer
+    api_key: str | None
+    models: Collection[str]
+    retry_after: float | None
+    reasoning: str | None
+    refuse: Collection[str]
     stats: Stats = field(default_factory=Stats, init=False)
 
     def __post_init__(self) -> None:
-        """Set up one wire format per path."""
-        self._wires: dict[str, WireFormat] = {
-            kind.path: kind(self.reasoning) for kind in WIRE_FORMATS
-        }
+        self._wires = {kind.path: kind(self.reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
 
     def conditions(self) -> Conditions:
         """Return the current conditions."""
-        shares = {fault.value: share for fault, share in self.faults.shares.items()}
-        return Conditions(shares, str(self.latency), self.limits.limits)
+        return Conditions(self.faults.shares, self.latency.spec, self.limits.limits)
 
     def change(self, conditions: Conditions) -> None:
         """Apply conditions to the requests from now on.
@@ -113,9 +107,9 @@ class Provider:
         Raises:
             MockError: a value is invalid; nothing has changed then.
         """
-        faults = self.faults if conditions.faults is None else FaultMix.of(conditions.faults)
+        faults = self.faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
-            self.latency = Latency.of(conditions.latency)
+            self.latency = Latency(conditions.latency)
         self.faults = faults
         if conditions.limits is not None:
             self.limits = MockRateLimits(conditions.limits)
@@ -146,12 +140,12 @@ class Provider:
         request = None
         try:
             request = self._admit(wire, headers, body, digest)
-            self.stats.count_model(request.model)
+            self.stats.counts.by_model[request.model] += 1
             choices = self._choices(wire, request, fault)
             self._limit(wire, request, choices, fault)
             seconds = self.latency.seconds(for_latency)
             if seconds > 0 and await connection.left_within(seconds):
-                self.stats.abandon()
+                self.stats.leave(abandoned=True)
                 return
             if fault is not None:
                 self.stats.counts.by_fault[fault.value] += 1
@@ -257,14 +251,14 @@ class Provider:
                 await connection.reset()
             case Fault.STALL:
                 await connection.gone()
-                self.stats.abandon()
+                self.stats.leave(abandoned=True)
             case Fault.STALL_BODY:
                 await connection.answer_half(reply, headers)
                 await connection.gone()
-                self.stats.abandon(200)
+                self.stats.leave(200, abandoned=True)
             case Fault.TRICKLE:
                 await connection.trickle(reply, headers)
-                self.stats.abandon(200)
+                self.stats.leave(200, abandoned=True)
             case Fault.TRUNCATED_BODY:
                 self.stats.leave(200)
                 await connection.answer_half(reply, headers)

@@ -3,18 +3,11 @@
 Draws are a hash of the seed, the body's digest and how often that body was requested. A shared
 generator would hand out its numbers in order of arrival, which varies between runs as soon as
 requests are concurrent. A retried request gets a new draw and can succeed.
-
->>> mix = FaultMix.of({"429": 0.1, "reset": 0.02})
->>> mix.pick(0.05), mix.pick(0.11), mix.pick(0.5)
-(<Fault.RATE_LIMITED: '429'>, <Fault.RESET: 'reset'>, None)
->>> Latency.of("uniform:0.1:0.3").seconds(0.5)
-0.2
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from hashlib import blake2b
@@ -25,15 +18,9 @@ from harness.mock.wire import MockError
 
 LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
-_NORMAL = NormalDist()
-
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent numbers in [0, 1) for the n-th request with this body.
-
-    >>> draw(0, "c0ffee", 1) == draw(0, "c0ffee", 1) != draw(0, "c0ffee", 2)
-    True
-    """
+    """Return two independent numbers in [0, 1) for the n-th request with this body."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     return _unit(noise[:8]), _unit(noise[8:])
 
@@ -93,32 +80,24 @@ _ANSWERS = frozenset({Fault.EMPTY, Fault.REASONING_ONLY, Fault.REFUSAL, Fault.CO
 
 
 class FaultMix:
-    """The share of requests that gets each fault; a request gets at most one."""
+    """The share of requests that gets each fault, by name; a request gets at most one."""
 
-    def __init__(self, shares: Mapping[Fault, float]) -> None:
+    def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
         self._bounds: list[tuple[float, Fault]] = []
         total = 0.0
-        for fault, share in self.shares.items():
+        for name, share in shares.items():
             if not 0 <= share <= 1:
-                raise MockError(f"The probability of fault {fault} must be in 0..1, not {share}.")
+                raise MockError(f"The probability of fault {name} must be in 0..1, not {share}.")
             total += share
-            self._bounds.append((total, fault))
+            self._bounds.append((total, _fault(name)))
         # Ten times 0.1 adds up to a little less or more than 1.
         if total > 1 + 1e-9:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
 
-    @classmethod
-    def of(cls, named: Mapping[str, float]) -> FaultMix:
-        """Build a mix from fault names. Raises MockError with the nearest valid name."""
-        return cls({_fault(name): share for name, share in named.items()})
-
     def pick(self, number: float) -> Fault | None:
         """Map a number in [0, 1) to a fault, or to None."""
-        for bound, fault in self._bounds:
-            if number < bound:
-                return fault
-        return None
+        return next((fault for bound, fault in self._bounds if number < bound), None)
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
@@ -137,49 +116,41 @@ def _fault(name: str) -> Fault:
     try:
         return Fault(name)
     except ValueError:
-        names = [fault.value for fault in Fault]
-        close = get_close_matches(name, names, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Faults: {', '.join(names)}."
+        close = get_close_matches(name, list(Fault), n=1)
+        hint = f"Did you mean {str(close[0])!r}?" if close else f"Faults: {', '.join(Fault)}."
         raise MockError(f"Unknown fault {name!r}. {hint}") from None
 
 
-@dataclass(frozen=True, slots=True)
 class Latency:
     """A distribution of seconds, evaluated by its quantile function.
 
     A quantile function needs no generator: one uniform number per request makes the latencies as
     reproducible as the draws.
+
+    Args:
+        spec: Written as in `LATENCY_FORMS`; raises MockError for anything else.
     """
 
-    shape: str
-    first: float
-    second: float = 0.0
-
-    @classmethod
-    def of(cls, spec: float | str) -> Latency:
-        """Parse a latency written as in `LATENCY_FORMS`. Raises MockError."""
-        shape, *numbers = f"constant:{spec}".split(":")
-        if len(numbers) > 1:
-            shape, *numbers = numbers
+    def __init__(self, spec: float | str) -> None:
+        self.spec = str(spec)
+        self._shape, *numbers = self.spec.split(":")
+        if not numbers:
+            self._shape, numbers = "constant", [self.spec]
         try:
-            values = [float(number) for number in numbers]
+            self._values = [float(number) for number in numbers]
         except ValueError:
-            values = []
-        needed = {"constant": 1, "uniform": 2, "lognormal": 2}.get(shape)
-        low_to_high = shape != "uniform" or values == sorted(values)
-        if len(values) != needed or not all(0 <= v < inf for v in values) or not low_to_high:
-            raise MockError(f"Invalid latency {str(spec)!r}. Write {LATENCY_FORMS}.")
-        return cls(shape, *values)
+            self._values = []
+        needed = {"constant": 1, "uniform": 2, "lognormal": 2}.get(self._shape)
+        disordered = self._shape == "uniform" and self._values != sorted(self._values)
+        valid = len(self._values) == needed and all(0 <= value < inf for value in self._values)
+        if disordered or not valid:
+            raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
         """Return the latency that this share of requests stays below."""
-        if self.shape == "uniform":
-            return self.first + (self.second - self.first) * quantile
-        if self.shape == "lognormal":
-            return self.first * exp(self.second * _NORMAL.inv_cdf(quantile)) if quantile else 0.0
-        return self.first
-
-    def __str__(self) -> str:
-        if self.shape == "constant":
-            return f"{self.first:g}"
-        return f"{self.shape}:{self.first:g}:{self.second:g}"
+        first, second = self._values[0], self._values[-1]
+        if self._shape == "uniform":
+            return first + (second - first) * quantile
+        if self._shape == "lognormal":
+            return first * exp(second * NormalDist().inv_cdf(quantile)) if quantile else 0.0
+        return first

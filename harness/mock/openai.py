@@ -22,7 +22,6 @@ from harness.mock.wire import (
     Headers,
     Level,
     MockRequest,
-    Reasoning,
     ReplyChoice,
     Turn,
     WireFormat,
@@ -257,9 +256,9 @@ class OpenAIChat(OpenAI):
         if finish == "refusal":
             message |= {"content": None, "refusal": choice.text}
             finish = "stop"
-        elif choice.reasoning and self.reasoning is Reasoning.THINK:
+        elif choice.reasoning and self.reasoning == "think":
             message["content"] = inline(choice)
-        elif choice.reasoning and self.reasoning is Reasoning.FIELD:
+        elif choice.reasoning and self.reasoning == "field":
             # DeepSeek's name for it, and OpenRouter's; vLLM knows both.
             message["reasoning_content"] = message["reasoning"] = choice.reasoning
         return {"message": message, "finish_reason": finish, "logprobs": _chat_logprobs(choice)}
@@ -299,7 +298,7 @@ class OpenAICompletions(OpenAI):
     def choice(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
         """Return the JSON of a choice."""
         return {
-            "text": inline(choice) if self.reasoning is Reasoning.THINK else choice.text,
+            "text": inline(choice) if self.reasoning == "think" else choice.text,
             # A text completion has no other way to refuse than to say so.
             "finish_reason": "stop" if choice.finish == "refusal" else choice.finish,
             "logprobs": _completion_logprobs(request, choice),

@@ -21,7 +21,7 @@ from harness.mock.app import Conditions, Provider
 from harness.mock.faults import FaultMix, Latency
 from harness.mock.limits import Limits, MockRateLimits
 from harness.mock.stats import BodyCount, Snapshot
-from harness.mock.wire import MockError, Reasoning
+from harness.mock.wire import REASONING, MockError
 
 _BACKLOG = 4096
 # uvicorn's default of five seconds would close idle connections during slow runs.
@@ -48,7 +48,7 @@ class MockServer:
         input_tokens_per_minute: input only.
         output_tokens_per_minute: output only.
         retry_after: seconds in the retry-after header of a drawn 429; None sends no header.
-        reasoning: how answers carry reasoning (see `wire.Reasoning`); None for no reasoning.
+        reasoning: how answers carry reasoning (see `wire.REASONING`); None for no reasoning.
         refuse: names of parameters that the model rejects.
     """
 
@@ -73,6 +73,10 @@ class MockServer:
     ) -> None:
         self._host = host
         self._port = port
+        if reasoning not in (None, *REASONING):
+            raise MockError(
+                f"Unknown form of reasoning: {reasoning!r}. Forms: {', '.join(REASONING)}."
+            )
         limits = Limits(
             requests_per_minute,
             tokens_per_minute,
@@ -80,16 +84,16 @@ class MockServer:
             output_tokens_per_minute,
         )
         self._provider = Provider(
-            faults=FaultMix.of(faults or {}),
-            latency=Latency.of(latency),
+            faults=FaultMix(faults or {}),
+            latency=Latency(latency),
             limits=MockRateLimits(limits),
             seed=seed,
             answerer=answerer(answers),
             api_key=api_key,
             models=models,
             retry_after=retry_after,
-            reasoning=Reasoning.of(reasoning),
-            refuse=tuple(refuse),
+            reasoning=reasoning,
+            refuse=refuse,
         )
         self._running: _Running | None = None
 
@@ -216,24 +220,9 @@ def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise MockError(f"Invalid port {port}. Use 0 (any free one) to 65535.")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise _cannot_listen(host, port, error) from None
-    try:
-        # So that a server can restart on its port at once.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _cannot_listen(host, port, error) from None
-    return listener
-
-
-def _cannot_listen(host: str, port: int, error: OSError) -> MockError:
-    return MockError(
-        f"Cannot listen on {host}:{port}: {error.strerror}. Port 0 takes any free one."
-    )
+        raise MockError(
+            f"Cannot listen on {host}:{port}: {error.strerror}. Port 0 takes any free one."
+        ) from None

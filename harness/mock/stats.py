@@ -9,7 +9,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.mock.limits import WINDOW_S, tracked_name
+from harness.mock.limits import WINDOW_S
 
 SLICE_S = 0.001
 
@@ -36,20 +36,15 @@ class Snapshot(Struct):
     Attributes:
         requests: POSTs to the path of a wire format, rejected ones included.
         answered: Usable replies, which a client must keep: complete, well formed, and with text,
-            a refusal or a content filter's verdict. `empty`, `reasoning_only` and broken replies
-            are not.
+            a refusal or a content filter's verdict.
         repeated: Requests for a body that already had a usable answer. Legitimate if the body does
             not distinguish samples.
         abandoned: Requests whose client left before the whole answer was sent.
         prompt_tokens, completion_tokens: As reported in complete, well-formed replies.
-        by_status: HTTP statuses sent.
-        by_fault: Faults drawn.
-        by_path: Requests by path.
-        by_model: Requests with a valid key, body and model, by model, including those that a rate
-            limit rejected. Models beyond the first thousand are counted together.
-        peak_per_minute: The maximum admitted in any 60 seconds, over all models. Rejected requests
-            do not count. A drawn fault counts: without tokens if it is an HTTP status, else with
-            the tokens of its answer.
+        by_model: Requests with a valid key, body and model, including those that a rate limit
+            rejected.
+        peak_per_minute: The maximum admitted in any 60 seconds, over all models. A drawn fault
+            counts: without tokens if it is an HTTP status, else with the tokens of its answer.
     """
 
     requests: int = 0
@@ -96,29 +91,17 @@ class Stats:
         counts.by_path[path] += 1
         counts.in_flight += 1
         counts.max_in_flight = max(counts.max_in_flight, counts.in_flight)
-        body = self._bodies.get(digest)
-        if body is None:
-            body = self._bodies[digest] = BodyCount()
+        body = self._bodies.setdefault(digest, BodyCount())
         body.requests += 1
-        if body.answered:
-            counts.repeated += 1
+        counts.repeated += body.answered > 0
         return body
 
-    def count_model(self, model: str) -> None:
-        """Count a valid request for this model."""
-        by_model = self.counts.by_model
-        by_model[tracked_name(model, by_model)] += 1
-
-    def leave(self, status: int | None = None) -> None:
-        """Count the end of a request, with the status if one was sent."""
+    def leave(self, status: int | None = None, *, abandoned: bool = False) -> None:
+        """Count the end of a request: the status if one was sent, and whether its client left."""
         self.counts.in_flight -= 1
+        self.counts.abandoned += abandoned
         if status is not None:
             self.counts.by_status[status] += 1
-
-    def abandon(self, status: int | None = None) -> None:
-        """Count the end of a request whose client left."""
-        self.counts.abandoned += 1
-        self.leave(status)
 
     def snapshot(self) -> Snapshot:
         """Copy the counters."""
@@ -140,17 +123,13 @@ class Stats:
 
 
 class _Slice(Struct):
-    """What was admitted during about a millisecond; `last` is the time of the last request."""
+    """What was admitted during about a millisecond."""
 
+    begun: float
     last: float
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-
-    def add(self, requests: int, input_tokens: int, output_tokens: int) -> None:
-        self.requests += requests
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
 
 
 class Peak:
@@ -158,36 +137,35 @@ class Peak:
 
     Requests are added up by the millisecond, so memory is bounded. The peak is never too low, and
     at most what arrived within 60 seconds and 2 milliseconds. One thread writes; any may read.
-
-    >>> peak = Peak()
-    >>> peak.add(input_tokens=10, output_tokens=5)
-    >>> peak.most
-    PerMinute(requests=1, tokens=15, input_tokens=10, output_tokens=5)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()
         self._clock = clock
         self._slices: deque[_Slice] = deque()
-        self._sum = _Slice(0.0)
-        self._slice_ends = float("-inf")
+        self._requests = self._input = self._output = 0
 
     def add(self, input_tokens: int, output_tokens: int) -> None:
         """Count one request."""
-        now, total, most = self._clock(), self._sum, self.most
-        if now >= self._slice_ends:
+        now = self._clock()
+        if not self._slices or now >= self._slices[-1].begun + SLICE_S:
             while self._slices and self._slices[0].last <= now - WINDOW_S:
                 old = self._slices.popleft()
-                total.add(-old.requests, -old.input_tokens, -old.output_tokens)
-            self._slices.append(_Slice(now))
-            self._slice_ends = now + SLICE_S
-        current = self._slices[-1]
+                self._requests -= old.requests
+                self._input -= old.input_tokens
+                self._output -= old.output_tokens
+            self._slices.append(_Slice(now, now))
+        current, most = self._slices[-1], self.most
         current.last = now
-        current.add(1, input_tokens, output_tokens)
-        total.add(1, input_tokens, output_tokens)
+        current.requests += 1
+        current.input_tokens += input_tokens
+        current.output_tokens += output_tokens
+        self._requests += 1
+        self._input += input_tokens
+        self._output += output_tokens
         self.most = PerMinute(
-            max(most.requests, total.requests),
-            max(most.tokens, total.input_tokens + total.output_tokens),
-            max(most.input_tokens, total.input_tokens),
-            max(most.output_tokens, total.output_tokens),
+            max(most.requests, self._requests),
+            max(most.tokens, self._input + self._output),
+            max(most.input_tokens, self._input),
+            max(most.output_tokens, self._output),
         )

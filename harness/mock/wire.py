@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from typing import ClassVar, Literal, TypeVar
 
 import msgspec
@@ -35,30 +34,11 @@ class NoAnswer(LookupError):
     """The recording has no answer for a conversation."""
 
 
-class Reasoning(StrEnum):
-    """How reasoning is returned.
-
-    A wire format that lacks the chosen form hides the text and only counts its tokens, as OpenAI's
-    own models do.
-
-    Attributes:
-        THINK: ``<think>…</think>`` before the answer, in the same text.
-        FIELD: ``reasoning_content`` and ``reasoning`` beside a chat message's content.
-        BLOCKS: Anthropic's ``thinking`` blocks.
-    """
-
-    THINK = "think"
-    FIELD = "field"
-    BLOCKS = "blocks"
-
-    @classmethod
-    def of(cls, name: str | None) -> Reasoning | None:
-        """Parse a form's name; None stays None. Raises MockError for an unknown name."""
-        try:
-            return None if name is None else cls(name)
-        except ValueError:
-            forms = ", ".join(cls)
-            raise MockError(f"Unknown form of reasoning: {name!r}. Forms: {forms}.") from None
+REASONING = ("think", "field", "blocks")
+"""How reasoning is returned: ``<think>…</think>`` before the answer in the same text,
+``reasoning_content`` and ``reasoning`` beside a chat message's content, or Anthropic's ``thinking``
+blocks. A wire format that lacks the chosen form hides the text and only counts its tokens, as
+OpenAI's own models do."""
 
 
 class Turn(Struct, frozen=True):
@@ -74,12 +54,10 @@ class MockRequest(Struct, frozen=True):
     Attributes:
         digest: Hash of the request body, byte for byte.
         n: Number of choices.
-        max_tokens: Upper bound per choice, reasoning included; None for no bound.
-        stop: Strings that end an answer.
+        max_tokens: Upper bound per choice, reasoning included.
         reasons: Whether the model may reason before it answers.
         shows_reasoning: Whether the text of the reasoning is returned.
-        logprobs: How many of the likeliest tokens to return per position; None for no
-            log-probabilities.
+        logprobs: How many of the likeliest tokens to return per position.
     """
 
     digest: str
@@ -145,23 +123,14 @@ class Level(Struct, frozen=True):
     unit: Unit
     limit: int
     used: int
-    wanted: int
-    wait_s: float
-    reset_s: float
-
-    @property
-    def remaining(self) -> int:
-        """Units still available."""
-        return self.limit - self.used
+    wanted: int = 0
+    wait_s: float = 0.0
+    reset_s: float = 0.0
 
 
 class ApiError(Exception):
-    """A request that gets an error reply.
-
-    Args:
-        status: The HTTP status.
-        error: The vendor's error object.
-        retry_after: Seconds the client should wait; None sends no header.
+    """A request that gets an error reply: status, the vendor's error object, and ``retry-after`` in
+    seconds.
     """
 
     def __init__(
@@ -184,7 +153,7 @@ class WireFormat(ABC):
     failures: ClassVar[Mapping[int, str]]
     """Messages of failures of the provider itself, by status."""
 
-    def __init__(self, reasoning: Reasoning | None = None) -> None:
+    def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
 
     @abstractmethod
@@ -250,7 +219,7 @@ class WireFormat(ABC):
             unit = level.unit.replace(" ", "-")
             values = {
                 "limit": str(level.limit),
-                "remaining": str(level.remaining),
+                "remaining": str(level.limit - level.used),
                 "reset": self.reset(level.reset_s),
             }
             for part, value in values.items():

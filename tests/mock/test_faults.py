@@ -9,7 +9,7 @@ from harness.mock.wire import MockError
 
 
 def test_shares_are_kept() -> None:
-    mix = FaultMix.of(parse_shares(["429=0.1", "reset=0.02"]))
+    mix = FaultMix(parse_shares(["429=0.1", "reset=0.02"]))
     picks = [mix.pick((n + 0.5) / 1000) for n in range(1000)]
     assert picks.count(Fault.RATE_LIMITED) == 100
     assert picks.count(Fault.RESET) == 20
@@ -17,7 +17,7 @@ def test_shares_are_kept() -> None:
 
 
 def test_shares_may_fill_the_whole() -> None:
-    ten = FaultMix.of(dict.fromkeys([fault.value for fault in list(Fault)[:10]], 0.1))
+    ten = FaultMix(dict.fromkeys([fault.value for fault in list(Fault)[:10]], 0.1))
     assert ten.pick(0.999) is not None
 
 
@@ -34,7 +34,7 @@ def test_shares_may_fill_the_whole() -> None:
 )
 def test_invalid_faults_are_refused(options: list[str], message: str) -> None:
     with pytest.raises(MockError) as raised:
-        FaultMix.of(parse_shares(options))
+        FaultMix(parse_shares(options))
     assert message in str(raised.value)
 
 
@@ -48,19 +48,19 @@ def test_invalid_faults_are_refused(options: list[str], message: str) -> None:
     ],
 )
 def test_latency_quantiles(spec: float | str, at_start: float, at_half: float) -> None:
-    latency = Latency.of(spec)
+    latency = Latency(spec)
     assert latency.seconds(0.0) == pytest.approx(at_start)
     assert latency.seconds(0.5) == pytest.approx(at_half)
 
 
 def test_lognormal_spread_is_sigma() -> None:
     one_sigma_up = 0.841344746
-    assert Latency.of("lognormal:1:0.5").seconds(one_sigma_up) == pytest.approx(1.64872, rel=1e-5)
+    assert Latency("lognormal:1:0.5").seconds(one_sigma_up) == pytest.approx(1.64872, rel=1e-5)
 
 
 @pytest.mark.parametrize("spec", ["0.05", "uniform:0.1:0.3", "lognormal:0.05:0.6"])
 def test_latency_is_written_as_it_is_read(spec: str) -> None:
-    assert str(Latency.of(spec)) == spec
+    assert Latency(spec).spec == spec
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_latency_is_written_as_it_is_read(spec: str) -> None:
 )
 def test_invalid_latency_names_the_valid_forms(spec: float | str) -> None:
     with pytest.raises(MockError, match="uniform:LOW:HIGH"):
-        Latency.of(spec)
+        Latency(spec)
 
 
 def test_draw_depends_on_seed_body_and_attempt_only() -> None:

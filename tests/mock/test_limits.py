@@ -1,4 +1,4 @@
-"""Rate limits, and the names that models are tracked under."""
+"""Rate limits of each model."""
 
 from __future__ import annotations
 
@@ -6,15 +6,7 @@ import random
 
 import pytest
 
-from harness.mock.limits import (
-    MAX_MODELS,
-    MAX_NAME,
-    OTHER_MODELS,
-    WINDOW_S,
-    Limits,
-    MockRateLimits,
-    tracked_name,
-)
+from harness.mock.limits import WINDOW_S, Limits, MockRateLimits
 from harness.mock.wire import MockError
 
 
@@ -32,7 +24,7 @@ def clock() -> Clock:
 
 
 def test_no_limits_admit_all() -> None:
-    limits = MockRateLimits()
+    limits = MockRateLimits(Limits())
     assert limits.admit("m", 10**9, 0) is None
     assert limits.levels("m") == []
 
@@ -44,7 +36,7 @@ def test_refusal_says_when_there_is_room(clock: Clock) -> None:
     assert limits.admit("m", 1, 0) is None
     refused = limits.admit("m", 1, 0)
     assert refused is not None
-    assert (refused.unit, refused.used, refused.remaining) == ("requests", 2, 0)
+    assert (refused.unit, refused.used, refused.limit) == ("requests", 2, 2)
     assert refused.wait_s == pytest.approx(WINDOW_S - 10)
     clock.now += refused.wait_s
     assert limits.admit("m", 1, 0) is None
@@ -64,7 +56,7 @@ def test_input_and_output_have_limits_of_their_own(clock: Clock) -> None:
     assert limits.admit("m", 40, 50) is None
     broken = [limits.admit("m", *amounts) for amounts in ((20, 0), (0, 20), (10, 10))]
     assert [level and level.unit for level in broken] == ["input tokens", "output tokens", None]
-    assert [level.remaining for level in limits.levels("m")] == [0, 0]
+    assert [level.limit - level.used for level in limits.levels("m")] == [0, 0]
 
 
 def test_more_than_the_limit_never_fits(clock: Clock) -> None:
@@ -96,33 +88,13 @@ def test_each_model_has_windows_of_its_own(clock: Clock) -> None:
     assert limits.admit("b", 30, 40) is None
     assert [level.used for level in limits.levels("a")] == [1, 50]
     assert [level.used for level in limits.levels("b")] == [1, 70]
-    assert [level.remaining for level in limits.levels("c")] == [1, 100]
+    assert [level.limit - level.used for level in limits.levels("c")] == [1, 100]
     clock.now += WINDOW_S - 10
     assert limits.admit("a", 1, 1) is None
     assert limits.admit("b", 1, 1) is not None
-
-
-def test_made_up_models_are_no_way_round_a_limit(clock: Clock) -> None:
-    limits = MockRateLimits(Limits(requests_per_minute=1), clock)
-    admitted = [limits.admit(f"model-{n}", 1, 1) is None for n in range(2 * MAX_MODELS)]
-    assert admitted == [True] * (MAX_MODELS + 1) + [False] * (MAX_MODELS - 1)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_limit_that_lets_nothing_in_is_refused(limit: int) -> None:
     with pytest.raises(MockError, match="input_tokens_per_minute must be at least 1, not"):
         Limits(input_tokens_per_minute=limit)
-
-
-def test_made_up_names_come_to_an_end() -> None:
-    known: dict[str, int] = {}
-    for number in range(3 * MAX_MODELS):
-        known[tracked_name(f"model-{number}", known)] = number
-    assert len(known) == MAX_MODELS + 1
-    assert known[OTHER_MODELS] == 3 * MAX_MODELS - 1
-    assert tracked_name("model-0", known) == "model-0"
-
-
-def test_long_names_are_not_kept() -> None:
-    assert tracked_name("m" * MAX_NAME, {}) == "m" * MAX_NAME
-    assert tracked_name("m" * (MAX_NAME + 1), {}) == OTHER_MODELS

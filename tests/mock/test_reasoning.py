@@ -9,7 +9,7 @@ import pytest
 
 from harness.mock import MockError, MockServer
 from harness.mock.answers import inline
-from harness.mock.wire import Reasoning, ReplyChoice
+from harness.mock.wire import REASONING, ReplyChoice
 
 PATHS = {"chat": "/v1/chat/completions", "text": "/v1/completions", "messages": "/v1/messages"}
 TURNS = [{"role": "user", "content": "A colour?"}]
@@ -79,7 +79,7 @@ async def test_as_blocks() -> None:
     assert hidden["usage"]["output_tokens_details"]["thinking_tokens"] > 0
 
 
-@pytest.mark.parametrize("form", list(Reasoning))
+@pytest.mark.parametrize("form", REASONING)
 async def test_tokens_are_counted_whoever_sees_the_text(form: str) -> None:
     with MockServer(answers=ANSWERS, reasoning=form) as server:
         chat, text, messages = [await ask(server, wire) for wire in PATHS]

@@ -1,4 +1,4 @@
-"""Counters by model, and the peak of any 60 seconds."""
+"""The peak of any 60 seconds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from harness.mock.limits import MAX_MODELS, OTHER_MODELS, WINDOW_S
-from harness.mock.stats import SLICE_S, Peak, PerMinute, Stats
+from harness.mock.limits import WINDOW_S
+from harness.mock.stats import SLICE_S, Peak, PerMinute
 
 Event = tuple[float, int, int]
 
@@ -83,11 +83,3 @@ def test_memory_does_not_grow_with_the_requests(clock: Clock) -> None:
     tracemalloc.stop()
     assert peak.most.requests == 20_000
     assert used < 200_000
-
-
-def test_made_up_models_are_counted_together() -> None:
-    stats = Stats()
-    for number in range(MAX_MODELS + 5):
-        stats.count_model(f"m{number}")
-    by_model = stats.snapshot().by_model
-    assert (len(by_model), by_model["m0"], by_model[OTHER_MODELS]) == (MAX_MODELS + 1, 1, 5)
