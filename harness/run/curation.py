@@ -296,7 +296,7 @@ class StageCalls:
     def _request(
         self, question: StageQuestion, decoding: Decoding, sample: int, model: Model
     ) -> Request:
-        messages = (Message("user", question.text),)
+        messages = (Message("user", question.text()),)
         seed = None
         if "seed" in model.backend.features:
             seed = provider_seed(self._seed, messages_hash(messages), sample)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.asking import StageAnswer, StageQuestion
+from harness.builders.wildifeval.asking import StageAnswer
 from harness.calls.signals import Stop, Stopping
 from harness.errors import (
     ConfigError,
@@ -12,9 +12,9 @@ from harness.errors import (
     TransientError,
 )
 from harness.records import Decoding, Reply
-from tests.builders.wildifeval.stage_models import Model, asking
+from tests.builders.wildifeval.stage_models import Model, asking, question
 
-QUESTIONS = [StageQuestion(str(n), f"What is {n}?") for n in range(20)]
+QUESTIONS = [question(str(n), f"What is {n}?") for n in range(20)]
 DECODING = Decoding(temperature=1.0, max_tokens=5)
 
 
@@ -54,7 +54,7 @@ async def test_another_question_is_asked(change: str, tmp_path: Path) -> None:
 
 async def test_the_same_question_about_two_things_is_asked_once(tmp_path: Path) -> None:
     model = Model(str.upper)
-    same = [StageQuestion("a", "Hi"), StageQuestion("b", "Hi")]
+    same = [question("a", "Hi"), question("b", "Hi")]
     assert await asking(tmp_path, model).ask("filter", same, DECODING, said) == [["ok HI"]] * 2
     assert len(model.requests) == 1
 

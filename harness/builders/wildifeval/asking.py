@@ -2,15 +2,12 @@
 
 `harness.run.curation` implements `Asking`, with cache, retries, limits and budget. A repeated build
 takes its answers from the cache and continues where it stopped.
-
->>> Questions(["a", "b"], lambda name: Question(name, f"Who is {name}?"))[1].text
-'Who is b?'
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -22,37 +19,13 @@ AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
 class StageQuestion(Struct, frozen=True):
-    """A prompt, and its subject: the id of a chat, or another name."""
+    """A prompt, and its subject: the id of a chat, or another name.
 
-    about: str
-    text: str
-
-
-class Questions(Sequence[StageQuestion]):
-    """Questions whose prompts are rendered on demand: all of them would fill the memory.
-
-    Args:
-        of: The subjects of the questions.
-        question: Builds the question for a subject; pure.
+    The prompt is rendered on demand: those of all chats would fill the memory.
     """
 
-    def __init__(self, of: Sequence[T], question: Callable[[T], StageQuestion]) -> None:
-        self._of: Sequence[Any] = of
-        self._question: Callable[[Any], StageQuestion] = question
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    @overload
-    def __getitem__(self, place: int) -> StageQuestion: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Questions: ...
-
-    def __getitem__(self, place: int | slice) -> StageQuestion | Questions:
-        if isinstance(place, slice):
-            return Questions(self._of[place], self._question)
-        return self._question(self._of[place])
+    about: str
+    text: Callable[[], str]
 
 
 class StageAnswer(Struct, frozen=True):

@@ -1,4 +1,8 @@
-"""The stages of the curation, one after the other, from screened chats to rows.
+"""The stages of the curation that ask models, one after the other, from screened chats to rows.
+
+A constraint's category is one of the paper's eight, or Other with the model's own title. Domains
+come from the tasks: some are proposed for each batch of tasks, all of them are merged into a few,
+and each task is assigned to one. A label that the model does not give is empty, and counted.
 
 >>> await curated(curation, prompts, asking, screened)  # doctest: +SKIP
 """
@@ -6,32 +10,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Asking, Questions, StageAnswer, StageQuestion
+from harness.builders.wildifeval.asking import Asking, StageAnswer, StageQuestion
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.labels import (
-    categories,
-    domains,
-    merged_domains,
-    proposed_domains,
-)
 from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.replies import (
     Category,
     DecomposedTask,
     Decomposition,
+    category,
+    chosen,
     decomposition,
+    numbered_names,
     sameness,
 )
 from harness.builders.wildifeval.screening import Screened, Step
-from harness.builders.wildifeval.selection import constrained, without_toxic
-from harness.config.curation import ConstraintsSection, Curation, DecomposeSection
+from harness.builders.wildifeval.selection import top_share, yes_probabilities
+from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
 from harness.records import Decoding
+
+T = TypeVar("T")
+
+NAMING = Decoding(temperature=0.0, max_tokens=30)
+"""For a reply that is one name."""
+LISTING_TOKENS = 30
+"""The most tokens of a name in a list."""
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
@@ -84,56 +94,153 @@ async def curated(
     Raises:
         DataInvalid: Nothing is left. Otherwise as `Asking.ask`.
     """
-    chats, steps = screened.chats, [screened.step]
-    _refuse_none(chats, steps)
+    stages = _ModelStages(curation, prompts, asking)
+    chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
-        chats, step = await without_toxic(chats, asking, prompts, curation.screen, curation.filter)
-        steps.append(step)
-        _refuse_none(chats, steps)
-    chats, step, mark = await constrained(chats, asking, prompts, curation.filter, curation.seed)
-    steps.append(step)
-    _refuse_none(chats, steps)
-    tasks, step = await _decomposed(chats, asking, prompts, curation.decompose)
-    steps.append(step)
-    _refuse_none(tasks, steps)
+        chats, step = await stages.without_toxic(chats)
+        steps.append(_not_empty(step))
+    chats, step, mark = await stages.constrained(chats)
+    steps.append(_not_empty(step))
+    tasks, step = await stages.decomposed(chats)
+    steps.append(_not_empty(step))
     tasks, step = not_repeated(tasks, curation.constraints, curation.seed)
-    steps.append(step)
-    _refuse_none(tasks, steps)
-    kinds = await categories(tasks, asking, prompts)
-    proposed = await proposed_domains(tasks, asking, prompts, curation.domains)
-    names = await merged_domains(proposed, asking, prompts, curation.domains)
-    found = await domains(tasks, names, asking, prompts)
-    rows = [_row(task, kinds, domain) for task, domain in zip(tasks, found, strict=True)]
+    steps.append(_not_empty(step))
+    kinds = await stages.categories(tasks)
+    proposed = await stages.proposed_domains(tasks)
+    names = await stages.merged_domains(proposed)
+    rows = []
+    for task, domain in zip(tasks, await stages.domains(tasks, names), strict=True):
+        labels = [(text, kinds[sameness(text)]) for text in task.apart.constraints]
+        constraints = tuple(RowConstraint(text, kind.name, kind.title) for text, kind in labels)
+        asks, context = task.apart.task, task.apart.context
+        rows.append(CuratedRow(task.id, task.text, constraints, domain, asks, context))
     return Curated(rows, steps, mark, dict(proposed), names)
 
 
-async def _decomposed(
-    chats: Sequence[Chat], asking: Asking, prompts: CurationPrompts, by: DecomposeSection
-) -> tuple[list[DecomposedTask], Step]:
-    questions = Questions(
-        chats, lambda chat: StageQuestion(chat.id, prompts.text("decompose", message=chat.text))
-    )
-    decoding = Decoding(by.temperature, by.max_tokens)
-    found = await asking.ask("decompose", questions, decoding, _apart)
-    tasks, step = list[DecomposedTask](), Step("decompose", len(chats))
-    for chat, [apart] in zip(chats, found, strict=True):
-        if isinstance(apart, str):
-            step.leave_out("not taken apart", chat.id, chat.text, apart)
-        elif not apart.constraints:
-            step.leave_out("no constraints", chat.id, chat.text)
+class _ModelStages:
+    def __init__(self, curation: Curation, prompts: CurationPrompts, asking: Asking) -> None:
+        self._curation, self._prompts, self._asking = curation, prompts, asking
+
+    async def without_toxic(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step]:
+        found = await self._probabilities("toxicity", "toxic", chats)
+        least = self._curation.screen.toxic_from
+        plain = {name for name, toxic in found.items() if toxic is not None and toxic < least}
+        return _split(chats, found, plain, "toxicity", "toxic")
+
+    async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
+        """Return the messages that most probably are such tasks, and the lowest probability."""
+        found = await self._probabilities("filter", "constrained", chats)
+        top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
+        return *_split(chats, found, top, "filter", "not among the surest"), mark
+
+    async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[DecomposedTask], Step]:
+        by = self._curation.decompose
+        questions = [self._question(chat.id, "decompose", message=chat.text) for chat in chats]
+        decoding = Decoding(by.temperature, by.max_tokens)
+        found = await self._ask("decompose", questions, decoding, _apart)
+        tasks, step = list[DecomposedTask](), Step("decompose", len(chats))
+        for chat, apart in zip(chats, found, strict=True):
+            if isinstance(apart, str):
+                step.leave_out("not taken apart", chat.id, chat.text, apart)
+            elif not apart.constraints:
+                step.leave_out("no constraints", chat.id, chat.text)
+            else:
+                tasks.append(DecomposedTask(chat.id, chat.text, apart))
+        return tasks, step
+
+    async def categories(self, tasks: Sequence[DecomposedTask]) -> dict[str, Category]:
+        """Return the category of each constraint by its `sameness`; each is asked about once."""
+        texts: dict[str, str] = {}
+        for task in tasks:
+            for one in task.apart.constraints:
+                texts.setdefault(sameness(one), one)
+        questions = [
+            self._question(f"constraint {number}", "category", constraint=text)
+            for number, text in enumerate(texts.values(), start=1)
+        ]
+        found = await self._ask("categories", questions, NAMING, _category)
+        return dict(zip(texts, found, strict=True))
+
+    async def proposed_domains(self, tasks: Sequence[DecomposedTask]) -> Counter[str]:
+        """Return the proposed domains, with the number of batches that propose each."""
+        by = self._curation.domains
+        texts = [t.text if len(t.text) <= by.shown else f"{t.text[: by.shown]}…" for t in tasks]
+        batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
+        questions = [
+            self._question(f"batch {number}", "propose_domains", tasks=batch, n=by.proposed)
+            for number, batch in enumerate(batches, start=1)
+        ]
+        written: dict[str, str] = {}
+        named = Counter[str]()
+        for names in await self._ask("domains", questions, _listing(by.proposed), _names):
+            for name in names[: by.proposed]:
+                named[written.setdefault(name.casefold(), name)] += 1
+        _refuse_no_domains(named)
+        return named
+
+    async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
+        """Merge the proposed domains into a few, unless there are few already."""
+        most = self._curation.domains.merged
+        if len(proposed) <= most:
+            return list(proposed)
+        order = sorted(proposed, key=lambda name: (-proposed[name], name))
+        listed = "\n".join(f"{name}: {proposed[name]}" for name in order)
+        question = self._question("all batches", "merge_domains", names=listed, n=most)
+        [names] = await self._ask("domains", [question], _listing(most), _names)
+        _refuse_no_domains(names)
+        return names[:most]
+
+    async def domains(self, tasks: Sequence[DecomposedTask], names: Sequence[str]) -> list[str]:
+        """Return the domain of each task; empty if the model names none of these."""
+        # A model wrote the names: on one line each, and without tags.
+        listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
+        questions = [
+            self._question(task.id, "domain", message=task.text, domains=listed) for task in tasks
+        ]
+
+        def read(answer: StageAnswer) -> str:
+            return chosen(answer.text, names) if answer.outcome == "ok" else ""
+
+        return await self._ask("domains", questions, NAMING, read)
+
+    def _question(self, about: str, prompt: PromptName, **fields: Any) -> StageQuestion:
+        return StageQuestion(about, partial(self._prompts.text, prompt, **fields))
+
+    async def _ask(
+        self,
+        stage: StageName,
+        questions: Sequence[StageQuestion],
+        decoding: Decoding,
+        read: Callable[[StageAnswer], T],
+    ) -> list[T]:
+        return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
+
+    async def _probabilities(
+        self, stage: StageName, prompt: PromptName, chats: Sequence[Chat]
+    ) -> dict[str, float | None]:
+        questions = [self._question(chat.id, prompt, message=chat.text) for chat in chats]
+        found = await yes_probabilities(self._asking, stage, questions, self._curation.filter)
+        return dict(zip((chat.id for chat in chats), found, strict=True))
+
+
+def _split(
+    chats: Sequence[Chat],
+    probabilities: Mapping[str, float | None],
+    wanted: set[str],
+    name: str,
+    reason: str,
+) -> tuple[list[Chat], Step]:
+    """Return the wanted messages, and why the others are left out."""
+    kept, step = list[Chat](), Step(name, len(chats))
+    for chat in chats:
+        probability = probabilities[chat.id]
+        if probability is None:
+            step.leave_out("undecided", chat.id, chat.text)
+        elif chat.id in wanted:
+            kept.append(chat)
         else:
-            tasks.append(DecomposedTask(chat.id, chat.text, apart))
-    return tasks, step
-
-
-def _apart(answer: StageAnswer) -> Decomposition | str:
-    """Return the decomposition in a reply, or why it cannot be used."""
-    if answer.outcome != "ok":
-        return answer.outcome
-    try:
-        return decomposition(answer.text)
-    except Unparseable as error:
-        return error.message
+            step.leave_out(reason, chat.id, chat.text, f"probability {probability:.2f}")
+    return kept, step
 
 
 def not_repeated(
@@ -141,13 +248,9 @@ def not_repeated(
 ) -> tuple[list[DecomposedTask], Step]:
     """Leave out tasks with too many constraints, and tasks that repeat one too often.
 
-        Logs hold templates, with the same condition in hundreds of messages. Tasks are examined in
+    Logs hold templates, with the same condition in hundreds of messages. Tasks are examined in
     random order; one is kept as long as none of its constraints is in ``most_tasks`` kept ones. It
-        is kept or left out as a whole, since its message asks for all of its constraints.
-
-        >>> task = Task("a", "…", Decomposition("", "", ("Be brief.",)))
-        >>> [task.id for task in not_repeated([task], ConstraintsSection(), 0)[0]]
-        ['a']
+    is kept or left out as a whole, since its message asks for all of its constraints.
     """
     step = Step("constraints", len(tasks))
     few = list[DecomposedTask]()
@@ -173,22 +276,46 @@ def not_repeated(
     return [task for task in few if task.id not in repeated], step
 
 
-def _row(task: DecomposedTask, kinds: dict[str, Category], domain: str) -> CuratedRow:
-    constraints = []
-    for text in task.apart.constraints:
-        kind = kinds[sameness(text)]
-        constraints.append(RowConstraint(text, kind.name, kind.title))
-    return CuratedRow(
-        task.id, task.text, tuple(constraints), domain, task.apart.task, task.apart.context
-    )
+def _listing(names: int) -> Decoding:
+    return Decoding(temperature=0.0, max_tokens=LISTING_TOKENS * names)
 
 
-def _refuse_none(left: Sequence[object], steps: Sequence[Step]) -> None:
-    if left:
-        return
-    last = steps[-1]
-    why = ", ".join(f"{n:,} {reason}" for reason, n in last.removed.items())
+def _apart(answer: StageAnswer) -> Decomposition | str:
+    """Return the decomposition in a reply, or why it cannot be used."""
+    if answer.outcome != "ok":
+        return answer.outcome
+    try:
+        return decomposition(answer.text)
+    except Unparseable as error:
+        return error.message
+
+
+def _category(answer: StageAnswer) -> Category:
+    return category(answer.text) if answer.outcome == "ok" else Category()
+
+
+def _names(answer: StageAnswer) -> list[str]:
+    """Return the names in a reply; of a truncated one all but the last, which may be incomplete."""
+    if answer.outcome not in ("ok", "truncated"):
+        return []
+    names = numbered_names(answer.text)
+    return names[:-1] if answer.outcome == "truncated" else names
+
+
+def _refuse_no_domains(names: Iterable[str]) -> None:
+    if not any(names):
+        raise DataInvalid(
+            "The model of the stage 'domains' named no domains.",
+            "Give the stage another model: models.domains.",
+        )
+
+
+def _not_empty(step: Step) -> Step:
+    """Return the step, unless it left nothing."""
+    if step.left:
+        return step
+    why = ", ".join(f"{n:,} {reason}" for reason, n in step.removed.items())
     raise DataInvalid(
-        f"Nothing is left after the step {last.name!r} ({why or 'there was nothing'}).",
+        f"Nothing is left after the step {step.name!r} ({why or 'there was nothing'}).",
         "Use more chats, or change the settings of that step (docs/wildifeval_build.md).",
     )

@@ -1,7 +1,7 @@
-"""Selects constrained generation tasks: the messages that a model is most certain about.
+"""Yes or no of messages: the probability that a model says yes.
 
-The probability of yes comes from log-probabilities of the first tokens if the model gives them,
-else from the share of its votes. The paper keeps the tenth with the highest probability. If several
+It comes from log-probabilities of the first tokens if the model gives them, else from the share of
+its votes. The paper keeps the tenth of the messages with the highest probability. If several
 messages have the lowest probability that is kept (votes have only six values), the seed draws among
 them, so that the share is exact.
 """
@@ -12,11 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Asking, Questions, StageAnswer, StageQuestion
-from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.prompts import CurationPrompts
-from harness.builders.wildifeval.screening import Step
-from harness.config.curation import FilterSection, ScreenSection
+from harness.builders.wildifeval.asking import Asking, StageAnswer, StageQuestion
+from harness.config.curation import FilterSection
 from harness.errors import ConfigError
 from harness.records import Decoding
 from harness.scoring.judges import TOKENS, VOTES, mean, vote, yes_probability
@@ -54,58 +51,6 @@ def top_share(
     order = Draws(seed, "selection").shuffled(list(known))
     order.sort(key=lambda name: -known[name])  # stable: the draw decides among equals
     return set(order[:n]), known[order[n - 1]]
-
-
-async def without_toxic(
-    chats: Sequence[Chat],
-    asking: Asking,
-    prompts: CurationPrompts,
-    screen: ScreenSection,
-    by: FilterSection,
-) -> tuple[list[Chat], Step]:
-    """Return the messages that the ``toxicity`` stage's model does not find toxic.
-
-    Raises:
-        ConfigError: The model's first replies cannot be read. Otherwise as `Asking.ask`.
-    """
-    questions = Questions(
-        chats, lambda chat: StageQuestion(chat.id, prompts.text("toxic", message=chat.text))
-    )
-    found = await yes_probabilities(asking, "toxicity", questions, by)
-    kept, step = list[Chat](), Step("toxicity", len(chats))
-    for chat, probability in zip(chats, found, strict=True):
-        if probability is None:
-            step.leave_out("undecided", chat.id, chat.text)
-        elif probability >= screen.toxic_from:
-            step.leave_out("toxic", chat.id, chat.text, f"probability {probability:.2f}")
-        else:
-            kept.append(chat)
-    return kept, step
-
-
-async def constrained(
-    chats: Sequence[Chat], asking: Asking, prompts: CurationPrompts, by: FilterSection, seed: int
-) -> tuple[list[Chat], Step, float]:
-    """Return the messages that most probably are such tasks, and the lowest probability among them.
-
-    Raises:
-        ConfigError: The model's first replies cannot be read. Otherwise as `Asking.ask`.
-    """
-    questions = Questions(
-        chats, lambda chat: StageQuestion(chat.id, prompts.text("constrained", message=chat.text))
-    )
-    found = await yes_probabilities(asking, "filter", questions, by)
-    top, mark = top_share(dict(zip((c.id for c in chats), found, strict=True)), by.keep, seed)
-    kept, step = list[Chat](), Step("filter", len(chats))
-    for chat, probability in zip(chats, found, strict=True):
-        if chat.id in top:
-            kept.append(chat)
-        elif probability is None:
-            step.leave_out("undecided", chat.id, chat.text)
-        else:
-            detail = f"probability {probability:.2f}"
-            step.leave_out("not among the surest", chat.id, chat.text, detail)
-    return kept, step, mark
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
@@ -148,32 +93,17 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Stop a stage if none of its first replies can be read; refusals are not counted.
-
-    Raises:
-        ConfigError: None can be read; the message says what they are, and what to set.
-    """
+    """Stop a stage if none of its first replies can be read; refusals are not counted."""
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return
-    without_logprobs = read is _by_tokens and all(one.logprobs is None for one in replies)
-    texts = [answer.text[:LONGEST] for answer in replies if answer.outcome != "empty"]
-    seen = []
-    if without_logprobs:
-        seen.append("they have no log-probabilities")
-    if len(texts) < len(replies):
-        seen.append(f"{len(replies) - len(texts)} have no text")
-    if texts:
-        seen.append(f"they say {', '.join(map(repr, list(dict.fromkeys(texts))[:QUOTED]))}")
-    remedy = (
-        f"A model that thinks before it answers needs filter.votes={VOTES}, "
-        f"filter.max_tokens={THINKING_TOKENS}, and a server that separates its thoughts; "
-        f"models.{stage} gives the stage another model (docs/wildifeval_build.md)."
-    )
-    if without_logprobs and any(vote(answer.text) is not None for answer in replies):
-        remedy = f"Let it vote: filter.votes={VOTES}."
+    texts = dict.fromkeys(repr(answer.text[:LONGEST]) for answer in replies)
+    without = read is _by_tokens and all(one.logprobs is None for one in replies)
     raise ConfigError(
         f"The stage {stage!r} was stopped because none of its first {len(replies)} replies can be "
-        f"read: {'; '.join(seen)}. They are in the cache.",
-        remedy,
+        f"read: they say {', '.join(list(texts)[:QUOTED])}"
+        f"{' and have no log-probabilities' if without else ''}. They are in the cache.",
+        f"Let the model vote: filter.votes={VOTES}. One that thinks before it answers also needs "
+        f"filter.max_tokens={THINKING_TOKENS} and a server that separates its thoughts; "
+        f"models.{stage} gives the stage another model (docs/wildifeval_build.md).",
     )

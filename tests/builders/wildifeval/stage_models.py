@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.builders.wildifeval.asking import StageQuestion
 from harness.calls.rate_limits import RateLimits
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Notices, Stop
@@ -19,6 +20,10 @@ from harness.run.session import Session
 
 STAGES: tuple[StageName, ...] = ("toxicity", "filter", "decompose", "categories", "domains")
 FEATURES = frozenset({"temperature", "max_tokens", "seed"})
+
+
+def question(about: str, text: str) -> StageQuestion:
+    return StageQuestion(about, lambda: text)
 
 
 class Model:

@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.wildifeval.asking import StageQuestion
 from harness.builders.wildifeval.selection import top_share, yes_probabilities
 from harness.config.curation import FilterSection
 from harness.errors import ConfigError, HarnessError, PromptRefused, TransientError
 from harness.records import Reply, TokenLogprob
-from tests.builders.wildifeval.stage_models import FEATURES, Model, asking
+from tests.builders.wildifeval.stage_models import FEATURES, Model, asking, question
 
-QUESTIONS = [StageQuestion(str(n), f"{n}?") for n in range(4)]
+QUESTIONS = [question(str(n), f"{n}?") for n in range(4)]
 
 
 async def test_it_is_read_off_the_first_tokens(tmp_path: Path) -> None:
@@ -53,7 +52,7 @@ async def test_or_voted_on(votes: int | None, times: int, tmp_path: Path) -> Non
     assert len(model.requests) == 4 * times
 
 
-MANY = [StageQuestion(str(n), f"{n}?") for n in range(240)]
+MANY = [question(str(n), f"{n}?") for n in range(240)]
 
 
 @pytest.mark.parametrize(
@@ -62,24 +61,24 @@ MANY = [StageQuestion(str(n), f"{n}?") for n in range(240)]
         (
             Reply("Yes", "stop"),
             None,
-            r"they have no log-probabilities; they say 'Yes'.*filter\.votes=5\.$",
+            r"they say 'Yes' and have no log-probabilities.*filter\.votes=5\.",
         ),
         (
             Reply("", "length", reasoning="Okay, so"),
             None,
-            r"they have no log-probabilities; 20 have no text.*votes=5, .*max_tokens=4000",
+            r"they say '' and have no log-probabilities.*votes=5.*max_tokens=4000",
         ),
         (
             Reply("Okay", "length", logprobs=((TokenLogprob("Okay", -0.1),),)),
             None,
-            r"they say 'Okay'.*thinks.*filter\.votes=5, filter\.max_tokens=4000.*models\.filter",
+            r"they say 'Okay'\. .*filter\.votes=5.*thinks.*filter\.max_tokens=4000.*models\.filter",
         ),
         (
             Reply("Yes", "stop", reasoning="Hm.", logprobs=((TokenLogprob("No", -0.1),),)),
             None,
-            r"they have no log-probabilities; they say 'Yes'.*filter\.votes=5\.$",
+            r"they say 'Yes' and have no log-probabilities.*filter\.votes=5\.",
         ),
-        (Reply("", "length"), 3, r"20 have no text.*filter\.max_tokens=4000"),
+        (Reply("", "length"), 3, r"they say ''\. .*filter\.max_tokens=4000"),
         (Reply("Hm.\x1b[2J", "stop"), 3, r"they say 'Hm\.\\x1b\[2J'.*models\.filter"),
     ],
 )
