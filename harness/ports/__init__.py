@@ -12,122 +12,416 @@ parameters are supplied by the harness (`harness.plugins.SUPPLIED` lists them).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
-from harness.ports.backends import (
-    CONSTRAINTS,
-    LOGPROBS,
-    OWN_DRAWS,
-    PARAMETERS,
-    PROMPT_LOGPROBS,
-    Backend,
-    Fingerprinted,
-    PreferredConcurrency,
-    Resumable,
-    Startable,
-)
-from harness.ports.judges import (
-    Advising,
-    AnswersOf,
-    ByCriteria,
-    HasWarnings,
-    Judge,
-    OtherAnswers,
-    Simulatable,
-    decides_by_criteria,
-)
-from harness.ports.scorers import (
-    Checker,
-    Filter,
-    Loader,
-    Measure,
-    Metric,
-    PostProcessor,
-)
-from harness.ports.tasks import (
-    Claim,
-    Claiming,
-    Constraining,
-    Effect,
-    Fallible,
-    Judged,
-    JudgeRouting,
-    LeakAware,
-    Measured,
-    PaperTable,
-    Paraphrasable,
-    Parsed,
-    Pictured,
-    PromptChecked,
-    ScoresNoAnswer,
-    Tabled,
-    TableFigure,
-    Task,
+from harness.ports.papers import Claim as Claim
+from harness.ports.papers import Claiming as Claiming
+from harness.ports.papers import Effect as Effect
+from harness.ports.papers import PaperTable as PaperTable
+from harness.ports.papers import Pictured as Pictured
+from harness.ports.papers import Tabled as Tabled
+from harness.ports.papers import TableFigure as TableFigure
+from harness.records import (
+    ConstraintKind,
+    Criterion,
+    DecodingConstraint,
+    Document,
+    Instance,
+    Message,
+    Question,
+    Reply,
+    Request,
+    Score,
 )
 
-__all__ = [
-    "CAPABILITIES",
-    "CONSTRAINTS",
-    "LOGPROBS",
-    "OWN_DRAWS",
-    "PARAMETERS",
-    "PROMPT_LOGPROBS",
-    "Advising",
-    "AnswersOf",
-    "Backend",
-    "ByCriteria",
-    "Checker",
-    "Claim",
-    "Claiming",
-    "Constraining",
-    "Effect",
-    "Fallible",
-    "Filter",
-    "Fingerprinted",
-    "HasWarnings",
-    "Judge",
-    "JudgeRouting",
-    "Judged",
-    "LeakAware",
-    "Loader",
-    "Measure",
-    "Measured",
-    "Metric",
-    "OtherAnswers",
-    "PaperTable",
-    "Paraphrasable",
-    "Parsed",
-    "Pictured",
-    "PostProcessor",
-    "PreferredConcurrency",
-    "PromptChecked",
-    "Resumable",
-    "ScoresNoAnswer",
-    "Simulatable",
-    "Startable",
-    "TableFigure",
-    "Tabled",
-    "Task",
-    "decides_by_criteria",
-]
+D = TypeVar("D")
+
+PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
+"""Decoding parameters, as a backend's features name them."""
+
+CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
+"""Features: what decoding can be constrained by."""
+
+LOGPROBS = "logprobs"
+PROMPT_LOGPROBS = "prompt_logprobs"
+OWN_DRAWS = "own_draws"
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """One provider protocol."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What the backend supports, by name.
+
+        - Decoding parameters: ``temperature``, ``top_p``, ``max_tokens``, ``stop``, ``extra``,
+          ``seed``; a run file that sets another one is refused before any call.
+        - ``max_tokens_required``: the provider insists on ``max_tokens``.
+        - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
+        - ``logprobs``, ``prompt_logprobs``: returns log-probabilities of the most likely tokens
+          of an answer, or of the prompt's tokens.
+        - ``conversation``: accepts more than one turn.
+        - ``by_instance``: answers depend on the instance and not on the prompt alone.
+        - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
+        - ``free``: calls cost no money (a local server).
+        - ``recorded``: answers were recorded earlier; decoding parameters are ignored.
+        - ``simulated``: answers are made up, and every table says so.
+        """
+
+    @property
+    def endpoint(self) -> str:
+        """The address that requests go to; part of the cache key, empty if there is none."""
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether replies are worth keeping, because they cost money or time."""
+
+    async def generate(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            harness.errors.CallError: Never a vendor's own exception. `PromptRefused` becomes an
+                answer with the outcome ``refused``.
+        """
+
+    async def aclose(self) -> None:
+        """Close connections and end processes."""
+
+
+@runtime_checkable
+class Startable(Protocol):
+    """A backend that has to start before it can answer, such as a server that it owns."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can answer now."""
+
+    async def start(self, on_status: Callable[[str], None]) -> None:
+        """Return once the backend can answer; may take minutes, and may be called again.
+
+        Args:
+            on_status: Called with messages for the user.
+
+        Raises:
+            harness.errors.FatalCallError: It will never be able to answer.
+        """
+
+
+@runtime_checkable
+class PreferredConcurrency(Protocol):
+    """A backend that works on many calls at a time, such as an engine that batches them."""
+
+    @property
+    def preferred_concurrency(self) -> int:
+        """Calls in flight that keep it busy, used if the run file sets no concurrency.
+
+        The backend queues what it cannot take yet, so a run starts at this number at once.
+        """
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A backend or judge whose results depend on more than its options, such as weights."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Everything else that its results depend on, by name, for the manifest."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A backend with options that change no answer. Asked of the class, before it is built."""
+
+    @property
+    def may_change(self) -> frozenset[str]:
+        """Options that a continued run may change, such as the number of GPUs."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A model that scores answers. Its calls use the same cache, limits and budget as any."""
+
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """Return what to ask the judging model about an answer; pure.
+
+        All questions, and all samples of each, are asked at the same time. Without any, the judge
+        is not asked about the instance.
+        """
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        """Return the scores that the replies give; pure.
+
+        A judge that needs the judged answer declares a further parameter ``text``.
+
+        Args:
+            instance: The instance that was answered.
+            replies: One reply per sample of each question, in the same order. At least one has
+                text; a refused or empty reply arrives as empty text: treat it as an abstention.
+
+        Raises:
+            harness.errors.Unparseable: The replies hold no verdict. That is never a 0.
+        """
+
+
+class OtherAnswers(Protocol):
+    """The answers of another run that a judge compares with."""
+
+    def has(self, instance: Instance[Any]) -> bool:
+        """Return whether there is an answer to an instance, without reading it."""
+
+    def text(self, instance: Instance[Any]) -> str | None:
+        """Return the answer to an instance, or None."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return which answers these are, for the manifest."""
+
+
+AnswersOf = Callable[[str], OtherAnswers]
+"""Look up a run's answers by its name. Raises a `harness.errors.UserError` if that is not valid."""
+
+
+@runtime_checkable
+class HasWarnings(Protocol):
+    """A judge that knows before any call which instances it will not be able to judge."""
+
+    def warnings(self, instances: Iterable[Instance[Any]]) -> str:
+        """Return what the user should know about these instances; empty for nothing."""
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A judge that says whether it gives verdicts. A judge without this does."""
+
+    @property
+    def verdicts(self) -> bool:
+        """False if its scores are reported but never decide what passes."""
+
+
+@runtime_checkable
+class ByCriteria(Protocol):
+    """A judge class that decides on a task's `Judged.criteria`."""
+
+    @property
+    def by_criteria(self) -> bool:
+        """True if it cannot judge without criteria."""
+
+
+def decides_by_criteria(judge: object) -> bool:
+    """Return whether a judge, or a judge class, decides on a task's criteria."""
+    return isinstance(judge, ByCriteria) and bool(judge.by_criteria)
+
+
+@runtime_checkable
+class Simulatable(Protocol):
+    """A judge that can be tried out without a model."""
+
+    def simulated(self, request: Request) -> str:
+        """Return what a good model could reply to one of the judge's requests."""
+
+
+@runtime_checkable
+class Checker(Protocol):
+    """A rule that scores a text."""
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Score a text; a pure function of its arguments."""
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """A score of an answer against references, such as a learned metric."""
+
+    def fingerprint(self) -> str:
+        """Everything its scores depend on, for the manifest."""
+
+    def score(self, answer: str, references: Sequence[str]) -> float:
+        """Score an answer; a pure function of its arguments."""
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """A number that a constraint uses and the grammar has no operator for (``op: measure``)."""
+
+    def number(self, units: Sequence[str]) -> int:
+        """Return the number for a text's units, without the marks around them; pure and fast."""
+
+    def phrase(self, units: str) -> str:
+        """Return what the number of these units ("words") is called in an instruction."""
+
+
+@runtime_checkable
+class Loader(Protocol):
+    """A source of documents. A source that cannot be read is a `harness.errors.UserError`."""
+
+    def names(self) -> Iterator[str]:
+        """Yield the documents' names in a fixed order, without reading the documents."""
+
+    def read(self, names: Collection[str]) -> Iterator[Document]:
+        """Yield the documents with these names, in the order of `names`.
+
+        A document that cannot be read says so in its ``problem``.
+        """
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Decides which paragraphs and sentences of a corpus are not natural text."""
+
+    def __call__(self, text: str) -> bool:
+        """Return whether to drop the text; pure, and in bounded time for any text."""
+
+
+@runtime_checkable
+class PostProcessor(Protocol):
+    """Cleans the paragraphs of a corpus that passed its filters."""
+
+    def __call__(self, text: str) -> str:
+        """Return the cleaned text; pure, and in bounded time for any text."""
+
+
+@runtime_checkable
+class Task(Protocol[D]):
+    """One benchmark: its instances, prompts and scoring."""
+
+    @property
+    def on_truncated(self) -> Literal["fail", "grade"]:
+        """Whether an answer cut off at ``max_tokens`` fails or is graded."""
+
+    def instances(self) -> Iterator[Instance[D]]:
+        """Yield the instances lazily, in the data set's order; ids are unique."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Everything that scores depend on (data hash, tokeniser, prompts), for the manifest."""
+
+    def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
+        """Build the conversation of round 1.
+
+        Args:
+            instance: The instance to ask about.
+            shots: Other instances, to be shown with their reference answers in the task's own
+                format. Empty unless the run file has ``shots: {form: task}``.
+        """
+
+    def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
+        """Score one answer; a pure function of its arguments.
+
+        Raises:
+            harness.errors.Unparseable: The answer cannot be read. Its ``scores`` may say why.
+        """
+
+    def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
+        """Return what the user's next turn says about this answer."""
+
+    def reference(self, instance: Instance[D]) -> str | None:
+        """Return an answer that passes, or None where none is known."""
+
+
+@runtime_checkable
+class ScoresNoAnswer(Protocol[D]):
+    """A task that reports scores for answers that there is nothing to grade in."""
+
+    def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
+        """Return the scores of an empty, refused, unparseable or ungraded truncated answer.
+
+        The answer fails whatever these say. Without them it would be missing from the means,
+        and a model that refuses the hard instances would look good.
+        """
+
+
+@runtime_checkable
+class Measured(ScoresNoAnswer[D], Protocol[D]):
+    """A task whose primary metric is a score instead of the pass rate."""
+
+    @property
+    def measure(self) -> str:
+        """The name of that score, for the headline of tables."""
+
+
+@runtime_checkable
+class Paraphrasable(Protocol[D]):
+    """A task whose instructions and feedback a second model may paraphrase."""
+
+    def must_keep(self, instance: Instance[D]) -> Sequence[str]:
+        """Return the values that a paraphrase must contain, as they are written."""
+
+
+@runtime_checkable
+class LeakAware(Protocol[D]):
+    """A task that can tell when a few-shot example gives an instance's answer away."""
+
+    def leaks(self, instance: Instance[D], shot: Instance[D]) -> bool:
+        """Return whether the shot's reference answer would also be right for the instance."""
+
+
+@runtime_checkable
+class Fallible(Protocol[D]):
+    """A task that knows plausible wrong answers, which make simulated runs realistic."""
+
+    def wrong_answer(self, instance: Instance[D]) -> str | None:
+        """Return an answer that a model might give and that fails, or None if none is known."""
+
+
+@runtime_checkable
+class Constraining(Protocol[D]):
+    """A task that knows the format of its answers, for ``decoding: {constraint: task}``."""
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """The kind of its constraints, checked against the backend before any call."""
+
+    def constraint(self, instance: Instance[D]) -> DecodingConstraint:
+        """Return what decoding is constrained to for an instance."""
+
+
+@runtime_checkable
+class Parsed(Protocol[D]):
+    """A task that can score a final answer which a judge has extracted from a text."""
+
+    def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
+        """Score an extracted answer, empty if the text gives none; a pure function.
+
+        The scores have no verdict (``passed`` None): the task's own parser decides.
+
+        Raises:
+            harness.errors.Unparseable: This cannot be a final answer.
+        """
+
+
+@runtime_checkable
+class Judged(Protocol[D]):
+    """A task whose instances list the criteria that judges decide on."""
+
+    def instruction(self, instance: Instance[D]) -> str:
+        """Return the instruction that the model was given, as a judge should read it."""
+
+    def criteria(self, instance: Instance[D]) -> Sequence[Criterion]:
+        """Return the criteria that an answer has to satisfy independently; at least one."""
+
+
+@runtime_checkable
+class JudgeRouting(Protocol[D]):
+    """A task whose instances choose which judges of the run score them."""
+
+    def judged_by(self, instance: Instance[D], judge: str) -> bool:
+        """Return whether a judge, given by its name in the run, scores an instance's answers."""
+
+    def for_judge(self, judge: str) -> Task[D]:
+        """Return the task as one judge sees it: with the criteria that this judge decides on."""
+
+
+@runtime_checkable
+class PromptChecked(Protocol):
+    """A task that can check whether its prompts ask for what its parser reads."""
+
+    def prompt_errors(self) -> list[str]:
+        """Return what the prompts lack; empty if they match the parser."""
+
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
-        Task,
-        ScoresNoAnswer,
-        Measured,
-        Paraphrasable,
-        LeakAware,
-        Fallible,
-        Constraining,
-        Parsed,
-        Judged,
-        JudgeRouting,
-        PromptChecked,
-        Claiming,
-        Pictured,
-        Tabled,
+        *(Task, ScoresNoAnswer, Measured, Paraphrasable, LeakAware, Fallible, Constraining),
+        *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Tabled),
     ),
     "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),
     "judges": (Judge, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
