@@ -30,7 +30,7 @@ from harness.errors import (
     nearest,
 )
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.files import RUN_REMEDY
+from harness.store.files import RUN_REMEDY, write_json
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
@@ -328,7 +328,7 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
         "retried": [],
     }
     origin = {"format": imported.format, "file": source.name, "sha256": digest, "at": now}
-    folder.write_json(
+    write_json(
         folder.manifest,
         {
             "sessions": [session],

@@ -42,10 +42,9 @@ _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 @lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """Hash the name of an instance or a cluster to 64 bits, for columns.
+    """Hash the name of an instance or a cluster to 64 bits, the same in every process.
 
-    The hash is the same in every process. Among a million names, the odds of a collision are 1 in
-    10^7.
+    Among a million names, the odds of a collision are 1 in 10^7.
     """
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
@@ -135,16 +134,11 @@ class AttemptTable:
         return self.take(np.append(self.sample_starts()[1:], True)[: len(self)])
 
     def labels(self) -> list[str]:
-        """Return the labels that attempts can be grouped by, in the order of the instances'
-        labels.
-        """
+        """Return the labels that attempts can be grouped by, in the instances' order."""
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield the attempts of each group of a label, by the group's name.
-
-        Attempts without the label are left out.
-        """
+        """Yield the attempts of each group of a label; those without the label are left out."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -189,11 +183,7 @@ class Rows:
         self._blocks: list[bytearray] = [bytearray()]
 
     def append(self, *row: float) -> None:
-        """Add a row.
-
-        Raises:
-            struct.error: A number does not fit its column.
-        """
+        """Add a row; `struct.error` if a number does not fit its column."""
         block = self._blocks[-1]
         block += self._pack(*row)
         if len(block) >= BLOCK_BYTES:
@@ -276,9 +266,8 @@ class TableBuilder:
     def table(self) -> tuple[AttemptTable, Ints]:
         """Return all lines sorted by key, and the (n,) number of each one's line from 0.
 
-        Lines of one key keep the order of the file. Instances are sorted by digest: attempts
-        finish in a different order every time, and the same attempts must give the same figures
-        to the last bit.
+        Instances are sorted by digest: attempts finish in a different order every time, and the
+        same attempts must give the same figures to the last bit.
         """
         digest = self._rows.column("digest")
         sample, round_ = self._rows.column("sample"), self._rows.column("round")
@@ -298,12 +287,7 @@ class TableBuilder:
         return table, lines
 
     def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        """Return what each instance's attempts share.
-
-        Args:
-            digest: (n,) digest of each line's instance.
-            first: (m,) a line of each instance.
-        """
+        """Return what each instance's attempts share, given (m,) a line of each."""
         clusters = self._rows.column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)
@@ -328,8 +312,8 @@ def _decoded(groups: bytes) -> dict[str, str]:
 class ScoreColumns:
     """Gathers scores line by line.
 
-    Lines of one run mostly have the same scores. Lines whose scores have the same names and
-    kinds share a table: a byte for a verdict, eight for a number.
+    Lines whose scores have the same names and kinds, as most of a run do, share a table: a byte for
+    a verdict, eight for a number.
     """
 
     def __init__(self) -> None:
@@ -337,11 +321,7 @@ class ScoreColumns:
         self._names: set[str] = set()
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores, and return which table they went to.
-
-        Raises:
-            OverflowError: There are more than `MOST_SCORES` names.
-        """
+        """Add a line's scores, and return which table they went to."""
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -378,16 +358,13 @@ class ScoreColumns:
             for name in sorted(numbers, key=lambda name: (first[name], name))
         }
         for kinds, (code, rows) in self._tables.items():
-            alone = len(self._tables) == 1
-            here = slice(None) if alone else np.flatnonzero(table == code)
+            here = slice(None) if len(self._tables) == 1 else np.flatnonzero(table == code)
             for place, (name, number) in enumerate(kinds):
                 column = rows.column(str(place))
                 if numbers[name] and not number:
                     column = np.where(column == NOT_JUDGED, np.nan, column)
                 values[name][here] = column
-        for name in values:
-            values[name] = values[name][lines]
-        return values
+        return {name: column[lines] for name, column in values.items()}
 
 
 def changes(values: NDArray[Any]) -> Bools:

@@ -11,29 +11,24 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from harness.errors import ConfigError, StoreFailed
 
 REMEDY = "Free some space or fix the permissions, then try again."
 OUTPUT_REMEDY = "Free some space or fix the permissions, or name another file."
 RUN_REMEDY = "Free some space or fix the permissions, or set HARNESS_RUNS_DIR to another folder."
 
-RUN_FILES = frozenset(
-    {
-        *("attempts.jsonl", "config.yaml", "manifest.json", "metrics.json"),
-        *("scores.jsonl", "judgements.jsonl", "judges.json", ".lock"),
-    }
+RUN_FILES = (
+    *("attempts.jsonl", "judgements.jsonl", "scores.jsonl", "judges.json", ".lock"),
+    *("config.yaml", "manifest.json", "metrics.json"),
 )
-"""Names of the files in a run's folder, which exports and reports never overwrite."""
+"""The files in a run's folder, which exports and reports never overwrite."""
 
 
 @contextlib.contextmanager
 def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
-    """Yield a temporary file that replaces a file once the block ends without an error.
-
-    Args:
-        path: The file to replace; of a link, the target is replaced.
-        remedy: What to do if it cannot be written.
-    """
+    """Yield a temporary file that replaces a file, or a link's target, unless the block fails."""
     temporary = path
     try:
         target = path.resolve() if path.is_symlink() else path
@@ -58,13 +53,14 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def write_json(path: Path, value: object) -> None:
+    """Replace the content of one of a run's JSON files, for people to read, too."""
+    write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces the file named by the user for an export.
-
-    Raises:
-        ConfigError: The path names a folder, or a file of a run.
-    """
+    """Yield a temporary file that replaces the file named by the user (`check_output`)."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
@@ -77,19 +73,20 @@ def check_output(path: Path) -> None:
         ConfigError: The path names a folder, or a file of a run.
     """
     try:
-        _check(path.resolve() if path.is_symlink() else path)
+        problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:
         raise StoreFailed(f"Cannot write {path}: {error.strerror}.", OUTPUT_REMEDY) from None
+    if problem:
+        raise ConfigError(f"-o {path}{problem}", remedy)
 
 
-def _check(path: Path) -> None:
+def _problem(path: Path) -> tuple[str, str]:
     if path.is_dir():
-        raise ConfigError(f"-o {path} is a folder.", "Name a file in it.")
+        return " is a folder.", "Name a file in it."
     if path.exists() and not path.is_file():
-        raise ConfigError(f"-o {path} exists and is not a regular file.", "Name another file.")
+        return " exists and is not a regular file.", "Name another file."
     if not path.parent.is_dir():
-        raise ConfigError(f"-o {path}: there is no folder {path.parent}.", "Create it first.")
+        return f": there is no folder {path.parent}.", "Create it first."
     if path.name in RUN_FILES and (path.exists() or (path.parent / "config.yaml").exists()):
-        raise ConfigError(
-            f"-o {path} is a run's own file and is never overwritten.", "Name another file."
-        )
+        return " is a run's own file and is never overwritten.", "Name another file."
+    return "", ""

@@ -27,8 +27,12 @@ class Versioned(Protocol):
 
     @property
     def v(self) -> int:
-        """The schema version of the line."""
+        """The schema version."""
         ...
+
+
+class _Version(msgspec.Struct):
+    v: int
 
 
 L = TypeVar("L", bound=Versioned)
@@ -36,12 +40,7 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """What the lines of a file are, for error messages.
-
-    Attributes:
-        name: With its article, such as "an attempt".
-        remedy: What to do about a damaged line.
-    """
+    """What the lines of a file are, such as "an attempt", and what to do about a damaged one."""
 
     name: str
     remedy: str
@@ -68,10 +67,10 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, int, L]]:
-    """Decode every complete line of a file.
+    """Decode every complete line of a file, which need not exist.
 
     Args:
-        path: The file, which need not exist.
+        path: The file.
         shape: What to read of each line; other fields are ignored.
         kind: What the lines are.
 
@@ -89,7 +88,8 @@ def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, i
                 line = decode(text)
             except UNREADABLE as error:
                 # Another version may well differ in shape: name the version, not the difference.
-                _check_version(path, number, _version(text))
+                with contextlib.suppress(*UNREADABLE):
+                    _check_version(path, number, msgspec.json.decode(text, type=_Version).v)
                 raise kind.invalid(path, number, error) from None
             if line.v != SCHEMA_VERSION:
                 _check_version(path, number, line.v)
@@ -99,12 +99,7 @@ def decoded(path: Path, shape: type[L], kind: LineKind) -> Iterator[tuple[int, i
 def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Decode the lines that begin at some byte offsets, in the order of the offsets.
-
-    Raises:
-        DataInvalid: A line is damaged.
-        StoreFailed: The file cannot be read.
-    """
+    """Decode the lines that begin at some byte offsets, in the order of the offsets."""
     with reading(path), path.open("rb") as file:  # mapped, all that was read counts as memory
         for offset in offsets:
             file.seek(offset)
@@ -127,17 +122,6 @@ def reading(path: Path) -> Iterator[None]:
         ) from None
 
 
-class _Version(msgspec.Struct):
-    v: int
-
-
-def _version(text: bytes) -> int:
-    try:
-        return msgspec.json.decode(text, type=_Version).v
-    except UNREADABLE:
-        return SCHEMA_VERSION
-
-
 def _check_version(path: Path, number: int, version: int) -> None:
     if version != SCHEMA_VERSION:
         raise DataInvalid(
@@ -148,10 +132,7 @@ def _check_version(path: Path, number: int, version: int) -> None:
 
 
 def encode(record: object, *, order: Literal["deterministic"] | None = None) -> bytes:
-    """Encode a record as JSON in one line.
-
-    Lone surrogates, which UTF-8 cannot hold, become replacement characters.
-    """
+    """Encode a record as JSON; lone surrogates, which UTF-8 cannot hold, are replaced."""
     try:
         return msgspec.json.encode(record, order=order)
     except UnicodeEncodeError:
@@ -178,11 +159,9 @@ class JsonLinesWriter:
             raise self._failed(error) from None
 
     def _cut_torn_line(self) -> None:
-        end = os.fstat(self._file).st_size
-        block = 1 << 16
-        position = end
+        position = end = os.fstat(self._file).st_size
         while position > 0:
-            start = max(0, position - block)
+            start = max(0, position - (1 << 16))
             newline = os.pread(self._file, position - start, start).rfind(b"\n")
             if newline >= 0:
                 position = start + newline + 1

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
-from harness.store.files import write_whole
+from harness.store.files import write_json
 from harness.store.json_lines import UNREADABLE, LineKind, reading
 from harness.store.run_folder import JUDGES
 
@@ -48,13 +48,9 @@ class Judgement(Struct, frozen=True):
     It is identified by (judge, instance, sample, round) and the judged text.
 
     Attributes:
-        judge: Its name in the run.
         attempt: `text_hash` of the judged text.
         scores: By ``JUDGE.SCORE``; empty if the replies held no verdict.
-        replies: Their texts, as they came.
-        call_ids: The ids of their calls.
-        usage: Usage of all calls; None if unknown for any of them.
-        cost_usd: Cost of all calls; None if unknown for any of them.
+        usage, cost_usd: Of all calls; None if unknown for any of them.
         cached: None of the calls had to be paid for.
         calls: Each call by itself, if there are several.
     """
@@ -78,7 +74,7 @@ class Judgement(Struct, frozen=True):
     calls: tuple[JudgeCall, ...] = ()
 
     def each_call(self) -> Iterable[tuple[str, JudgeCall]]:
-        """Its calls by their ids."""
+        """Return its calls by their ids."""
         alone = (JudgeCall(self.usage, self.cost_usd, self.cached),)
         return zip(self.call_ids, self.calls or alone, strict=False)
 
@@ -129,7 +125,6 @@ class RegisteredJudge(Struct, frozen=True):
     Attributes:
         section: Its settings, resolved, as an element of ``judges:``.
         decides: Whether its scores count towards whether an answer passed.
-        simulated: Whether its answers are made up.
         fingerprint: What its judgements depend on besides the section: its prompt's text.
         verdicts: Whether its scores give verdicts, whether they decide or not.
         by_criteria: Whether it decides on the task's criteria one by one.
@@ -156,12 +151,7 @@ class RegisteredJudge(Struct, frozen=True):
 
 
 class Register(Struct, frozen=True):
-    """``judges.json``: the judges of a run by their names.
-
-    Attributes:
-        judged: Outcomes of the attempts that are judged.
-        judges: By their names in the run.
-    """
+    """``judges.json``: the judges of a run by their names, and the outcomes that they judge."""
 
     schema_version: int = SCHEMA_VERSION
     judged: tuple[Outcome, ...] = ()
@@ -176,13 +166,11 @@ class Register(Struct, frozen=True):
 def read_register(folder: Path) -> Register:
     """Read the judges of a run's folder; it is empty if the run never had any."""
     path = folder / JUDGES
+    if not path.exists():
+        return Register()
     try:
         with reading(path):
-            return (
-                msgspec.json.decode(path.read_bytes(), type=Register)
-                if path.exists()
-                else Register()
-            )
+            return msgspec.json.decode(path.read_bytes(), type=Register)
     except UNREADABLE as error:
         raise StoreFailed(
             f"{path} is damaged: {error}.", "Remove it, and run or judge again."
@@ -191,5 +179,4 @@ def read_register(folder: Path) -> Register:
 
 def write_register(folder: Path, register: Register) -> None:
     """Write the judges of a run's folder, whole or not at all."""
-    content = msgspec.json.format(msgspec.json.encode(register), indent=2) + b"\n"
-    write_whole(folder / JUDGES, content)
+    write_json(folder / JUDGES, register)

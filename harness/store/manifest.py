@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -12,28 +14,22 @@ from uuid import uuid4
 
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION
+from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of this package and of its direct dependencies."""
-    names = ["harness"]
-    for line in metadata.requires("harness") or []:
-        name = line.split(";")[0].strip()
-        names.append(name[: next((i for i, c in enumerate(name) if c in "<>=!~[ "), len(name))])
+    """Return the versions of this package and of its direct dependencies, as far as installed."""
+    required = metadata.requires("harness") or []
     versions = {}
-    for name in names:
-        try:
+    for name in ["harness", *(re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required)]:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue  # not installed: an extra, or not needed on this platform
     return versions
 
 
 class Manifest:
     """Writes a run's manifest at the start and at the end of each session.
-
-    Its ``id`` identifies the run in the record of payments, whatever its folder is called.
 
     Args:
         folder: The run's folder.
@@ -42,8 +38,8 @@ class Manifest:
         simulated: Whether no model is called.
         measure: The task's primary score; None for the pass rate.
         variant: The name of the variant in its run file; empty if there are none.
+        run_id: Identifies a new run in the record of payments, whatever its folder is called.
         clock: Seconds since the epoch.
-        run_id: Identifies a new run; random by default.
     """
 
     def __init__(
@@ -62,7 +58,7 @@ class Manifest:
         self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
-        self.id: str = self._content.setdefault("id", run_id or uuid4().hex)
+        self._content.setdefault("id", run_id or uuid4().hex)
         config = run.model_dump_json(exclude={"limits", "budget", "variants", "matrix"})
         self._content |= {
             "schema_version": SCHEMA_VERSION,
@@ -82,19 +78,9 @@ class Manifest:
         }
 
     def begin(self, retried: Sequence[str] = ("error",)) -> None:
-        """Record that a session begins.
-
-        Args:
-            retried: Outcomes whose attempts the session retries.
-        """
-        self._sessions.append(
-            {
-                "started_at": self._clock(),
-                "ended_at": None,
-                "ended": "killed",
-                "retried": list(retried),
-            }
-        )
+        """Record that a session begins, which retries attempts with these outcomes."""
+        session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
+        self._sessions.append(session | {"retried": list(retried)})
         self._write()
 
     def plan(self, samples: int, owed: int) -> None:
@@ -107,11 +93,7 @@ class Manifest:
         self._content["owed"] = owed
 
     def end(self, how: str) -> None:
-        """Record that the session ends.
-
-        Args:
-            how: ``finished``, ``interrupted``, ``budget`` or ``failed``.
-        """
+        """Record that the session ends, as `harness.run.pool.Ending` says."""
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         self._write()
 
@@ -119,4 +101,4 @@ class Manifest:
         self._content["resumed"] = len(self._sessions) - 1
         self._content["started_at"] = self._sessions[0]["started_at"]
         self._content["ended_at"] = self._sessions[-1]["ended_at"]
-        self._folder.write_json(self._folder.manifest, self._content)
+        write_json(self._folder.manifest, self._content)

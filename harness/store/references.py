@@ -59,13 +59,7 @@ def read_units(path: Path) -> dict[str, Unit]:
 def record_references(
     folder: RunFolder, references: Iterable[Reference], clock: Callable[[], float] = time.time
 ) -> None:
-    """Write the references that are not recorded yet, or have changed.
-
-    Args:
-        folder: The folder of the references.
-        references: The references of the run's instances.
-        clock: Seconds since the epoch.
-    """
+    """Write the references that are not recorded yet, or have changed, to their folder."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

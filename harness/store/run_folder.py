@@ -17,15 +17,11 @@ from harness.config.loading import read, validate
 from harness.config.run_file import RunFile, check_name
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.files import RUN_REMEDY, write_whole
-from harness.store.json_lines import lines
+from harness.store.json_lines import UNREADABLE, lines, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 REFERENCES = "gold"
 """The folder of the references that judges have scored (`harness.store.references`)."""
-
-HASH = re.compile(r"(\w+:)?[0-9a-f]{16,}")
-LONGEST_SHOWN = 200
-"""Characters of a value that a message quotes."""
 
 
 class _Manifest(msgspec.Struct):
@@ -43,10 +39,6 @@ class _Manifest(msgspec.Struct):
 
 class RunFolder:
     """``runs/NAME`` and the paths of its files.
-
-    Args:
-        root: The folder of runs.
-        name: The run's.
 
     Raises:
         ConfigError: The name cannot be that of a folder.
@@ -66,7 +58,8 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Return whether the folder holds a run."""
-        return _exists(self.config)
+        with reading(self.config):
+            return self.config.exists()
 
     def begun(self) -> bool:
         """Return whether the run has at least one attempt."""
@@ -74,11 +67,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run for this process; the lock is released when the process dies.
-
-        Raises:
-            RunConflict: Another process holds the lock.
-        """
+        """Lock the run for this process; the lock is released when the process dies."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -89,7 +78,8 @@ class RunFolder:
                 "Wait for it, or give this one another name with --name.",
             ) from None
         except (OSError, NotImplementedError) as error:
-            raise _failed(self.path, error) from None
+            said = getattr(error, "strerror", None) or error
+            raise StoreFailed(f"Cannot write {self.path}: {said}.", RUN_REMEDY) from None
         try:
             yield
         finally:
@@ -117,23 +107,21 @@ class RunFolder:
             RunConflict: Settings or data differ; the message names them.
         """
         old = resolve(self.read_config())
-        differing = conflicts(old, run)
-        if differing:
+        changes = [_change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
+        if changes:
             raise RunConflict(
-                f"The run {self.name!r} was started with other values of: "
-                + ", ".join(_change(key, value(old, key), value(run, key)) for key in differing)
-                + ".",
+                f"The run {self.name!r} was started with other values of: {', '.join(changes)}.",
                 "Use --fresh to start a new run beside it, or --name to give it another name.",
             )
         before = self.read_manifest().get("fingerprint", {})
-        changed = [
-            key for key in fingerprint if before.get(key, fingerprint[key]) != fingerprint[key]
+        changes = [
+            _change(key, before[key], now)
+            for key, now in fingerprint.items()
+            if before.get(key, now) != now
         ]
-        if changed:
+        if changes:
             raise RunConflict(
-                f"The run {self.name!r} was scored with a different "
-                + ", ".join(_change(key, before[key], fingerprint[key]) for key in changed)
-                + ".",
+                f"The run {self.name!r} was scored with a different {', '.join(changes)}.",
                 "Restore what it was started with, or use --fresh to start a new run beside it.",
             )
 
@@ -145,12 +133,15 @@ class RunFolder:
 
     def read_manifest(self) -> dict[str, Any]:
         """Read the manifest; it is empty if there is none."""
-        found = _read_json(self.manifest)
         try:
-            msgspec.convert(found, _Manifest)
-        except msgspec.ValidationError as error:
-            raise _damaged(self.manifest, error) from None
-        return found
+            with reading(self.manifest):
+                content = self.manifest.read_bytes() if self.manifest.exists() else b"{}"
+            msgspec.json.decode(content, type=_Manifest)
+            return msgspec.json.decode(content, type=dict[str, Any])
+        except UNREADABLE as error:
+            raise StoreFailed(
+                f"{self.manifest} is damaged: {error}.", "Remove it and run again."
+            ) from None
 
     def run_id(self) -> str | None:
         """Return the run's id in the record of payments, or None before it is started."""
@@ -169,65 +160,19 @@ class RunFolder:
         killed = not sessions or sessions[-1].get("ended") == "killed"
         return None if killed else manifest.get("owed")
 
-    def read_metrics(self) -> dict[str, Any]:
-        """Read the metrics last written; empty if there are none."""
-        return _read_json(self.metrics)
-
-    def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
-        """Write one of the run's JSON files, whole or not at all."""
-        write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
-
 
 def _change(key: str, old: object, new: object) -> str:
     """Format a key with its values, if they are short enough to help and not hashes."""
-    shown = [str(value) for value in (old, new)]
-    if any(len(value) > LONGEST_SHOWN or HASH.fullmatch(value) for value in shown):
-        return key
-    return f"{key} ({shown[0]}, now {shown[1]})"
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _damaged(path, error) from None
-
-
-def _damaged(path: Path, error: Exception) -> StoreFailed:
-    return StoreFailed(f"{path} is damaged: {error}.", "Remove it and run again.")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def _unreadable(path: Path, error: OSError) -> StoreFailed:
-    return StoreFailed(
-        f"Cannot read {path}: {error.strerror}.",
-        "Fix its permissions, or set HARNESS_RUNS_DIR to another folder.",
-    )
-
-
-def _failed(path: Path, error: Exception) -> StoreFailed:
-    return StoreFailed(
-        f"Cannot write {path}: {getattr(error, 'strerror', None) or error}.",
-        RUN_REMEDY,
-    )
+    shown = f"{key} ({old}, now {new})"
+    return key if len(shown) > 400 or re.search(r"[0-9a-f]{16}", shown) else shown
 
 
 def all_runs(root: Path) -> list[RunFolder]:
     """List the runs in a folder by name; other folders are ignored."""
-    if not _exists(root):
-        return []
+    with reading(root):
+        configs = sorted(root.glob("*/config.yaml")) if root.exists() else []
     runs = []
-    for config in sorted(root.glob("*/config.yaml")):
+    for config in configs:
         with contextlib.suppress(ConfigError):  # a copy's odd name must not hide the others
             runs.append(RunFolder(root, config.parent.name))
     return runs

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness.exchange.exported_run import ExportedRun
 from harness.records import SCHEMA_VERSION, Attempt, Score, Usage, encodable
+from harness.store.files import write_json
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.run_folder import RunFolder
@@ -119,5 +120,5 @@ def whole_run(
         "ended_at": 2.0,
         "owed": 0,
     } | manifest
-    folder.write_json(folder.manifest, told)
+    write_json(folder.manifest, told)
     return folder, told

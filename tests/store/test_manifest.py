@@ -9,6 +9,7 @@ import pytest
 from harness import records
 from harness.config.run_file import RunFile
 from harness.config.settings import secret
+from harness.store.files import write_json
 from harness.store.manifest import Manifest, package_versions
 from harness.store.run_folder import RunFolder
 
@@ -85,7 +86,7 @@ def test_each_session_is_kept_and_counted(folder: RunFolder) -> None:
 
 def test_what_a_later_version_wrote_into_a_manifest_is_kept(folder: RunFolder) -> None:
     session(folder)
-    folder.write_json(folder.manifest, folder.read_manifest() | {"mood": "fine"})
+    write_json(folder.manifest, folder.read_manifest() | {"mood": "fine"})
     assert session(folder)["mood"] == "fine"
 
 

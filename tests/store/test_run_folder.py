@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed
-from harness.store.files import write_whole
+from harness.store.files import write_json, write_whole
 from harness.store.run_folder import RunFolder, all_runs, find_run, fresh_base
 
 
@@ -218,7 +218,7 @@ def test_any_config_comes_back_as_it_was_written(
 def test_a_run_continues_as_itself_and_as_more_of_itself(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run(samples=2))
-    folder.write_json(folder.manifest, {"fingerprint": {"dataset": "abc"}})
+    write_json(folder.manifest, {"fingerprint": {"dataset": "abc"}})
     folder.check_continues(run(samples=2), {"dataset": "abc"})
     folder.check_continues(run(samples=4, limits={"concurrency": 3}), {"dataset": "abc"})
     folder.check_continues(run(samples=4), {"dataset": "abc", "a later version's": "x"})
@@ -240,7 +240,7 @@ def test_a_run_does_not_continue_on_other_data(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run())
     folder.check_continues(run(), {"dataset": "abc"})  # killed before its manifest was written
-    folder.write_json(folder.manifest, {"fingerprint": {"dataset": "abc", "prompts": "p"}})
+    write_json(folder.manifest, {"fingerprint": {"dataset": "abc", "prompts": "p"}})
     with pytest.raises(RunConflict, match=r"a different dataset \(abc, now def\)\.") as caught:
         folder.check_continues(run(), {"dataset": "def", "prompts": "p"})
     assert "--fresh" in caught.value.remedy
@@ -257,17 +257,16 @@ def test_a_damaged_config_is_named(folder: RunFolder, content: str) -> None:
 # JSON files
 
 
-def test_json_files_that_are_not_there_are_empty(folder: RunFolder) -> None:
+def test_a_manifest_that_is_not_there_is_empty(folder: RunFolder) -> None:
     assert folder.read_manifest() == {}
-    assert folder.read_metrics() == {}
 
 
 def test_json_files_come_back_and_can_be_read_by_people(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     content = {"a": [1, None, "ä"], "b": {"c": 0.5}}
-    folder.write_json(folder.metrics, content)
-    assert folder.read_metrics() == content
-    assert "\n  " in folder.metrics.read_text()
+    write_json(folder.manifest, content)
+    assert folder.read_manifest() == content
+    assert "\n  " in folder.manifest.read_text()
 
 
 @pytest.mark.parametrize(
@@ -281,9 +280,9 @@ def test_a_damaged_json_file_is_named(folder: RunFolder, content: bytes) -> None
 
 
 def test_a_json_file_that_cannot_be_read_is_named(folder: RunFolder) -> None:
-    folder.metrics.mkdir(parents=True)
-    with pytest.raises(StoreFailed, match=r"Cannot read .*metrics\.json: Is a directory"):
-        folder.read_metrics()
+    folder.manifest.mkdir(parents=True)
+    with pytest.raises(StoreFailed, match=r"Cannot read .*manifest\.json: Is a directory"):
+        folder.read_manifest()
 
 
 # Whole files
