@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from harness.records import Outcome, Rewriting, Usage
 from harness.store.columns import LARGEST, AttemptTable, LineName, Rows, changes
 from harness.store.index import ATTEMPT, AttemptIndex, read_attempts
-from harness.store.json_lines import decoded
+from harness.store.json_lines import LineKind, decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
 from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES
 
@@ -33,30 +32,26 @@ class CallTotals:
     """The calls of a run, including those of superseded lines, which were paid for.
 
     Attributes:
-        n: Number of calls.
         usage: Tokens of the calls that were counted; None if there are calls and none was counted.
         n_without_usage: Calls whose tokens are unknown.
         known_cost_usd: Cost of the calls with known cost.
         paid_usd: The part of it that this run paid; the rest came from the cache.
-        n_without_cost: Calls whose cost is unknown.
         model: The calls of the run's own model (and of the one that paraphrases); None for a run
             without judges, where these are all calls.
         judges: The calls of each judge, by its name. A call that two judges share counts for both.
     """
 
-    n: int
-    usage: Usage | None
-    n_without_usage: int
-    known_cost_usd: float
-    paid_usd: float
-    n_without_cost: int
+    n: int = 0
+    usage: Usage | None = None
+    n_without_usage: int = 0
+    known_cost_usd: float = 0.0
+    paid_usd: float = 0.0
+    n_without_cost: int = 0
     model: CallTotals | None = None
     judges: Mapping[str, CallTotals] = field(default_factory=dict)
 
 
-NO_CALLS = CallTotals(
-    n=0, usage=None, n_without_usage=0, known_cost_usd=0.0, paid_usd=0.0, n_without_cost=0
-)
+NO_CALLS = CallTotals()
 """For a run that made no calls, or whose calls were not read."""
 
 
@@ -110,13 +105,18 @@ class CallCounter:
 
 
 class _Called(LineName, gc=False):
-    """The fields of a line that describe its calls."""
+    """The fields of an attempt's line that describe its calls."""
 
     call_id: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
     cached: bool = False
     polish: tuple[Rewriting, ...] = ()
+    judge: str = ""
+
+    def each_call(self) -> Iterator[tuple[str, RecordedCall]]:
+        calls: tuple[_Called | Rewriting, ...] = (self, *self.polish)
+        return ((call.call_id, call) for call in calls if call.call_id is not None)
 
 
 RecordedCall = _Called | Rewriting | JudgeCall
@@ -124,68 +124,44 @@ RecordedCall = _Called | Rewriting | JudgeCall
 
 
 def read_calls(path: Path) -> CallTotals:
-    """Read the calls of a run, including those of superseded lines and of its judges.
-
-    Args:
-        path: The run's attempts file.
-    """
-    counter = CallCounter()
-    for name, call in _model_calls(path):
-        counter.add(name, call)
-    if not path.with_name(JUDGES).exists():
-        return counter.totals()
-    model, judges = counter.totals(), dict[str, CallCounter]()
-    for judge, name, judged in _judge_calls(path.parent):
-        counter.add(name, judged)
-        judges.setdefault(judge, CallCounter()).add(name, judged)
-    each = {judge: own.totals() for judge, own in judges.items()}
-    return replace(counter.totals(), model=model, judges=each)
+    """Read the calls of a run, given its attempts, including those of its judges."""
+    judged = path.with_name(JUDGES).exists()
+    total, each = CallCounter(), {"": CallCounter()}
+    for judge, name, call in _recorded(path):
+        total.add(name, call)
+        if judged:
+            each.setdefault(judge, CallCounter()).add(name, call)
+    if not judged:
+        return total.totals()
+    totals = {judge: own.totals() for judge, own in each.items()}
+    return replace(total.totals(), model=totals.pop(""), judges=totals)
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Read what a run paid for its calls in US dollars, by the call's key, as far as is known.
-
-    Args:
-        path: The run's attempts file.
-    """
-    own = _model_calls(path, keys=True)
-    of_judges = ((name, call) for _, name, call in _judge_calls(path.parent, keys=True))
+    """Read what a run paid for its calls in US dollars, by the call's key, as far as is known."""
     return {
         bytes.fromhex(name): call.cost_usd
-        for name, call in chain[tuple[str, RecordedCall]](own, of_judges)
+        for _, name, call in _recorded(path, keys=True)
         if not call.cached and call.cost_usd is not None
     }
 
 
-def _model_calls(path: Path, *, keys: bool = False) -> Iterator[tuple[str, RecordedCall]]:
-    """Yield the calls of a run's attempts by their ids; with ``keys``, the ids must be hex keys."""
-    for number, _, line in decoded(path, _Called, ATTEMPT):
-        calls: tuple[_Called | Rewriting, ...] = (line, *line.polish)
-        for call in calls:
-            if call.call_id is not None:
-                try:
-                    _check(call, call.call_id if keys else "")
-                except ValueError as error:
-                    raise ATTEMPT.invalid(path, number, error) from None
-                yield call.call_id, call
+def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
+    """Yield the calls of a run, also for references: the judge's name (or none), the id, the call.
 
-
-def _judge_calls(folder: Path, *, keys: bool = False) -> Iterator[tuple[str, str, JudgeCall]]:
-    """Yield the calls of a run's judges, also on references: the judge's name, the id, the call.
-
-    Args:
-        folder: The run's folder.
-        keys: Whether the ids must be hex keys.
+    With ``keys``, the ids of paid calls must be hex keys.
     """
-    if not (folder / JUDGES).exists():
-        return
-    for path in (folder / JUDGEMENTS, folder / REFERENCES / JUDGEMENTS):
-        for number, _, line in decoded(path, Judgement, JUDGEMENT):
+    files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
+    if attempts.with_name(JUDGES).exists():
+        for folder in (attempts.parent, attempts.parent / REFERENCES):
+            files.append((folder / JUDGEMENTS, Judgement, JUDGEMENT))
+    for path, shape, kind in files:
+        for number, _, line in decoded(path, shape, kind):
             for name, call in line.each_call():
                 try:
                     _check(call, name if keys else "")
                 except ValueError as error:
-                    raise JUDGEMENT.invalid(path, number, error) from None
+                    raise kind.invalid(path, number, error) from None
                 yield line.judge, name, call
 
 
@@ -200,10 +176,7 @@ def _check(call: RecordedCall, key: str) -> None:
 
 
 def read_columns(path: Path) -> tuple[AttemptTable, CallTotals]:
-    """Read the attempts and the calls of a run; both are empty if there is no file.
-
-    They are read one after the other, to save memory.
-    """
+    """Read the attempts and the calls of a run, one after the other, to save memory."""
     calls = read_calls(path)
     return read_attempts(path), calls
 
@@ -220,12 +193,10 @@ def read_latencies(index: AttemptIndex) -> Iterator[float]:
 
     Replies from the cache are excluded, and so are failed calls, since a failure may be fast.
     """
-    seen: set[str] = set()
+    seen: set[str | None] = set()
     for line in index.read(_Timed):
         if line.latency_s is None or line.cached or line.outcome == "error":
             continue
-        if line.call_id is not None:
-            if line.call_id in seen:
-                continue
+        if line.call_id is None or line.call_id not in seen:
             seen.add(line.call_id)
-        yield line.latency_s
+            yield line.latency_s

@@ -17,6 +17,8 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,11 +46,6 @@ from harness.store.run_folder import JUDGES
 S = TypeVar("S", bound=msgspec.Struct)
 
 ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
-
-_UNUSABLE = (*UNREADABLE, OverflowError, struct.error)
-"""What is raised for a line whose content cannot be read, or held."""
-
-_ERROR = OUTCOMES.index("error")
 
 
 class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
@@ -93,7 +90,6 @@ class AttemptIndex:
             the rules.
 
     Attributes:
-        path: The run's attempts file.
         attempts: As columns.
         offset: (n,) where each one's line begins, in bytes.
         judgements: What the run's judges say; None for a run without judges.
@@ -107,7 +103,7 @@ class AttemptIndex:
         for number, offset, line in decoded(path, _JudgedLine if judged else TableLine, ATTEMPT):
             try:
                 builder.add(line)
-            except _UNUSABLE as error:
+            except (*UNREADABLE, OverflowError, struct.error) as error:  # unreadable, or too large
                 raise ATTEMPT.invalid(path, number, error) from None
             if isinstance(line, _JudgedLine):
                 key = judged_key(line.instance, line.sample, line.round, line.text)
@@ -117,9 +113,7 @@ class AttemptIndex:
                 rows.append(offset)
         table, number_of = builder.table()
         del builder
-        counting, self._answers = _resolve(
-            (table.instance, table.sample, table.round), number_of, table.outcome != _ERROR
-        )
+        counting, self._answers = _resolve(table, number_of)
         table, number_of = table.take(counting), number_of[counting]
         self.offset: NDArray[np.int64] = rows.column("offset")[number_of]
         self.judgements: JudgementIndex | None = None
@@ -148,8 +142,6 @@ class AttemptIndex:
         with reading(self.path), self.path.open("rb") as file:
             file.seek(last)
             return last + len(file.readline())
-
-    # One sample
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
         """Return the rows of an instance, or of one of its samples."""
@@ -219,8 +211,6 @@ class AttemptIndex:
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows))
 
-    # Many
-
     def in_order(self) -> NDArray[np.intp]:
         """Return (n,) rows, instance by instance, in the order in which the file begins them."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
@@ -228,11 +218,7 @@ class AttemptIndex:
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the rows that are a sample's last round, in the order of `in_order`.
-
-        Args:
-            round_: Use the last round up to this one; None for the last in the file.
-        """
+        """Return the rows that are a sample's last round (up to a round), as `in_order`."""
         table = self.attempts
         reached = np.ones(len(table), np.bool_) if round_ is None else table.round <= round_
         # The row after a sample's last one is another sample's, or beyond the round.
@@ -266,7 +252,6 @@ class AttemptIndex:
             yield from found
             return
         said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
-        scores_of: Callable[[msgspec.Raw], Mapping[str, Any]]
         scores_of = msgspec.json.Decoder(fields["scores"]).decode
         for row, line, judgements in zip(chosen.tolist(), found, said, strict=True):
             scores = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
@@ -279,23 +264,18 @@ class AttemptIndex:
                 changes["passed"] = None if passed == NOT_JUDGED else bool(passed)
             yield msgspec.structs.replace(line, **changes)
 
-    # Judges
-
     def said(
         self,
         rows: NDArray[np.intp],
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Read the latest judgements of attempts.
+        """Yield for each attempt the latest judgement of each judge, or None.
 
         Args:
             rows: Which attempts, in the order wanted.
             decode: Decodes a judgement's line.
             judges: Their names; all of the run's by default.
-
-        Yields:
-            For each attempt a judgement of each judge, or None.
         """
         if self.judgements is None:
             for _ in rows:
@@ -311,15 +291,7 @@ class AttemptIndex:
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Find what some judges have yet to judge.
-
-        Args:
-            judges: Their names.
-            retried: Outcomes of judgements that are retried.
-
-        Returns:
-            For the row of each such attempt, the judges and how often each has answered before.
-        """
+        """Find what some judges have yet to judge (`JudgementIndex.owed`)."""
         if self.judgements is None:
             return {}
         return self.judgements.owed(self.attempts, self._keys, judges, retried)
@@ -346,10 +318,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Read the attempts of one instance, by sample and round.
-
-    Those that were judged are `harness.store.judgements.JudgedAttempt`.
-    """
+    """Read the attempts of an instance, by sample and round; judged ones as `JudgedAttempt`."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     attempts = list(index.read(Attempt, rows))
@@ -358,69 +327,40 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     judged = index.judgements.register.judged
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)
     return [
-        JudgedAttempt(
-            **msgspec.structs.asdict(attempt),
-            judgements=tuple(one for one in judgements if one is not None),
-        )
+        JudgedAttempt(**msgspec.structs.asdict(attempt), judgements=tuple(filter(None, judgements)))
         if attempt.outcome in judged
         else attempt
         for attempt, judgements in zip(attempts, said, strict=True)
     ]
 
 
-def _resolve(
-    key: tuple[Ints, Ints, Ints], number: Ints, answered: Bools
-) -> tuple[Bools, NDArray[np.int32]]:
+def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     """Decide which lines of a file count.
 
     Args:
-        key: The (n,) instance, sample and round of each line. The lines are sorted by these and,
-            for one key, as in the file.
+        table: All lines, sorted by key, and for one key as in the file.
         number: (n,) number of each line in the file.
-        answered: (n,) whether each line holds an answer.
 
     Returns:
         A mask of the lines that count, and for each of these how often its round was answered
         since an earlier round of its sample was written again.
     """
-    instance, sample, round_ = key
-    counting, answers = np.ones(len(number), np.bool_), answered.astype(np.int32)
-    same_sample = (np.diff(instance) == 0) & (np.diff(sample) == 0)
-    again = same_sample & (np.diff(round_) == 0)
-    if again.any():
-        # Few samples have a round that was written again: what follows is about these alone.
-        of = np.cumsum(np.append(True, ~same_sample), dtype=np.int32)
-        touched = np.zeros(of[-1] + 1, np.bool_)
-        touched[of[1:][again]] = True
-        rows = np.flatnonzero(touched[of])
-        counting[rows], answers[rows] = _resolve_again(
-            of[rows], round_[rows], number[rows].astype(np.int64), answered[rows]
-        )
+    answered = table.outcome != OUTCOMES.index("error")
+    counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)
+    sample = np.cumsum(table.sample_starts(), dtype=np.int32)
+    again = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
+    # Few samples have a round that was written again: what follows is about these alone.
+    rows = np.flatnonzero(np.isin(sample, sample[1:][again]))
+    columns = (column[rows].tolist() for column in (sample, table.round, number, answered))
+    current = latest = -1  # the latest rewriting in the rounds so far of the current sample
+    for (of, _), group in groupby(zip(rows.tolist(), *columns, strict=True), key=itemgetter(1, 2)):
+        if of != current:
+            current, latest = of, -1
+        lines = [(row, line, is_answer) for row, _, _, line, is_answer in group]
+        row, last, _ = lines[-1]
+        counting[[superseded for superseded, *_ in lines[:-1]]] = False
+        counting[row] = last >= latest
+        answers[row] = sum(is_answer and line >= latest for _, line, is_answer in lines)
+        if len(lines) > 1:
+            latest = max(latest, last)
     return counting, answers[counting]
-
-
-def _resolve_again(
-    of: Ints, round_: Ints, number: NDArray[np.int64], answered: Bools
-) -> tuple[Bools, Ints]:
-    """Like `_resolve`, for samples with a round that was written again.
-
-    Args:
-        of: Number of each line's sample.
-        round_: Round of each line.
-        number: Number of each line in the file.
-        answered: Whether each line holds an answer.
-    """
-    again = (np.diff(of) == 0) & (np.diff(round_) == 0)
-    last, first = np.append(~again, True), np.append(True, ~again)
-    # Each sample's lines are lifted above those of the samples before it, so that one running
-    # maximum gives the latest rewriting so far in every sample.
-    floor = of * (number.max() + 1)
-    lifted = floor + number
-    rewritten = np.append(False, again)[last]
-    latest = np.maximum.accumulate(np.where(rewritten, lifted[last], floor[last]))
-    counting = last.copy()
-    counting[last] = lifted[last] >= latest
-    round_of = np.cumsum(first) - 1  # of each line, among the rounds of all samples
-    earlier = np.append(np.int64(-1), latest[:-1])[round_of]
-    fresh = (answered & (lifted >= earlier)).astype(np.int32)
-    return counting, np.add.reduceat(fresh, np.flatnonzero(first))[round_of]

@@ -56,10 +56,7 @@ NONE = -1
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
-    """Hash an attempt and its text to 64 bits.
-
-    Among a million, the odds of a collision are 1 in 10^7.
-    """
+    """Hash an attempt and its text to 64 bits, like `name_digest`."""
     return _key(instance, sample, round_, text_hash(text or ""))
 
 
@@ -88,14 +85,7 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements of a run's registered judges, as rows sorted by attempt and text.
-
-    Args:
-        folder: The run's folder.
-
-    Attributes:
-        register: The run's judges.
-    """
+    """The judgements of a run's registered judges, as rows sorted by attempt and text."""
 
     def __init__(self, folder: Path) -> None:
         self.register: Register = read_register(folder)
@@ -131,15 +121,7 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Find a judge's last judgements of some attempts.
-
-        Args:
-            judge: Its name.
-            keys: (n,) `judged_key` of the attempts.
-
-        Returns:
-            (n,) the row of each judgement, or `NONE`.
-        """
+        """Return (n,) the row of a judge's last judgement of each `judged_key`, or `NONE`."""
         own = self._of.get(judge, np.empty(0, np.intp))
         if not len(own):
             return np.full(len(keys), NONE, np.intp)
@@ -150,15 +132,7 @@ class JudgementIndex:
     def read(
         self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
     ) -> Iterator[list[S | None]]:
-        """Read judgements.
-
-        Args:
-            rows: (n, k) from `match`.
-            decode: Decodes a line.
-
-        Yields:
-            For each of the n, its k judgements; None for `NONE`.
-        """
+        """Yield the judgements of each of (n, k) rows from `match`; None for `NONE`."""
         offsets = self._offset[rows[rows != NONE]].tolist()
         found = decoded_at(self._path, offsets, decode, JUDGEMENT)
         for row in rows:
@@ -177,7 +151,7 @@ class JudgementIndex:
     def with_scores(
         self, table: AttemptTable, keys: NDArray[np.int64], neutral: Bools
     ) -> AttemptTable:
-        """Add the judges' scores to attempts, and decide what passed by rules and judges.
+        """Add the judges' scores to attempts, and decide what passed (`verdict_over`, as columns).
 
         Args:
             table: Table of n attempts with the rules' scores and verdicts.
@@ -239,11 +213,11 @@ class JudgementIndex:
         shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # few differ, of a million
         owed: dict[int, Mapping[str, int]] = {}
         for row in np.flatnonzero(missing.any(axis=1)).tolist():
-            told = tuple(np.where(missing[row], answers[row], NONE).tolist())
-            if told not in shared:
-                of = zip(judges, told, strict=True)
-                shared[told] = {name: count for name, count in of if count != NONE}
-            owed[row] = shared[told]
+            counts = tuple(np.where(missing[row], answers[row], NONE).tolist())
+            if counts not in shared:
+                of = zip(judges, counts, strict=True)
+                shared[counts] = {name: count for name, count in of if count != NONE}
+            owed[row] = shared[counts]
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
