@@ -17,15 +17,12 @@ from typing import Any, Literal
 class HarnessError(Exception):
     """Base of all errors of the project.
 
-    Args:
-        message: What happened and where.
-        remedy: What the user can do next; empty where there is nothing.
+    The message says what happened and where, the remedy what the user can do next.
     """
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        self.message, self.remedy = message, remedy
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
@@ -62,8 +59,7 @@ class StoreFailed(UserError):
 class Unparseable(HarnessError):
     """A task or checker cannot read an answer: an outcome, not a failure of the run.
 
-    Attributes:
-        scores: What the task can still say about the answer, by name.
+    Its ``scores`` are what the task can still say about the answer.
     """
 
     scores: Mapping[str, Any] = MappingProxyType({})
@@ -108,8 +104,8 @@ class TransientError(CallError):
     Args:
         message: What happened and where.
         remedy: What the user can do.
-        kind: What went wrong. It decides whether fewer calls are sent at once, whether the
-            provider counts as down, and whether the call may have been billed.
+        kind: Decides whether fewer calls are sent at once, whether the provider counts as down,
+            and whether the call may have been billed.
         retry_after: Seconds that the provider asks to wait; None if it does not say.
     """
 
@@ -122,8 +118,7 @@ class TransientError(CallError):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message, remedy)
-        self.kind = kind
-        self.retry_after = retry_after
+        self.kind, self.retry_after = kind, retry_after
 
 
 class FatalCallError(CallError, UserError):

@@ -49,78 +49,34 @@ PACKAGES = {
 SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "backends": ("backend", "name"),
     "tasks": ("name", "shots"),
-    "checkers": ("name",),
     "judges": ("name", "as", "model", "limits"),
-    "metrics": ("name",),
     "measures": (),
-    "loaders": ("name",),
-    "filters": ("name",),
-    "post_processors": ("name",),
 }
-"""Kind -> keys beside the options in the run file: also what a mistyped one may mean."""
+"""Kind -> keys beside the options in the run file; ``name`` for kinds that are not listed."""
 
-
-SUPPLIED: Mapping[str, Mapping[str, str]] = {
-    "tasks": {
-        "data": "the data folder (`harness.datasets.folder.DataFolder`)",
-        "judges": "the run's judges: name -> whether the judge decides on criteria",
-        "panels": "the run's panels: name -> the names of their judges",
-    },
-    "backends": {
-        "secret": "look up a secret by the name of its environment variable",
-        "read": "read a file that an option names",
-        "gold": "an instance's reference answer by its id",
-        "wrong": "an instance's plausible wrong answer by its id",
-        "reply": "what a good judge replies to a request, if the model judges",
-        "model": "the model's name",
-        "concurrency": "the most calls in flight",
-        "timeout_s": "the time limit of one call, in seconds",
-        "on_allowances": "call this with the rate limits that a reply's headers state",
-        "servers": "the processes that this process owns",
-        "logs": "the folder for the output of such processes",
-    },
-    "judges": {
-        "task": "the task whose answers are judged",
-        "model": "the judging model's name",
-        "features": "the features of the judging model's backend",
-        "answers": "look up another run's answers (`harness.ports.AnswersOf`)",
-    },
-    "loaders": {"data": "the data folder"},
-    "filters": {"units": "the splitter of texts into sentences and words"},
-    "post_processors": {"units": "the splitter of texts into sentences and words"},
+SUPPLIED: Mapping[str, tuple[str, ...]] = {
+    "tasks": ("data", "judges", "panels"),
+    "backends": (
+        *("secret", "read", "gold", "wrong", "reply", "model", "concurrency", "timeout_s"),
+        *("on_allowances", "servers", "logs"),
+    ),
+    "judges": ("task", "model", "features", "answers"),
+    "loaders": ("data",),
+    "filters": ("units",),
+    "post_processors": ("units",),
 }
-"""Kind -> keyword-only parameters that a plug-in's constructor may declare to be given."""
+"""Kind -> keyword-only parameters that the harness supplies; docs/plugins.md describes them."""
 
 NEARLY = 0.85
 """Similarity (`difflib`) from which an unknown member counts as a misspelt capability."""
 
-EXTRAS = {
-    "altair": "report",
-    "vl_convert": "report",
-    "duckdb": "exchange",
-    "inspect_ai": "exchange",
-    "profanity_check": "build",
-    "py3langid": "build",
-    "vllm": "vllm",
-}
-"""Library -> the extra of this package that installs it."""
 
-
-def import_extra(module: str, extra: str = "") -> Any:
-    """Import a library that only some features need.
-
-    Args:
-        module: The module's full name.
-        extra: The extra that installs it; by default the one in `EXTRAS`.
-
-    Raises:
-        ConfigError: The library is not installed; the message has the command that installs it.
-    """
+def import_extra(module: str, extra: str) -> Any:
+    """Import a library that only some features need, which an extra of this package installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
-        extra = extra or EXTRAS[library]
         if error.name is not None and error.name.partition(".")[0] != library:
             raise  # the library is there, and is broken
         raise ConfigError(
@@ -141,15 +97,10 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """List what is wrong with the members of a plug-in.
+    """List what is wrong with the members of a built plug-in, in sentences.
 
-    Args:
-        kind_name: The kind of plug-in, such as ``tasks``.
-        plugin: The built plug-in.
-
-    Returns:
-        One sentence per problem: a missing required member, half of an optional capability, or
-        a public member whose name is nearly that of a capability, which would be ignored.
+    That is a missing required member, half of an optional capability, or a public member whose
+    name is nearly that of a capability, which would be ignored.
     """
     required, *optional = CAPABILITIES[kind_name]
     present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
@@ -170,21 +121,6 @@ def problems(kind_name: str, plugin: object) -> list[str]:
     if kind_name == "tasks" and getattr(plugin, "on_truncated", "fail") not in ("fail", "grade"):
         found.append("Its 'on_truncated' is neither 'fail' nor 'grade'.")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class PluginOrigin:
-    """Where a plug-in comes from.
-
-    Attributes:
-        package: The distribution that contains it, with its version.
-        sha256: Hash of the code: a built-in's module, or every module of a third party's package;
-            empty if there are no files. Code imported from other packages is not included.
-    """
-
-    package: str
-    version: str
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,26 +145,16 @@ class Kind:
         return sorted({*self._builtins(), *self._external()})
 
     def load(self, name: str) -> Callable[..., Any]:
-        """Return the plug-in's class or factory.
-
-        Raises:
-            ConfigError: The name is unknown (the message has the nearest valid one), or a third
-                party's plug-in cannot be loaded.
-        """
+        """Return the plug-in's class or factory."""
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module = importlib.import_module(f"{PACKAGES[self.name]}.{name}")
             plugin: Callable[..., Any] = module.plugin
             return plugin
-        external = self._external()
-        if name in external:
-            return self._loaded(name, external[name])
-        raise ConfigError(
-            f"There is no {self.title} named {name!r}.",
-            nearest(name, self.names()),
-        )
-
-    def _loaded(self, name: str, entries: list[EntryPoint]) -> Callable[..., Any]:
-        where = f"{self.title} {name!r}"
+        entries, where = self._external().get(name, []), f"{self.title} {name!r}"
+        if not entries:
+            raise ConfigError(
+                f"There is no {self.title} named {name!r}.", nearest(name, self.names())
+            )
         if len({entry.value for entry in entries}) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))
             raise ConfigError(
@@ -244,25 +170,31 @@ class Kind:
             ) from error
         return getattr(loaded, "plugin", loaded)
 
-    def origin(self, name: str) -> PluginOrigin:
-        """Return where a plug-in comes from; raises as `load`."""
+    def origin(self, name: str) -> dict[str, str]:
+        """Return the package of a plug-in, its version, and the ``sha256`` of its code.
+
+        That is a built-in's module, or every module of a third party's package; code imported from
+        other packages is not included.
+        """
         self.load(name)
         if name in self._builtins():
-            module = sys.modules[f"{PACKAGES[self.name]}.{name}"]
-            return PluginOrigin(
-                "harness", version("harness"), _sha256([Path(str(module.__file__))])
-            )
-        entry = self._external()[name][0]
-        return PluginOrigin(
-            _package(entry), entry.dist.version if entry.dist else "", _sha256(_code(entry.module))
-        )
+            package, release = "harness", version("harness")
+            files = [Path(str(sys.modules[f"{PACKAGES[self.name]}.{name}"].__file__))]
+        else:
+            entry = self._external()[name][0]
+            package, release = _package(entry), entry.dist.version if entry.dist else ""
+            files = _code(entry.module)
+        digest = hashlib.sha256()
+        for file in files:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return {
+            "package": package,
+            "version": release,
+            "sha256": digest.hexdigest() if files else "",
+        }
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """Check a plug-in's options from the run file, and fill in the defaults.
-
-        Raises:
-            ConfigError: An option is unknown or wrong.
-        """
+        """Check a plug-in's options from the run file, and fill in the defaults."""
         from pydantic import ValidationError
 
         where = f"{self.title} {name!r}"
@@ -270,28 +202,23 @@ class Kind:
         own = _parameters(plugin, given=False)
         for key in options:
             if key not in own:
-                valid = {*own, *SECTION_KEYS[self.name]}
+                valid = {*own, *SECTION_KEYS.get(self.name, ("name",))}
                 raise ConfigError(f"The {where} has no option {key!r}.", nearest(key, valid))
         try:
             return _options_model(plugin)(**options)
         except ValidationError as error:
             first = error.errors()[0]
             option = ".".join(str(part) for part in first["loc"])
-            message = first["msg"].removeprefix("Value error, ")
-            message = f"{message[:1].lower()}{message[1:]}"
-            raise ConfigError(f"Option {option!r} of the {where}: {message}.") from None
+            said = first["msg"].removeprefix("Value error, ")
+            raise ConfigError(
+                f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
+            ) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from its options in the run file.
 
-        Args:
-            name: The plug-in's name.
-            options: Its options.
-            **given: What the harness supplies (data folder, secrets, …); each plug-in receives
-            those that it declares as keyword-only parameters.
-
-        Raises:
-            ConfigError: An option is unknown or wrong, or the plug-in cannot be built.
+        Of what the harness supplies (`given`: data folder, secrets, …), it receives what it
+        declares as keyword-only parameters.
         """
         checked = self.options(name, options)
         plugin = self.load(name)
@@ -337,13 +264,10 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
     """Return the model that validates a plug-in's options; making one takes a millisecond."""
     from pydantic import ConfigDict, create_model
 
-    fields: dict[str, Any] = {
-        key: (
-            Any if p.annotation is p.empty else p.annotation,
-            ... if p.default is p.empty else p.default,
-        )
-        for key, p in _parameters(plugin, given=False).items()
-    }
+    fields: dict[str, Any] = {}
+    for key, p in _parameters(plugin, given=False).items():
+        annotation = Any if p.annotation is p.empty else p.annotation
+        fields[key] = (annotation, ... if p.default is p.empty else p.default)
     config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
     with warnings.catch_warnings():
         # Pydantic warns of options named like one of its methods, such as "schema".
@@ -373,9 +297,6 @@ def calling(what: str) -> Iterator[None]:
 
     Args:
         what: How messages name the plug-in ("The filter 'url'").
-
-    Raises:
-        ConfigError: The plug-in raised something else.
     """
     try:
         yield
@@ -398,15 +319,6 @@ def _code(module: str) -> list[Path]:
             path = Path(file)
             return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
     return []
-
-
-def _sha256(files: list[Path]) -> str:
-    if not files:
-        return ""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
 
 
 def kind(name: str) -> Kind:

@@ -1,11 +1,7 @@
 """The plain records that travel through the harness.
 
-Frozen, slotted and cheap: a run makes hundreds of thousands of them. They hold
-no behaviour beyond what follows from their own fields, and nothing here reads
-a file, a clock or the network.
-
->>> Message("user", "Name a colour.").role
-'user'
+Frozen, slotted and cheap: a run makes hundreds of thousands of them. They have no behaviour beyond
+what follows from their own fields.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 SCHEMA_VERSION = 1
 """Version of a line in ``attempts.jsonl`` (its ``v``)."""
@@ -44,13 +41,9 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on decoding; exactly one field is set.
+    """A constraint on a whole answer; exactly one field is set.
 
-    Attributes:
-        json_schema: A schema that the answer, as JSON, must be valid against.
-        regex: A regular expression that must match the whole answer.
-        choices: The possible answers.
-        grammar: In the server's own notation (EBNF, GBNF).
+    A grammar is in the server's own notation (EBNF, GBNF).
     """
 
     json_schema: dict[str, Any] | None = None
@@ -66,7 +59,7 @@ class DecodingConstraint:
 
     @property
     def kind(self) -> ConstraintKind:
-        """Return the kind of constraint."""
+        """The field that is set."""
         return cast("ConstraintKind", next(iter(self.given())))
 
     def given(self) -> dict[str, Any]:
@@ -87,16 +80,12 @@ class Decoding:
     directly: the fields are written down once.
 
     Attributes:
-        temperature: Sampling temperature.
-        max_tokens: Most tokens of the answer.
         top_p: Nucleus sampling mass.
         stop: Strings at which the answer ends.
         extra: Further fields of the provider's request body, sent unchanged (``reasoning_effort``,
             ``thinking``, …).
-        constraint: Constrains the answer; ``task`` uses the task's constraint of each instance.
-        logprobs: How many of the likeliest tokens of each position to request, with their
-            log-probabilities; None for none.
-        prompt_logprobs: Whether to request the log-probability of each token of the prompt.
+        constraint: ``task`` uses the task's constraint of each instance.
+        logprobs: How many of the likeliest tokens of each position to request.
     """
 
     temperature: float | None = None
@@ -119,19 +108,19 @@ class Decoding:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
+        unset: tuple[Any, ...] = (None, (), {})
         return {
             name: value
             for name, value in fields.items()
-            if value not in (None, (), {}) and value is not False
+            if value not in unset and value is not False
         }
 
 
 class Instance(Struct, Generic[D], frozen=True):
-    """One task item.
+    """One task item; its data are whatever the task needs to prompt and to score.
 
     Attributes:
         id: Unique within the task's data set.
-        data: Whatever the task needs to prompt and to score.
         groups: Labels for breakdowns, coarse first; the first one steers ``--limit``.
         cluster: Coarser statistical unit than the prompt, if the data has one.
     """
@@ -145,8 +134,7 @@ class Instance(Struct, Generic[D], frozen=True):
 class Criterion(Struct, frozen=True):
     """One condition that an answer has to satisfy, as a sentence.
 
-    Attributes:
-        groups: Its labels, each with a group; ``category`` names the kind of criterion.
+    Of its groups, ``category`` names the kind of criterion.
     """
 
     text: str
@@ -154,10 +142,7 @@ class Criterion(Struct, frozen=True):
 
 
 class Origin(Struct, frozen=True):
-    """Which attempt a request is for: never part of the cache key.
-
-    sample counts from 0, round from 1.
-    """
+    """Which attempt a request is for (samples from 0, rounds from 1): not part of the cache key."""
 
     instance: str
     sample: int
@@ -184,13 +169,9 @@ class Request(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """What a judge asks about an answer.
+    """What a judge asks the judging model about an answer.
 
-    Attributes:
-        messages: To the judging model.
-        decoding: How it decodes. Temperature and max_tokens are dropped if its backend does not
-            take them.
-        samples: How many independent replies are drawn.
+    Temperature and max_tokens are dropped if its backend does not take them.
     """
 
     messages: tuple[Message, ...]
@@ -207,12 +188,7 @@ class Usage(Struct, frozen=True):
     reasoning_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_input_tokens + other.cached_input_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-        )
+        return Usage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 class Allowance(Struct, frozen=True):
@@ -253,10 +229,9 @@ class Reply(Struct, frozen=True):
     Attributes:
         finish_reason: ``stop``, ``length``, ``content_filter``, ``refusal``, or the provider's own
             word for anything else.
-        reasoning: What a reasoning model thought before its answer, if the provider returns it.
-        model: The model that the provider says has answered.
         usage: None if the provider did not count.
-        logprobs, prompt_logprobs: If requested; None if the provider returns none.
+        model: The model that the provider says has answered.
+        reasoning: What a reasoning model thought before its answer.
     """
 
     text: str
@@ -270,11 +245,9 @@ class Reply(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A reply and the paid call it came from.
+    """A reply and the paid call it came from; its id is the cache key in hex.
 
-    Attributes:
-        id: The call's cache key in hex; attempts that share a call share this id.
-        cached: Whether the reply came from the cache, at no cost.
+    Attempts that share a call share this id. A cached reply cost nothing.
     """
 
     id: str
@@ -301,9 +274,7 @@ class Score(Struct, frozen=True):
 class Rewriting(Struct, frozen=True):
     """A second model's paraphrase of an instruction or of feedback.
 
-    Attributes:
-        used: Whether it kept everything it must; otherwise the original text was used.
-        call_id, usage, cost_usd, cached: The call's; None if it failed.
+    It is used if it kept everything it must; otherwise the original text was.
     """
 
     of: Literal["instruction", "feedback"]
@@ -320,11 +291,10 @@ class Attempt(Struct, frozen=True):
 
     Identified by (instance, sample, round). ``request`` holds the messages and parameters in round
     1; later rounds hold the hash of the messages and ``follows``, the round whose line they
-    continue.
+    continue. Times are seconds since the epoch.
 
     Attributes:
         cluster: Hash of the round-1 messages without shots, or the instance's coarser label.
-        started_at, ended_at: Seconds since the epoch.
         polish: The paraphrases of the instruction (round 1) and of the feedback.
     """
 

@@ -253,14 +253,14 @@ def test_the_kinds() -> None:
 def test_a_plug_in_tells_where_it_is_from(install: Install, tmp_path: Path) -> None:
     install(ECHO, entry="echo = third:Echo")
     first = kind("backends").origin("echo")
-    assert (first.package, first.version) == ("third", "1.0")
+    assert (first["package"], first["version"]) == ("third", "1.0")
     assert kind("backends").origin("echo") == first
     file = tmp_path / "third" / "third.py"
     file.write_text(file.read_text() + "# mended\n")
-    assert kind("backends").origin("echo").sha256 != first.sha256
+    assert kind("backends").origin("echo")["sha256"] != first["sha256"]
     ours = kind("filters").origin("url")
-    assert ours.package == "harness"
-    assert ours.sha256 not in ("", kind("filters").origin("table").sha256)
+    assert ours["package"] == "harness"
+    assert ours["sha256"] not in ("", kind("filters").origin("table")["sha256"])
 
 
 def test_what_a_plug_in_raises_is_told_as_its_own() -> None:

@@ -58,7 +58,7 @@ def write_inspect(
         raise ConfigError(
             f"-o {path}: an Inspect log ends with .eval or .json.", "Inspect reads no other."
         )
-    inspect_log = import_extra("inspect_ai.log")
+    inspect_log = import_extra("inspect_ai.log", "exchange")
     names = list(read_names(run.index.path).values())
     tree = _header(config, manifest, metrics, names)
     model, log_id = tree["eval"]["model"], tree["eval"]["eval_id"]

@@ -88,7 +88,7 @@ class _Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._reader = import_extra("inspect_ai.log")
+        self._reader = import_extra("inspect_ai.log", "exchange")
         with opened(path) as file:
             self._zipped = file.read(4) == b"PK\x03\x04"
         self._format = "eval" if self._zipped else "json"

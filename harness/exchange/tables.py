@@ -199,7 +199,7 @@ def write_parquet(rows: AttemptRows, path: Path) -> None:
     The rows go through a temporary file of JSON lines, which DuckDB converts in bounded memory. If
     writing fails, an existing file is unchanged.
     """
-    duckdb = import_extra("duckdb")
+    duckdb = import_extra("duckdb", "exchange")
     folder = path.resolve().parent
     with (
         output_file(path) as target,

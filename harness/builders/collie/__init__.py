@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -218,10 +218,7 @@ def _plugins(
         used |= {("loaders", name) for name, _ in parts([source.load])}
         used |= {("filters", name) for name, _ in parts(filters)}
         used |= {("post_processors", name) for name, _ in parts(source.post_processors)}
-    return {
-        f"{kind(group).title} {name}": asdict(kind(group).origin(name))
-        for group, name in sorted(used)
-    }
+    return {f"{kind(group).title} {name}": kind(group).origin(name) for group, name in sorted(used)}
 
 
 def _bases(constraints: Sequence[Constraint]) -> Iterator[Base]:

@@ -215,7 +215,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _parquet(path: Path, column: str, only: Iterable[str] | None) -> Iterator[tuple[Any, Any]]:
-    duckdb = import_extra("duckdb")  # heavy, and needed for Parquet alone
+    duckdb = import_extra("duckdb", "exchange")  # heavy, and needed for Parquet alone
     if not path.is_file():
         raise DataMissing(f"There is no file {path}.", "Check the path.")
     connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "500MB"})
