@@ -18,7 +18,7 @@ from harness.builders import folder
 from harness.builders.stages import Stages, key_of
 from harness.builders.wildifeval.asking import Asking
 from harness.builders.wildifeval.chats import read_chats
-from harness.builders.wildifeval.pipeline import Curated, curated
+from harness.builders.wildifeval.pipeline import curated
 from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.report import card, report
 from harness.builders.wildifeval.screening import UNREADABLE, Screened, screen
@@ -80,17 +80,9 @@ async def build(
     out: Path,
     asking: Asking,
     stages: Stages,
-    status: Callable[[str], None] = lambda _: None,
+    status: Callable[[str], None],
 ) -> WildIFEvalBuild:
-    """Build the data set and write its folder.
-
-    Args:
-        curation: The settings.
-        sources: The chat logs.
-        out: The folder to write.
-        asking: Asks the models.
-        stages: The stages in `stages_folder`, locked by this process.
-        status: Receives a line about the progress.
+    """Build the data set and write its folder; ``stages`` are those in `stages_folder`, locked.
 
     Raises:
         RunConflict: ``out`` exists and was not built here.
@@ -98,8 +90,9 @@ async def build(
     """
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
-    found = screened(sources, curation, stages, status)
-    result = await curated(curation, prompts, asking, found)
+    result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))
+    rows = result.rows
+    constraints = [one for row in rows for one in row.constraints]
     facts = {
         "version": VERSION,
         "paper": "arXiv 2503.06573",
@@ -107,43 +100,29 @@ async def build(
         "sources": _source_facts(sources),
         "prompts": prompts.hashes,
         **asking.facts(),
-        **_counts(result),
-    }
-    text = report(result)
-    texts = {CARD: card(out.name, facts, result), REPORT: text}
-    folder.write(out, KIND, {TASKS: result.rows}, facts, texts)
-    return WildIFEvalBuild(out, len(result.rows), facts, text)
-
-
-def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
-    """Return the name and hash of each file.
-
-    Raises:
-        DataMissing: A file cannot be read.
-    """
-    found = []
-    for path in sources:
-        try:
-            found.append({"name": encodable(path.name), "sha256": sha256(path)})
-        except OSError as error:
-            raise DataMissing(
-                f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
-            ) from None
-    return found
-
-
-def _counts(result: Curated) -> dict[str, Any]:
-    constraints = [one for row in result.rows for one in row.constraints]
-    return {
         "steps": [
             {"name": step.name, "before": step.before, "removed": step.removed, "left": step.left}
             for step in result.steps
         ],
         "mark": result.mark,
-        "tasks": len(result.rows),
+        "tasks": len(rows),
         "constraints": len(constraints),
         "categories": dict(Counter(one.category for one in constraints)),
-        "domains": dict.fromkeys(result.domains, 0)
-        | dict(Counter(row.domain for row in result.rows)),
+        "domains": dict.fromkeys(result.domains, 0) | Counter(row.domain for row in rows),
         "proposed_domains": result.proposed,
     }
+    text = report(result)
+    texts = {CARD: card(out.name, facts, result), REPORT: text}
+    folder.write(out, KIND, {TASKS: rows}, facts, texts)
+    return WildIFEvalBuild(out, len(rows), facts, text)
+
+
+def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
+    """Return the name and hash of each file."""
+    try:
+        return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
+    except OSError as error:
+        raise DataMissing(
+            f"Cannot read {error.filename}: {error.strerror}.",
+            "Check the path and its permissions.",
+        ) from None

@@ -11,8 +11,6 @@ The first is WildChat's and LMSYS-Chat-1M's; their labels of language and toxici
 ``toxic``, ``openai_moderation``) are read, too. The third is ShareGPT's. A content may be a list of
 parts, of which the texts are read. A file may be packed (``.gz``). A line in another format is a
 chat with a problem: one among a million does not end a build.
-
->>> read_chats([Path("chats.jsonl")])  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -33,10 +31,9 @@ USERS = ("user", "human")
 
 
 class Chat(Struct, frozen=True):
-    """The first user message of a conversation.
+    """The first user message of a conversation, empty if there is none.
 
     Attributes:
-        text: The message; empty if there is none.
         language: The log's label, a name or a code; may be empty.
         toxic: Whether the log labels it as toxic.
         problem: Why and where it cannot be read; empty if it can.
@@ -79,15 +76,13 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
-    name = str(said) or number
-    chat = Chat(name, "", _language(row), _flagged(row))
+    chat = Chat(str(said) or number, "", _language(row), _flagged(row))
     prompt = row.get("prompt")
     if isinstance(prompt, str) and prompt.strip():
         return replace(chat, text=prompt)
     lists = [row[key] for key in TURNS if isinstance(row.get(key), list)]
-    turns = [turn for turn in next(filter(None, lists), []) if isinstance(turn, dict)]
-    for turn in turns:
-        if str(turn.get("role") or turn.get("from")).lower() in USERS:
+    for turn in next(filter(None, lists), []):
+        if isinstance(turn, dict) and str(turn.get("role") or turn.get("from")).lower() in USERS:
             text = _text(turn["content"] if "content" in turn else turn.get("value"))
             if text is None:
                 return replace(chat, problem="the content of its message is not text")
@@ -100,16 +95,10 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 def _text(content: Any) -> str | None:
     """Return the text of a content or of its parts, or None if it is in another format."""
-    if content is None:
-        return ""
     if isinstance(content, list):
-        return "\n".join(text for part in content if (text := _part(part)))
-    return _part(content)
-
-
-def _part(part: Any) -> str | None:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else None
+        return "\n".join(text for part in content if (text := _text(part)))
+    text = content.get("text") if isinstance(content, dict) else content
+    return "" if content is None else text if isinstance(text, str) else None
 
 
 def _language(of: Mapping[str, Any]) -> str:
@@ -119,7 +108,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 def _flagged(row: Mapping[str, Any]) -> bool:
     """Return whether the log labels the first message or the conversation as toxic."""
-    verdicts = row.get("openai_moderation")
-    first = verdicts[0] if isinstance(verdicts, list) and verdicts else None
-    flagged = isinstance(first, dict) and first.get("flagged") is True
-    return flagged or row.get("toxic") is True
+    match row.get("openai_moderation"):
+        case [{"flagged": True}, *_]:
+            return True
+    return row.get("toxic") is True

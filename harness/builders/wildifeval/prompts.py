@@ -1,9 +1,6 @@
 """The stages' prompts: templates in ``prompts/wildifeval``, or the user's own.
 
 Untrusted text is put between tags that it cannot close.
-
->>> Prompts({}).text("toxic", message="Hello <b>")  # doctest: +SKIP
-'This is the first message …'
 """
 
 from __future__ import annotations
@@ -19,33 +16,32 @@ from harness.records import Request
 from harness.scoring.judges import tagged
 from harness.tasks.wildifeval.categories import CATEGORIES
 
-FIELDS: Mapping[PromptName, frozenset[str]] = {
-    "toxic": frozenset({"message"}),
-    "constrained": frozenset({"message"}),
-    "decompose": frozenset({"message"}),
-    "category": frozenset({"constraint", "categories"}),
-    "propose_domains": frozenset({"tasks", "n"}),
-    "merge_domains": frozenset({"names", "n"}),
-    "domain": frozenset({"message", "domains"}),
+FIELDS: Mapping[PromptName, set[str]] = {
+    "toxic": {"message"},
+    "constrained": {"message"},
+    "decompose": {"message"},
+    "category": {"constraint", "categories"},
+    "propose_domains": {"tasks", "n"},
+    "merge_domains": {"names", "n"},
+    "domain": {"message", "domains"},
 }
 """The fields that each template may use."""
 
-NEEDED = frozenset({"message", "constraint", "tasks", "names"})
+NEEDED = {"message", "constraint", "tasks", "names"}
 """The fields that it must use, if it may."""
 
 
 class CurationPrompts:
-    """The templates of a build."""
+    """The templates of a build.
+
+    Args:
+        own: The user's template files, by the names of the prompts that they replace.
+
+    Raises:
+        ConfigError: A file is no template, or uses a field that does not exist.
+    """
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
-        """Read the templates.
-
-        Args:
-            own: The user's template files, by the names of the prompts that they replace.
-
-        Raises:
-            ConfigError: A file is no template, or uses a field that does not exist.
-        """
         self._prompts: dict[PromptName, Prompt] = {}
         for name, fields in FIELDS.items():
             where = f"prompts.{name}"
@@ -74,7 +70,7 @@ class CurationPrompts:
             field: tagged(value, field) if field in NEEDED and isinstance(value, str) else value
             for field, value in fields.items()
         }
-        if "tasks" in shown:
+        if "tasks" in fields:
             shown["tasks"] = [tagged(task, "message") for task in fields["tasks"]]
         if name == "category":
             shown["categories"] = dict(CATEGORIES)
@@ -84,26 +80,21 @@ class CurationPrompts:
             raise ConfigError(error.message, error.remedy) from None
 
 
-DECOMPOSED = """Task: Write a text.
+SIMULATED = {
+    "yes or no": "Yes",
+    "numbered list": "1. Letters\n2. Stories\n3. Advice",
+    "one kind": "Ensure Quality",
+    "one domain": "1",
+    "": """Task: Write a text.
 Context: none
 Constraints:
 1. The text should be what the message asks for.
-2. The text should be complete."""
+2. The text should be complete.""",
+}
+"""What the last line of a prompt has -> what a good model could reply to it."""
 
 
 def simulated_reply(request: Request) -> str:
-    """Return what a good model could reply, by the last line of our prompts, for free trial builds.
-
-    The card of a data set from simulated models says so.
-    """
-    asked = request.messages[-1].content.rstrip()
-    last = asked.rpartition("\n")[2]
-    if "yes or no" in last:
-        return "Yes"
-    if "numbered list" in last:
-        return "1. Letters\n2. Stories\n3. Advice"
-    if "one kind" in last:
-        return "Ensure Quality"
-    if "one domain" in last:
-        return "1"
-    return DECOMPOSED
+    """Return a reply for free trial builds; the card says that the models were simulated."""
+    last = request.messages[-1].content.rstrip().rpartition("\n")[2]
+    return next(reply for sign, reply in SIMULATED.items() if sign in last)

@@ -12,6 +12,7 @@ from harness.tasks.wildifeval.categories import CATEGORIES, OTHER, named
 
 LONGEST_CONSTRAINT = 1_000
 """Characters; longer ones are no single condition."""
+LONGEST_NAME = 60
 
 _HEADER = re.compile(
     r"^[ \t#*]{0,8}(task|context|constraints?)[ \t*]{0,4}:[ \t*]{0,4}", re.I | re.M
@@ -19,10 +20,6 @@ _HEADER = re.compile(
 _MARK = re.compile(r"[ *]{0,8}(?:(\d{1,3}[.)])|[-*•]) +")
 _FENCE_OR_RULE = re.compile(r" *(?:```|~~~|(?:- *){3,}$|(?:\* *){3,}$|(?:_ *){3,}$)")
 _NOTHING = re.compile(r"\W*(?:none|nothing|n/a|no (?:context|constraints))?\W*", re.I)
-
-LONGEST_NAME = 60
-"""Characters; longer ones are no names."""
-
 _ITEM = re.compile(r"^[ \t]{0,8}(?:\d{1,3}[.):]|[-*•])[ \t]+(.{1,200})$", re.M)
 _NUMBER = re.compile(r"\W{0,4}(\d{1,3})\W{0,4}")
 _PREFIX = re.compile(r"\W{0,4}\d{1,3}[.):]\s{0,4}")
@@ -30,13 +27,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """What a message asks for.
-
-    Attributes:
-        task: The task without its conditions.
-        context: What the message gives to work with; may be empty.
-        constraints: The different conditions, in the model's words.
-    """
+    """What a message asks for: the task without its conditions, what it gives, the conditions."""
 
     task: str
     context: str
@@ -74,8 +65,7 @@ def decomposition(reply: str) -> Decomposition:
     if "constraint" not in found:
         raise Unparseable("The reply has no constraints in it.")
     constraints: dict[str, str] = {}
-    for one in _items(found["constraint"]):
-        text = _line(one)
+    for text in _items(found["constraint"]):
         if len(text) > LONGEST_CONSTRAINT:
             raise Unparseable(f"A constraint of more than {LONGEST_CONSTRAINT:,} characters.")
         if not _NOTHING.fullmatch(text):
@@ -89,14 +79,12 @@ def decomposition(reply: str) -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Normalise case, extra spaces and the final mark of a constraint: equal results are the
-    same.
-    """
+    """Return what is equal for constraints that differ in case, spaces or the final mark only."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
 def _items(listed: str) -> list[str]:
-    """Return the items of a list, each with the lines that belong to it.
+    """Return the items of a list, each with the lines that belong to it, on one line.
 
     Items have the kind of mark of the first one, a number or a bullet. Lines with another mark, or
     indented like an item's text, belong to the item before. A blank line, a fence or a rule ends an
@@ -105,7 +93,7 @@ def _items(listed: str) -> list[str]:
     Raises:
         Unparseable: Nothing is listed, or the list continues after a remark.
     """
-    items: list[list[str]] = []
+    items: list[str] = []
     before: list[str] = []
     numbered, text_from = False, 0
     ended = remarked = False
@@ -114,24 +102,22 @@ def _items(listed: str) -> list[str]:
         mark = _MARK.match(line)
         if not line.strip() or _FENCE_OR_RULE.match(line):
             ended = bool(items or before)
-        elif mark and not items:
-            numbered, text_from = mark[1] is not None, mark.end()
-            items.append([line[mark.end() :]])
-            ended = False
-        elif mark and (mark[1] is not None) == numbered and depth < text_from:
+        elif mark and (not items or ((mark[1] is not None) == numbered and depth < text_from)):
             if remarked:
                 raise Unparseable("The list of constraints continues after other text.")
-            items.append([line[mark.end() :]])
+            if not items:
+                numbered, text_from = mark[1] is not None, mark.end()
+            items.append(line[mark.end() :])
             ended = False
         elif items and not remarked and (not ended or depth >= text_from):
-            items[-1].append(line)
+            items[-1] += f" {line}"
         elif items:
             remarked = True
         elif not ended:
             before.append(line)
     if not items and not _NOTHING.fullmatch("\n".join(before).strip()):
         raise Unparseable("The constraints are not numbered.")
-    return ["\n".join(item) for item in items]
+    return [_line(item) for item in items]
 
 
 def _line(text: str) -> str:
@@ -139,12 +125,7 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """The category of a constraint.
-
-    Attributes:
-        name: Its name; empty if the model named none.
-        title: What the model called it, if it is Other.
-    """
+    """A constraint's category, empty if none was named; ``title`` is what Other was called."""
 
     name: str = ""
     title: str = ""
@@ -158,7 +139,7 @@ def numbered_names(reply: str) -> list[str]:
     """
     found: dict[str, str] = {}
     for item in _ITEM.findall(reply):
-        name = bare(re.split(r":\s|\s[-\u2013\u2014]\s", item, maxsplit=1)[0])
+        name = _bare(re.split(r":\s|\s[-\u2013\u2014]\s", item, maxsplit=1)[0])
         if name and len(name) <= LONGEST_NAME:
             found.setdefault(name.casefold(), name)
     return list(found.values())
@@ -184,15 +165,13 @@ def category(reply: str) -> Category:
         return Category(found)
     line = _PREFIX.sub("", _first_line(reply), count=1)
     if other := _OTHER.fullmatch(line):
-        title = bare(other[1])
-        return Category(OTHER, title[:LONGEST_NAME])
-    name = named(bare(line))
-    return Category(name) if name in CATEGORIES else Category()
+        return Category(OTHER, _bare(other[1])[:LONGEST_NAME])
+    name = named(_bare(line))
+    return Category(name if name in CATEGORIES else "")
 
 
-def bare(name: str) -> str:
-    """Return a name on one line, without the marks around it."""
-    return " ".join(name.split()).strip("*_`\"' .:;")
+def _bare(name: str) -> str:
+    return _line(name).strip("*_`\"' .:;")
 
 
 def _first_line(reply: str) -> str:

@@ -13,15 +13,13 @@ applies. Three of them are statistical, and none understands a text:
   model is in its package. It finds ordinary swearing and insults in English, takes some harmless
   words for them ("sex education"), and misses a threat in polite words. A model can be asked
   instead (``screen.toxicity: model``); the paper used Detoxify, whose weights are a download.
-
->>> screen(read_chats([path]), ScreenSection())  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -98,13 +96,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """A step that drops tasks; ``before`` counts those that came to it.
-
-    >>> step = Step("screen", 10)
-    >>> step.leave_out("toxic", "b", "You …")
-    >>> step.left
-    9
-    """
+    """A step that drops tasks; ``before`` counts those that came to it."""
 
     name: str
     before: int
@@ -144,7 +136,8 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
             f"One of {', '.join(sorted(NAMES))}; null keeps all.",
         )
     step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
-    for batch in _batches(chats):
+    left = iter(chats)
+    while batch := list(islice(left, BATCH)):
         step.before += len(batch)
         clean = []
         for chat in batch:
@@ -172,12 +165,6 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
     return Screened(kept, step)
 
 
-def _batches(chats: Iterable[Chat]) -> Iterator[list[Chat]]:
-    left = iter(chats)
-    while batch := list(islice(left, BATCH)):
-        yield batch
-
-
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
     """Return why a message is left out, before its toxicity is classified, and a detail."""
     if chat.problem:
@@ -196,19 +183,10 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Find the language of a message.
+    """Return the language of a message; empty if it is the one to keep (a code).
 
-    Args:
-        text: The message.
-        kept: The code of the language to keep.
-        least: The probability from which on another language counts.
-        label: What the log says; it decides if it names one of `NAMES`.
-
-    Returns:
-        The other language; empty if the message is in the one to keep.
-
-    Raises:
-        StoreFailed: The classifier cannot be unpacked.
+    The log's label decides if it names one of `NAMES`; else the classifier, if it is at least this
+    certain of another language.
     """
     if labelled := language_code(label):
         return "" if labelled == kept else label
