@@ -25,9 +25,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.analysis.summary import measure
     from harness.config.loading import load
     from harness.config.settings import Settings
-    from harness.run import execute, measure, prepare
+    from harness.run import execute, prepare
 
     __version__: str
 
@@ -38,7 +39,7 @@ _HOMES = {
     "Settings": "harness.config.settings",
     "prepare": "harness.run",
     "execute": "harness.run",
-    "measure": "harness.run",
+    "measure": "harness.analysis.summary",
 }
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from harness.analysis.clustered import SampleStatistic, clustered_mean
 from harness.analysis.comparison import values_of
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.summary import are_fractions
+from harness.analysis.summary import are_fractions, score_statistic
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, Ints, rows_by
 
@@ -69,13 +69,10 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleSt
         return {}
     # Of all samples, not of a group's: the intervals in a figure should be of one kind.
     fractions = are_fractions(samples, score)
-    found = {}
-    for key, rows in _groups(samples, labels):
-        measured = rows.measured(score)
-        estimate = clustered_mean(rows.scores[score][measured], rows.cluster[measured])
-        ci95 = estimate.ci95 if fractions else estimate.ci95_unbounded
-        found[key] = estimate.over_samples(ci95, len(rows))
-    return found
+    return {
+        key: score_statistic(rows, score, fraction=fractions)
+        for key, rows in _groups(samples, labels)
+    }
 
 
 def value_of(table: AttemptTable, score: str, round_: int | None = None) -> SampleStatistic:
@@ -88,7 +85,7 @@ def value_of(table: AttemptTable, score: str, round_: int | None = None) -> Samp
     """
     last, known, values = values_of(table, score, round_)
     estimate = clustered_mean(values, last.cluster[known])
-    ci95 = estimate.rate_ci95 if is_verdict(table, score) else estimate.ci95_unbounded
+    ci95 = estimate.rate_ci95 if is_verdict(table, score) else estimate.clipped_ci95()
     return estimate.over_samples(ci95, len(last))
 
 
@@ -135,16 +132,12 @@ def macro_f1(
 
 
 def _macro_f1(rows: AttemptTable, score: str, codes: Ints) -> SampleStatistic:
-    """Compute the macro-F1 of some rows.
-
-    Args:
-        rows: One row per sample.
-        score: The score that is true where the answer is right about its class.
-        codes: Class (0 or 1) of each grouping; -1 for none.
-    """
+    """Compute the macro-F1 of some rows; ``codes`` has the class of each grouping, -1 for none."""
     right = codes[rows.instances.grouping[rows.instance]]
-    known = rows.measured(score) if score in rows.scores else np.zeros(len(rows), np.bool_)
-    correct = known & (rows.scores[score] != 0) if score in rows.scores else known
+    known = correct = np.zeros(len(rows), np.bool_)
+    if score in rows.scores:
+        known = rows.measured(score)
+        correct = known & (rows.scores[score] != 0)
     counted = (right >= 0) & (known | rows.judged)
     right, known, correct = right[counted], known[counted], correct[counted]
     clusters = rows.cluster[counted]

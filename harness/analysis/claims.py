@@ -15,9 +15,10 @@ from typing import Literal
 from msgspec import Struct
 
 from harness.analysis.ablation import Ablation, counted, group_values, several
+from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparable import Variant, changed
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import ROUNDING, Paired, heterogeneity, holm, paired
+from harness.analysis.paired import Paired, heterogeneity, holm, paired
 from harness.ports import Claim, Claiming
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]

@@ -21,17 +21,18 @@ import numpy as np
 from msgspec import Struct, structs
 from numpy.typing import NDArray
 
+ROUNDING = 1e-12
+"""Standard errors below this are rounding errors of a sum that is exactly zero."""
+
 # Probability outside a 95% interval, at each end, and the normal quantile of its complement.
 _TAIL = 0.025
 _Z = 1.959963984540054
-# Standard errors below this are rounding errors of a sum that is exactly zero.
-_ROUNDING = 1e-12
 
 Interval = tuple[float, float]
 
 
 class Statistic(Struct, frozen=True, kw_only=True):
-    """A mean, a rate or another statistic, with its clustered error.
+    """A mean, a rate or another statistic.
 
     Attributes:
         mean: Its value; null where it is undefined, for example over no values.
@@ -41,11 +42,11 @@ class Statistic(Struct, frozen=True, kw_only=True):
         n_clusters: Number of clusters they come from.
     """
 
-    mean: float | None
-    stderr: float | None
-    ci95: Interval | None
-    n: int
-    n_clusters: int
+    mean: float | None = None
+    stderr: float | None = None
+    ci95: Interval | None = None
+    n: int = 0
+    n_clusters: int = 0
 
 
 class SampleStatistic(Statistic, frozen=True, kw_only=True):
@@ -56,10 +57,11 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A statistic over samples.
+    """A mean over n values.
 
     Attributes:
-        missing: Samples without a value, which are excluded.
+        naive_stderr: What ``stderr`` would be if all values were independent.
+        sizes: (s,) number of clusters with 0, 1, 2, … values.
     """
 
     mean: float | None
@@ -89,19 +91,10 @@ class Estimate:
         None where the error cannot be estimated: one cluster, or clusters that all have the
         same mean strictly between 0 and 1.
         """
-        if self.stderr is not None and self.stderr < _ROUNDING:
+        if self.stderr is not None and self.stderr < ROUNDING:
             reach = 1 - _TAIL ** (1 / self.n_clusters)
             return {0.0: (0.0, reach), 1.0: (1 - reach, 1.0)}.get(self.mean or 0.0)
         return self.clipped_ci95(0.0, 1.0)
-
-    @property
-    def ci95_unbounded(self) -> Interval | None:
-        """95% interval of a mean of values of any size: like `ci95`, but not clipped.
-
-        None where the error cannot be estimated: one cluster, or clusters that all have the
-        same mean.
-        """
-        return self.clipped_ci95(-inf, inf)
 
     @property
     def rate_ci95(self) -> Interval | None:
@@ -110,9 +103,13 @@ class Estimate:
             return wilson(round(self.mean * self.n), self.n)
         return self.ci95
 
-    def clipped_ci95(self, low: float, high: float) -> Interval | None:
-        """`ci95_unbounded`, clipped to a range."""
-        if self.mean is None or self.stderr is None or self.stderr < _ROUNDING:
+    def clipped_ci95(self, low: float = -inf, high: float = inf) -> Interval | None:
+        """95% interval of a mean of values of any size, clipped to a range.
+
+        None where the error cannot be estimated: one cluster, or clusters that all have the
+        same mean.
+        """
+        if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         # Imported here: SciPy takes longer to load than the rest of the harness.
         from scipy.special import stdtrit
@@ -127,19 +124,9 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the estimate as a record, with one of its intervals.
-
-        Args:
-            n_samples: Number of samples, with and without a value.
-        """
-        return SampleStatistic(
-            mean=self.mean,
-            stderr=self.stderr,
-            ci95=ci95,
-            n=self.n,
-            n_clusters=self.n_clusters,
-            missing=n_samples - self.n,
-        )
+        """Return the same, given the number of samples with and without a value."""
+        found = structs.asdict(self.statistic(ci95))
+        return SampleStatistic(**found, missing=n_samples - self.n)
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
@@ -193,7 +180,7 @@ def linearised(
         high: Its largest possible value.
     """
     estimate = clustered_mean(influence, clusters)
-    interval = estimate.ci95_unbounded
+    interval = estimate.clipped_ci95()
     if interval is not None:
         interval = max(low, value + interval[0]), min(high, value + interval[1])
     return structs.replace(estimate.statistic(interval), mean=value)

@@ -6,16 +6,21 @@ but reported; differences in the task's own options are what an ablation is abou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.self_preference import unequal
+from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, may_change
 from harness.config.run_file import RunFile, flatten
 from harness.errors import ConfigError, RunConflict, nearest
+from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
+from harness.store.index import read_attempts
+from harness.store.judgements import read_register
+from harness.store.run_folder import JUDGES, RunFolder
 
 PART = "_sha256/"
 """In a fingerprint, ``LABEL_sha256/GROUP`` is the hash of that group's data."""
@@ -40,8 +45,6 @@ class Variant:
     """A run as a variant of a run file.
 
     Attributes:
-        name: Name of the variant.
-        metrics: The run's metrics.
         settings: The run file, by dotted keys of two parts.
         fingerprint: What the scores depend on, as in the manifest.
         later: Settings of judges that were added after the run. They only advise, so a run that
@@ -76,6 +79,33 @@ Run = tuple[Variant, AttemptTable]
 """A run with its attempts."""
 
 
+def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False) -> Run:
+    """Read a run to compare; its metrics are without tokens and costs.
+
+    Args:
+        folder: The run's folder.
+        name: Name of the variant; by default the run's.
+        grouped: Also compute metrics for each group of each label.
+    """
+    attempts = read_attempts(folder.attempts)
+    metrics = measure(folder, attempts, NO_CALLS, grouped=grouped)
+    return variant_of(folder, metrics, name), attempts
+
+
+def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
+    """Return a run as a variant to compare: with its settings, and those of its later judges."""
+    run = folder.read_config()
+    fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
+    later: dict[str, Any] = {}
+    if (folder.path / JUDGES).exists():
+        own = {*(one.as_ for one in run.judges), *(one.as_ for one in run.panels)}
+        for judge, known in read_register(folder.path).judges.items():
+            if judge not in own:
+                later |= judge_settings(judge, known.section)
+                fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
+    return Variant(name or folder.name, metrics, settings(run), fingerprint, later)
+
+
 def settings(run: RunFile) -> dict[str, Any]:
     """Return the settings that a run's results may depend on, by dotted keys of two parts.
 
@@ -108,11 +138,16 @@ def section_of(key: str) -> str:
     return ".".join(key.split(".")[:2])
 
 
+def primary_score(variants: Iterable[Variant]) -> str:
+    """Return the primary metric that all runs have, else `PASS_RATE`."""
+    measures = {variant.metrics.measure for variant in variants}
+    return (measures.pop() if len(measures) == 1 else None) or PASS_RATE
+
+
 def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
     """Refuse a score that one of the runs does not have.
 
-    Raises:
-        ConfigError: A run does not have the score.
+    Raises: ConfigError.
     """
     for variant, table in runs:
         if score != PASS_RATE and score not in table.scores:
@@ -125,8 +160,7 @@ def refuse_unknown_score(runs: Sequence[Run], score: str) -> None:
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
     """Refuse a round that none of the runs has reached.
 
-    Raises:
-        ConfigError: No run has reached the round.
+    Raises: ConfigError.
     """
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
@@ -147,16 +181,15 @@ def refuse_unknown_label(
 
     Args:
         option: The command-line option that names it.
-        label: The label.
+        label: The label; empty for none.
         tables: The runs' attempts.
         names: The runs' names.
         others: Further labels to suggest.
 
-    Raises:
-        ConfigError: A run does not have the label.
+    Raises: ConfigError.
     """
     for table, name in zip(tables, names, strict=True):
-        if label not in table.labels():
+        if label and label not in table.labels():
             raise ConfigError(
                 f"{option}: the run {name!r} has no label {label!r}.",
                 nearest(label, [*table.labels(), *others]),
@@ -170,8 +203,6 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     fingerprints name the parts.
 
     Args:
-        baseline: The run that the others are compared with.
-        variants: The other runs.
         over: The label whose groups are compared; empty to compare instances.
 
     Raises:
@@ -220,31 +251,25 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         if confounded(baseline, variant):
             yield confounding(baseline.name, variant.name)
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    same_content = any(_same_content(baseline, variant) for variant in variants)
-    form = FORM_SETTINGS if same_content else frozenset()
-    own = [key for key in keys if key.startswith("task.") or key in form]
+    same_content = {one.name for one in variants if _same_content(baseline, one)}
+    own = [
+        key for key in keys if key.startswith("task.") or (same_content and key in FORM_SETTINGS)
+    ]
     if own:
         yield f"The variants differ in {', '.join(own)}."
     others = [key for key in keys if key not in own]
     if others:
         listed = ", ".join(f"{key} ({_values(key, [baseline, *variants])})" for key in others)
         yield f"They differ in more than the task's options: {listed}."
-    scored = set[str]()
-    compared: dict[str, set[str]] = {}
-    for variant in variants:
-        found = _scored_differently(baseline, variant)
-        if _same_content(baseline, variant):
-            if found & FORM:
-                compared[variant.name] = {key.removesuffix("_sha256") for key in found & FORM}
-            found -= FORM
-        scored |= found
-    if compared:
-        runs, listed = ", ".join(compared), ", ".join(sorted(set().union(*compared.values())))
+    found = {variant.name: _scored_differently(baseline, variant) for variant in variants}
+    forms = {name: found[name] & FORM for name in found if name in same_content}
+    if compared := [name for name in forms if forms[name]]:
+        parts = {key.removesuffix("_sha256") for name in compared for key in forms[name]}
         yield (
-            f"Except for the form of the answer, the prompts of {runs} say what those of "
-            f"{baseline.name} do: the comparison is of {listed}."
+            f"Except for the form of the answer, the prompts of {', '.join(compared)} say what "
+            f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
-    if scored:
+    if scored := {key for name in found for key in found[name] - forms.get(name, set())}:
         yield f"They were made or scored with a different {', '.join(sorted(scored))}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 

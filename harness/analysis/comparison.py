@@ -27,9 +27,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import clustered_mean
+from harness.analysis.clustered import ROUNDING, Interval, clustered_mean
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import ROUNDING, benjamini_hochberg, holm, mcnemar
+from harness.analysis.paired import benjamini_hochberg, holm, mcnemar
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 # SciPy is imported inside functions: it takes longer to load than the rest of the harness.
@@ -105,21 +105,27 @@ class Pairs:
             not_judged=None,
         )
 
+    def digests(self, rows: Bools) -> list[int]:
+        """Return the digests of the instances of a mask."""
+        found: list[int] = self.digest[rows].tolist()
+        return found
+
     def group(self, label: str) -> Mapping[str, Ints]:
         """The rows of each group of a label, sorted by group; pairs without it are in none."""
         code, names = self._codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a coarser statistical unit: the groups of a label.
+        """Return the pairs with a coarser statistical unit: the groups of a label, if it is given.
 
-        Groups that share a unit are merged, since a label may be finer than the prompt.
+        Groups that share a unit are merged, since a label may be finer than the prompt. Pairs
+        without the label keep their unit.
         """
-        cluster, names = self._codes(label)
-        # Pairs without the label keep the unit that they have.
-        alone = cluster < 0
-        cluster[alone] = len(names) + self.cluster[alone]
-        return with_fields(self, cluster=_merged_units(self.cluster, cluster))
+        if not label:
+            return self
+        code, names = self._codes(label)
+        coarser = np.where(code < 0, len(names) + self.cluster, code)
+        return with_fields(self, cluster=_merged_units(self.cluster, coarser))
 
     def _codes(self, label: str) -> tuple[Ints, list[str]]:
         """(n,) place of each pair's group among the names, -1 for none; and the names."""
@@ -226,7 +232,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         first, second: Means over them; each instance has the same weight.
         difference: Second minus first.
         stderr: Clustered; null over fewer than two clusters.
-        ci95: Difference ± t * stderr (`_interval`).
+        ci95: Difference ± t * stderr; for verdicts that all differ alike, an exact bound.
         degrees: Degrees of freedom of t (`harness.analysis.clustered.degrees_of_freedom`).
         p_value: For the hypothesis of no difference.
         p_adjusted: Adjusted for all comparisons of a family.
@@ -247,7 +253,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     second: float | None
     difference: float | None
     stderr: float | None
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     degrees: float | None
     p_value: float | None
     p_adjusted: float | None = None
@@ -266,30 +272,38 @@ def compare(pairs: Pairs) -> Comparison:
     """Compare two paired runs."""
     estimate = clustered_mean(pairs.difference, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, and would then look very certain.
-    difference = _rounded(estimate.mean, pairs.rounding)
-    stderr = _rounded(estimate.stderr, pairs.rounding)
-    units = estimate.n_clusters
+    difference, stderr = (
+        value if value is None or abs(value) > pairs.rounding else 0.0
+        for value in (estimate.mean, estimate.stderr)
+    )
+    n, units, degrees = len(pairs), estimate.n_clusters, estimate.degrees
     better, worse = int((pairs.difference > 0).sum()), int((pairs.difference < 0).sum())
     method: Method = "none"
-    ci95 = p_value = detectable = None
-    needed = None
-    degrees = estimate.degrees
+    ci95 = p_value = detectable = needed = None
     if stderr is not None and difference is not None and degrees is not None:
-        independent = pairs.binary and units == len(pairs)
-        if independent:
+        from scipy.special import ndtri, stdtr, stdtrit
+
+        t = float(stdtrit(degrees, 1 - ALPHA / 2))
+        if pairs.binary and units == n:
             method, p_value = "exact McNemar", mcnemar(better, worse)
-        elif stderr > 0 or not better + worse:
-            method, p_value = "clustered paired t", _p_value(difference, stderr, degrees)
+        elif stderr > 0:
+            p_value = 2 * float(stdtr(degrees, -abs(difference / stderr)))
+            method = "clustered paired t"
+        elif not better + worse:
+            method, p_value = "clustered paired t", 1.0
         if method != "none":
-            ci95 = _interval(difference, stderr, degrees, units, bounded=pairs.verdicts)
+            ci95 = _interval(difference, t * stderr, units, bounded=pairs.verdicts)
         if stderr > 0:
-            detectable = (_t(degrees, 1 - ALPHA / 2) + _t(degrees, POWER)) * stderr
-            needed = _needed(difference, stderr, len(pairs))
+            detectable = (t + float(stdtrit(degrees, POWER))) * stderr
+        if stderr > 0 and difference:
+            # By the normal distribution; the error falls with the square root of n.
+            reach = float(ndtri(1 - ALPHA / 2) + ndtri(POWER))
+            needed = ceil(n * (reach * stderr / difference) ** 2)
     return Comparison(
-        n=len(pairs),
+        n=n,
         n_clusters=units,
-        first=float(pairs.first.mean()) if len(pairs) else None,
-        second=float(pairs.second.mean()) if len(pairs) else None,
+        first=float(pairs.first.mean()) if n else None,
+        second=float(pairs.second.mean()) if n else None,
         difference=difference,
         stderr=stderr,
         ci95=ci95,
@@ -319,28 +333,8 @@ def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 
 
-def _rounded(value: float | None, rounding: float) -> float | None:
-    return value if value is None or abs(value) > rounding else 0.0
-
-
-def _p_value(difference: float, stderr: float, degrees: float) -> float:
-    if stderr == 0:
-        return 1.0  # no pair differs
-    from scipy.special import stdtr
-
-    return 2 * float(stdtr(degrees, -abs(difference / stderr)))
-
-
-def _t(degrees: float, p: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, p))
-
-
-def _interval(
-    difference: float, stderr: float, degrees: float, units: int, *, bounded: bool
-) -> tuple[float, float] | None:
-    """Return the 95% interval.
+def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
+    """Return the 95% interval, difference ± margin.
 
     Where no pair differs, or all single verdicts differ alike, the error is 0 and carries no
     information. For verdicts, the interval is then the exact bound on the share of units that may
@@ -349,8 +343,7 @@ def _interval(
     Args:
         bounded: Whether it is a difference of rates, between -1 and 1.
     """
-    if stderr > 0:
-        margin = _t(degrees, 1 - ALPHA / 2) * stderr
+    if margin > 0:
         low, high = difference - margin, difference + margin
         return (max(-1.0, low), min(1.0, high)) if bounded else (low, high)
     if not bounded:
@@ -361,28 +354,12 @@ def _interval(
     return -reach, reach
 
 
-def _needed(difference: float, stderr: float, n: int) -> int | None:
-    """Return how many instances are needed, by the normal distribution.
-
-    The error falls with the square root of the number of instances.
-    """
-    if difference == 0:
-        return None
-    from scipy.special import ndtri
-
-    reach = float(ndtri(1 - ALPHA / 2) + ndtri(POWER))
-    return ceil(n * (reach * stderr / difference) ** 2)
-
-
 def _effect(pairs: Pairs) -> float | None:
     if len(pairs) < 2:
         return None
     if pairs.verdicts:
-        first, second = (_arc(float(values.mean())) for values in (pairs.first, pairs.second))
+        rates = (min(1.0, max(0.0, float(one.mean()))) for one in (pairs.first, pairs.second))
+        first, second = (2 * asin(sqrt(rate)) for rate in rates)
         return second - first
     spread = float(np.std(pairs.difference, ddof=1))
     return float(pairs.difference.mean()) / spread if spread > pairs.rounding else None
-
-
-def _arc(rate: float) -> float:
-    return 2 * asin(sqrt(min(1.0, max(0.0, rate))))

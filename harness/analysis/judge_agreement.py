@@ -9,7 +9,6 @@ Abstentions are counted in the confusion and are in no other figure.
 
 from __future__ import annotations
 
-from heapq import nsmallest
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, linearised, rate
+from harness.analysis.judge_pairs import RULES, VerdictPairs, pair_verdicts
+from harness.analysis.judge_verdicts import judges_with_verdicts, read_answers
 from harness.store.columns import NOT_JUDGED
-from harness.store.constraints import JudgeVerdict, judges_with_verdicts, read_answers
 from harness.store.index import AttemptIndex
 
 RULE_LABEL = "rule"
@@ -45,10 +45,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
         accuracy: Share of agreement among the criteria that both decided.
         kappa: Cohen's; null if both say the same of everything, so that agreement is certain by
             chance.
-        sensitivity: Of the criteria to which the reference says yes, the share to which the judge
-            does.
-        specificity: Of the criteria to which the reference says no, the share to which the judge
-            does. Both over what the judge decided.
+        sensitivity, specificity: Of the criteria to which the reference says yes, and no, the share
+            to which the judge does, over what it decided.
         reference_abstained: Criteria on which the reference abstains; excluded from other figures.
     """
 
@@ -112,15 +110,13 @@ def cohens_kappa(
         reference: (n,) whether the reference says yes.
         cluster: (n,) number of the statistical unit.
     """
-    n = len(judge)
-    if not n:
-        return Statistic(mean=None, stderr=None, ci95=None, n=0, n_clusters=0)
+    if not len(judge):
+        return Statistic()
     agree = (judge == reference).astype(np.float64)
     observed, own, other = float(agree.mean()), float(judge.mean()), float(reference.mean())
     chance = own * other + (1 - own) * (1 - other)
     if chance == 1:
-        clusters = len(np.unique(cluster))
-        return Statistic(mean=None, stderr=None, ci95=None, n=n, n_clusters=clusters)
+        return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
     kappa = (observed - chance) / (1 - chance)
     by_chance = (2 * other - 1) * (judge - own) + (2 * own - 1) * (reference - other)
     influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
@@ -132,7 +128,6 @@ class RuleAgreement(Struct, frozen=True, kw_only=True):
 
     Attributes:
         rule: The kind; empty for all of them.
-        agreement: Agreement of the judge with the rule.
         judge_only, rule_only: Names of the first instances with a constraint that only the judge,
         or only the rule, considers met.
     """
@@ -167,79 +162,40 @@ def rule_agreement(path: Path) -> list[JudgeAndRules]:
     """Return the judges of a run that report rules' verdicts, in the order of its register.
 
     A judge with a rule's verdict beside its own reports it in ``details.constraints``: ``passed``
-    and ``rule``, and the group ``rule`` for the kind of rule. Without ``rule``, that group means
-    that the rule decided and the judge was not asked (`yes_no` does both).
+    and ``rule``, and the group ``rule`` for the kind of rule (`yes_no` does).
 
     Args:
         path: The run's attempts.
 
-    Raises: DataInvalid, StoreFailed.
-
     >>> rule_agreement(Path("runs/none/attempts.jsonl"))
     []
     """
-    judges = {name: _JudgedRules() for name in judges_with_verdicts(path)}
-    if not judges:
-        return []
-    clusters: dict[str, int] = {}
-    for answer in read_answers(AttemptIndex(path), list(judges)):
-        cluster = clusters.setdefault(answer.cluster, len(clusters))
-        for judge, said in zip(judges.values(), answer.said, strict=True):
-            for verdict in said.verdicts if said else ():
-                judge.add(answer.instance, cluster, verdict)
-    return [judge.summary(name) for name, judge in judges.items() if judge.kinds or judge.n_skipped]
+    found, index = [], AttemptIndex(path)
+    for judge in judges_with_verdicts(path):
+        pairs = pair_verdicts({judge: read_answers(index, [judge])}, RULES)
+        if len(pairs) or pairs.left_out.by_rule:
+            kinds = sorted(pairs.by(RULE_LABEL).items(), key=lambda kind: -kind[1].sum())
+            found.append(
+                JudgeAndRules(
+                    judge=judge,
+                    overall=_with_rule(pairs, np.ones(len(pairs), np.bool_)),
+                    kinds=[_with_rule(pairs, rows, rule) for rule, rows in kinds],
+                    n_skipped=pairs.left_out.by_rule,
+                    n_without_rule=pairs.left_out.only_judge,
+                )
+            )
+    return found
 
 
-class _RuleKind:
-    """Collects the constraints of one kind of rule."""
+def _with_rule(pairs: VerdictPairs, rows: NDArray[np.bool_], rule: str = "") -> RuleAgreement:
+    def examples(judge: bool) -> list[str]:
+        """Name instances with a constraint that just one side considers met."""
+        answers = pairs.answer[rows & (pairs.judge == judge) & (pairs.reference == (not judge))]
+        return sorted({pairs.instances[answer] for answer in answers})[:MAX_EXAMPLES]
 
-    def __init__(self) -> None:
-        self.judge, self.rule, self.cluster = list[int](), list[int](), list[int]()
-        self.judge_only, self.rule_only = set[str](), set[str]()
-
-    def add(self, instance: str, cluster: int, judge: bool | None, rule: bool) -> None:
-        self.judge.append(NOT_JUDGED if judge is None else int(judge))
-        self.rule.append(int(rule))
-        self.cluster.append(cluster)
-        if judge is not None and judge != rule:
-            (self.judge_only if judge else self.rule_only).add(instance)
-
-    def summary(self, rule: str) -> RuleAgreement:
-        return RuleAgreement(
-            rule=rule,
-            agreement=agreement(
-                np.array(self.judge, np.int8),
-                np.array(self.rule, np.int8),
-                np.array(self.cluster, np.int64),
-            ),
-            judge_only=nsmallest(MAX_EXAMPLES, self.judge_only),
-            rule_only=nsmallest(MAX_EXAMPLES, self.rule_only),
-        )
-
-
-class _JudgedRules:
-    """Collects the constraints that one judge has reported."""
-
-    def __init__(self) -> None:
-        self.overall = _RuleKind()
-        self.kinds: dict[str, _RuleKind] = {}
-        self.n_skipped = self.n_without_rule = 0
-
-    def add(self, instance: str, cluster: int, verdict: JudgeVerdict) -> None:
-        name = verdict.groups.get(RULE_LABEL)
-        if verdict.rule is None:
-            self.n_skipped += name is not None
-            self.n_without_rule += name is None
-            return
-        for kind in (self.kinds.setdefault(name or "", _RuleKind()), self.overall):
-            kind.add(instance, cluster, verdict.passed, verdict.rule)
-
-    def summary(self, name: str) -> JudgeAndRules:
-        kinds = sorted(self.kinds.items(), key=lambda item: (-len(item[1].rule), item[0]))
-        return JudgeAndRules(
-            judge=name,
-            overall=self.overall.summary(""),
-            kinds=[kind.summary(rule) for rule, kind in kinds],
-            n_skipped=self.n_skipped,
-            n_without_rule=self.n_without_rule,
-        )
+    return RuleAgreement(
+        rule=rule,
+        agreement=agreement(pairs.judge[rows], pairs.reference[rows], pairs.cluster[rows]),
+        judge_only=examples(True),
+        rule_only=examples(False),
+    )

@@ -12,7 +12,7 @@ array([1, 0, -1], dtype=int8)
 
 from __future__ import annotations
 
-from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,9 +21,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from harness.analysis.inputs import Label
+from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.errors import ConfigError
-from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
+from harness.store.columns import NOT_JUDGED, Rows, name_digest
 
 RULES = "rules"
 """The rules' verdicts as the reference."""
@@ -68,10 +68,10 @@ class VerdictPairs:
         probability: (n,) the judge's probability of yes; NaN if unknown.
         cluster: (n,) number of the statistical unit, the same in all runs.
         run: (n,) number of the run.
-        answer: (n,) number of the answer.
+        answer: (n,) index into ``instances``.
         grouping: (n,) index into ``groupings``.
         groupings: The distinct mappings of label to group.
-        left_out: What is excluded from the pairs.
+        instances: Each answer's instance.
     """
 
     judge: NDArray[np.int8]
@@ -79,9 +79,10 @@ class VerdictPairs:
     probability: NDArray[np.float64]
     cluster: NDArray[np.intp]
     run: NDArray[np.int32]
-    answer: NDArray[np.int64]
+    answer: NDArray[np.int32]
     grouping: NDArray[np.int32]
     groupings: Sequence[Mapping[str, str]]
+    instances: Sequence[str]
     left_out: LeftOut
 
     def __len__(self) -> int:
@@ -118,89 +119,57 @@ def pair_verdicts(
     Raises:
         ConfigError: A label does not name its run, or two are for one criterion.
     """
-    labels = None if isinstance(reference, str) else _Labels(reference, list(runs))
-    columns = _Columns()
-    for place, (name, answers) in enumerate(runs.items()):
+    labels = _Labels([] if isinstance(reference, str) else reference, list(runs))
+    rows = Rows(
+        judge="b", reference="b", probability="d", cluster="q", run="i", answer="i", grouping="i"
+    )
+    groupings: dict[tuple[tuple[str, str], ...], int] = {}
+    instances: list[str] = []
+    left = Counter[str]()
+    for run, (name, answers) in enumerate(runs.items()):
         for answer in answers:
-            judged, silent = answer.said[0], False
-            other: Side
-            if labels is not None:
-                other = labels.of(name, answer)
+            own = _keyed(answer.said[0])
+            own_silent, other_silent = _is_silent(answer.said[0]), False
+            if not isinstance(reference, str):
+                other = labels.of(name, answer, list(own))
             elif reference == RULES:
-                keyed = _keyed(judged).items()
-                other = {key: found.rule for key, found in keyed if found.rule is not None}
+                other = {key: found.rule for key, found in own.items() if found.rule is not None}
             else:
                 other = {key: found.passed for key, found in _keyed(answer.said[1]).items()}
-                silent = _is_silent(answer.said[1])
-            columns.add(place, answer, other, silent)
-    return columns.pairs(labels)
-
-
-class _Columns:
-    """Collects the columns of `VerdictPairs`."""
-
-    def __init__(self) -> None:
-        self._judge, self._reference = array("b"), array("b")
-        self._probability, self._cluster = array("d"), array("q")
-        self._run, self._answer, self._grouping = array("i"), array("q"), array("i")
-        self._groupings: dict[tuple[tuple[str, str], ...], int] = {}
-        self._answers = self._only_judge = self._only_reference = self._by_rule = 0
-
-    def add(self, run: int, answer: JudgedAnswer, other: Side, silent: bool) -> None:
-        """Add an answer's criteria.
-
-        Args:
-            run: Number of the run.
-            answer: The answer.
-            other: The reference's verdicts.
-            silent: Whether the reference's reply holds no verdict.
-        """
-        self._answers += 1
-        own = _keyed(answer.said[0])
-        own_silent = _is_silent(answer.said[0])
-        for key in dict.fromkeys([*own, *other]):
-            if key in own and own[key].by_rule:
-                self._by_rule += 1
-            elif key not in other and not silent:
-                self._only_judge += 1
-            elif key not in own and not own_silent:
-                self._only_reference += 1
-            else:
-                self._row(run, answer, own.get(key, JudgeVerdict(key[0], None)), other.get(key))
-
-    def _row(
-        self, run: int, answer: JudgedAnswer, own: JudgeVerdict, reference: bool | None
-    ) -> None:
-        groups = tuple(sorted(own.groups.items()))
-        self._judge.append(_code(own.passed))
-        self._reference.append(_code(reference))
-        known = own.probability is not None and own.passed is not None
-        self._probability.append(own.probability or 0.0 if known else np.nan)
-        self._cluster.append(name_digest(answer.cluster))
-        self._run.append(run)
-        self._answer.append(self._answers)
-        self._grouping.append(self._groupings.setdefault(groups, len(self._groupings)))
-
-    def pairs(self, labels: _Labels | None) -> VerdictPairs:
-        _, cluster = np.unique(np.array(self._cluster, np.int64), return_inverse=True)
-        return VerdictPairs(
-            judge=np.array(self._judge, np.int8),
-            reference=np.array(self._reference, np.int8),
-            probability=np.array(self._probability, np.float64),
-            cluster=cluster,
-            run=np.array(self._run, np.int32),
-            answer=np.array(self._answer, np.int64),
-            grouping=np.array(self._grouping, np.int32),
-            groupings=[dict(groups) for groups in self._groupings],
-            left_out=LeftOut(
-                only_judge=self._only_judge,
-                only_reference=self._only_reference,
-                by_rule=self._by_rule,
-                unmatched=labels.unmatched if labels else 0,
-                superseded=labels.superseded if labels else 0,
-                other_runs=labels.other_runs if labels else 0,
-            ),
-        )
+                other_silent = _is_silent(answer.said[1])
+            for key in dict.fromkeys([*own, *other]):
+                if key in own and own[key].by_rule:
+                    left["by_rule"] += 1
+                elif key not in other and not other_silent:
+                    left["only_judge"] += 1
+                elif key not in own and not own_silent:
+                    left["only_reference"] += 1
+                else:
+                    verdict = own.get(key, JudgeVerdict(key[0], None))
+                    sure = None if verdict.passed is None else verdict.probability
+                    groups = tuple(sorted(verdict.groups.items()))
+                    rows.append(
+                        _code(verdict.passed),
+                        _code(other.get(key)),
+                        np.nan if sure is None else sure,
+                        name_digest(answer.cluster),
+                        run,
+                        len(instances),
+                        groupings.setdefault(groups, len(groupings)),
+                    )
+            instances.append(answer.instance)
+    return VerdictPairs(
+        judge=rows.column("judge"),
+        reference=rows.column("reference"),
+        probability=rows.column("probability"),
+        cluster=np.unique(rows.column("cluster"), return_inverse=True)[1],
+        run=rows.column("run"),
+        answer=rows.column("answer"),
+        grouping=rows.column("grouping"),
+        groupings=[dict(groups) for groups in groupings],
+        instances=instances,
+        left_out=LeftOut(**left, **labels.left_out()),
+    )
 
 
 class _Labels:
@@ -208,7 +177,7 @@ class _Labels:
 
     def __init__(self, labels: Sequence[Label], runs: Sequence[str]) -> None:
         self._of: dict[tuple[str, str, int], list[Label]] = {}
-        self.other_runs = self.superseded = self._unknown = 0
+        self._left = Counter[str]()
         for label in labels:
             if label.run is None and len(runs) > 1:
                 raise ConfigError(
@@ -219,24 +188,23 @@ class _Labels:
             if run in runs:
                 self._of.setdefault((run, label.instance, label.sample), []).append(label)
             else:
-                self.other_runs += 1
+                self._left["other_runs"] += 1
 
-    @property
-    def unmatched(self) -> int:
-        """Count the labels that match nothing, once all answers were seen."""
-        return self._unknown + sum(map(len, self._of.values()))
+    def left_out(self) -> Mapping[str, int]:
+        """Count excluded labels by field of `LeftOut`, once all answers were seen."""
+        unknown = Counter(unmatched=sum(map(len, self._of.values())))
+        return self._left + unknown
 
-    def of(self, run: str, answer: JudgedAnswer) -> Side:
+    def of(self, run: str, answer: JudgedAnswer, keys: Sequence[Key]) -> Side:
         """Return the labels of an answer, by the keys of the judge's verdicts."""
         found: dict[Key, bool | None] = {}
-        keys = list(_keyed(answer.said[0]))
         for label in self._of.pop((run, answer.instance, answer.sample), []):
             if label.attempt not in (None, answer.attempt):
-                self.superseded += 1
+                self._left["superseded"] += 1
                 continue
             matched = _matched(label.criterion, keys)
             if not matched:
-                self._unknown += 1
+                self._left["unmatched"] += 1
             for key in matched:
                 if key in found:
                     raise ConfigError(
@@ -256,21 +224,15 @@ def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
         return list(keys) if len(keys) == 1 else []
     if isinstance(criterion, int):
         return list(keys[criterion : criterion + 1])
-    text = _plain(criterion)
-    return [key for key in keys if _plain(key[0]) == text]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
+    return [key for key in keys if key[0].split() == criterion.split()]
 
 
 def _keyed(said: Said | None) -> dict[Key, JudgeVerdict]:
     found: dict[Key, JudgeVerdict] = {}
-    times: dict[str, int] = {}
+    times = Counter[str]()
     for verdict in said.verdicts if said else ():
-        nth = times.get(verdict.criterion, 0)
-        times[verdict.criterion] = nth + 1
-        found[verdict.criterion, nth] = verdict
+        found[verdict.criterion, times[verdict.criterion]] = verdict
+        times[verdict.criterion] += 1
     return found
 
 

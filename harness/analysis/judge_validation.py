@@ -14,6 +14,7 @@ correlated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -93,8 +94,7 @@ class JudgeValidation(Struct, frozen=True, kw_only=True):
     """The validation of a judge.
 
     Attributes:
-        judge: Its name.
-        reference: The reference whose verdicts count as right.
+        reference: Its verdicts count as right.
         marks: Warnings about the runs.
         n: Criteria with a verdict or an abstention of both sides.
         n_clusters: Prompts they come from.
@@ -129,16 +129,7 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Validate a judge.
-
-    Args:
-        pairs: Its verdicts and the reference's.
-        judge: Its name.
-        reference: Name of the reference.
-        runs: Names of the runs.
-        label: Label of the criteria's own groups; empty for none.
-        marks: Warnings about the runs.
-        notes: Sentences on what the runs differ in.
+    """Validate a judge; the arguments are as in `JudgeValidation`.
 
     Raises:
         ConfigError: There is no criterion that both sides decided, or the criteria lack the label.
@@ -226,13 +217,12 @@ def calibration(
     place = np.searchsorted(edges[1:-1], probability, side="right")
     bins: list[Bin] = []
     error = 0.0
-    for number in range(BINS):
+    for number, (low, high) in enumerate(pairwise(edges.tolist())):
         rows = place == number
         yes = rate(reference[rows] == 1, cluster[rows])
         mean = float(probability[rows].mean()) if yes.n else None
         if mean is not None and yes.mean is not None:
             error += yes.n / n * abs(mean - yes.mean)
-        low, high = float(edges[number]), float(edges[number + 1])
         bins.append(Bin(low=low, high=high, n=yes.n, mean_probability=mean, yes=yes))
     confidence = np.maximum(probability, 1 - probability)
     right = (probability >= SATISFIED) == (reference == 1)
@@ -263,7 +253,7 @@ def confidence_covariance(
         cluster: (n,) number of the statistical unit.
     """
     if not len(confidence):
-        return Statistic(mean=None, stderr=None, ci95=None, n=0, n_clusters=0)
+        return Statistic()
     products = (confidence - confidence.mean()) * (right - right.mean())
     value = float(products.mean())
     return linearised(value, products - value, cluster, low=-0.125, high=0.125)
@@ -278,10 +268,6 @@ def rank_models(
     satisfied (a no makes it 0, otherwise an abstention makes it null), and *soft*, the share of the
     decided ones that are satisfied (Lior et al. 2025, arXiv 2503.06573). An answer counts if both
     sides have a value for it.
-
-    Args:
-        pairs: The judge's verdicts and the reference's.
-        runs: The runs' names, by their numbers in the pairs.
     """
     if not len(pairs):
         return [], []
@@ -296,7 +282,8 @@ def rank_models(
         of_score = []
         for place, name in enumerate(runs):
             rows = both & (run == place)
-            judge, reference = (_mean(side[rows], cluster[rows]) for side in (own, other))
+            means = [clustered_mean(side[rows], cluster[rows]) for side in (own, other)]
+            judge, reference = (one.statistic(one.ci95) for one in means)
             of_score.append(RunScores(run=name, score=score, judge=judge, reference=reference))
         scores += of_score
         found = rank_correlation((one.judge.mean, one.reference.mean) for one in of_score)
@@ -308,15 +295,8 @@ def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
     """Return (n,) scores of each answer, NaN for none."""
-    yes = np.bincount(answer, weights=verdicts == 1, minlength=n)
-    no = np.bincount(answer, weights=verdicts == 0, minlength=n)
+    yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
     total = np.bincount(answer, minlength=n)
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))
-    decided = yes + no
-    soft = np.divide(yes, decided, out=np.full(n, np.nan), where=decided > 0)
+    soft = np.divide(yes, yes + no, out=np.full(n, np.nan), where=yes + no > 0)
     return {"strict": strict, "soft": soft}
-
-
-def _mean(values: NDArray[np.float64], cluster: NDArray[np.intp]) -> Statistic:
-    estimate = clustered_mean(values, cluster)
-    return estimate.statistic(estimate.ci95)

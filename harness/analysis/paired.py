@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 
-# SciPy is imported inside functions: it takes longer to load than the rest of the harness.
+from harness.analysis.clustered import ROUNDING, Interval
 
-ROUNDING = 1e-12
-"""Standard errors below this are rounding errors of a sum that is exactly zero."""
+# SciPy is imported inside functions: it takes longer to load than the rest of the harness.
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Paired:
     stderr: float | None
     n_more: int
 
-    def interval(self, comparisons: int = 1) -> tuple[float, float] | None:
+    def interval(self, comparisons: int = 1) -> Interval | None:
         """95% interval: difference ± t * stderr, t with n - 1 degrees of freedom.
 
         Args:

@@ -183,7 +183,7 @@ class JudgedTables(NamedTuple):
 
     Attributes:
         judge: Its name in the runs.
-        tables: For each run (`harness.store.constraints.JudgedConstraints.table`).
+        tables: For each run (`harness.analysis.judge_verdicts.read_judged`).
         without: For each run, samples without any judged constraint.
     """
 

@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as with_fields
 from itertools import combinations
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.clustered import SampleStatistic
@@ -28,18 +26,18 @@ from harness.analysis.comparable import (
     Variant,
     confounded,
     differing,
+    primary_score,
     refuse_incomparable,
     refuse_unknown_label,
     refuse_unknown_round,
     refuse_unknown_score,
 )
-from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
-from harness.analysis.constraints import KindChange, compare_kinds
+from harness.analysis.comparison import Comparison, adjusted, compare, pair
+from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Ranking, rank_groups
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
-from harness.store.constraints import ConstraintFindings
 
 STARRED = 0.01
 """p values below this are starred in a matrix."""
@@ -49,7 +47,7 @@ class ComparisonOptions(Struct, frozen=True, kw_only=True):
     """What to compare, and how.
 
     Attributes:
-        score: Name of a score, or `PASS_RATE`.
+        score: Name of a score, or `PASS_RATE`; empty for the tasks' primary metric.
         round: Use each sample's last round up to this one; null for its last round.
         by: Label whose groups are compared, too; empty for none.
         cluster: Label of the statistical unit; empty for the prompt.
@@ -124,9 +122,9 @@ def compare_runs(
     base, table = runs[place]
     others = [run for number, run in enumerate(runs) if number != place]
     refuse_incomparable(base, [variant for variant, _ in others])
+    asked = replace(asked, score=asked.score or primary_score(variant for variant, _ in runs))
     for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
-        if label:  # pairs have the baseline's groups
-            refuse_unknown_label(option, label, [table], [base.name])
+        refuse_unknown_label(option, label, [table], [base.name])  # pairs have its groups
     refuse_unknown_score(runs, asked.score)
     refuse_unknown_round([table for _, table in runs], asked.round)
     found = [_against(base, table, other, asked) for other in others]
@@ -188,7 +186,7 @@ def with_constraints(
 
 def _against(base: Variant, table: AttemptTable, other: Run, asked: ComparisonOptions) -> Against:
     variant = other[0]
-    pairs = _clustered(pair(table, other[1], score=asked.score, round_=asked.round), asked.cluster)
+    pairs = pair(table, other[1], score=asked.score, round_=asked.round).clustered_by(asked.cluster)
     groups = {}
     if asked.by:
         groups = {name: compare(pairs.take(rows)) for name, rows in pairs.group(asked.by).items()}
@@ -198,17 +196,9 @@ def _against(base: Variant, table: AttemptTable, other: Run, asked: ComparisonOp
         overall=compare(pairs),
         groups=groups,
         ranking=rank_groups(pairs, asked.by) if len(groups) > 1 else None,
-        better_digests=_digests(pairs, pairs.difference > 0),
-        worse_digests=_digests(pairs, pairs.difference < 0),
+        better_digests=pairs.digests(pairs.difference > 0),
+        worse_digests=pairs.digests(pairs.difference < 0),
     )
-
-
-def _clustered(pairs: Pairs, label: str) -> Pairs:
-    return pairs.clustered_by(label) if label else pairs
-
-
-def _digests(pairs: Pairs, rows: NDArray[np.bool_]) -> list[int]:
-    return [int(digest) for digest in pairs.digest[rows]]
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
@@ -279,8 +269,7 @@ def pair_matrix(
     tables = [table for _, table in runs]
     refuse_incomparable(base, others)
     refuse_unknown_score(runs, score)
-    if cluster:
-        refuse_unknown_label("--cluster", cluster, tables, [variant.name for variant, _ in runs])
+    refuse_unknown_label("--cluster", cluster, tables, [variant.name for variant, _ in runs])
     refuse_unknown_round(tables, round_)
     verdicts = all(is_verdict(table, score) for table in tables)
     places = list(combinations(range(len(runs)), 2))
@@ -289,7 +278,7 @@ def pair_matrix(
         with_fields(pair(tables[one], tables[other], score=score, round_=round_), verdicts=verdicts)
         for one, other in places
     ]
-    comparisons = adjusted([compare(_clustered(pairs, cluster)) for pairs in pairings])
+    comparisons = adjusted([compare(pairs.clustered_by(cluster)) for pairs in pairings])
     return PairMatrix(
         task=base.metrics.task,
         score=score,

@@ -1,9 +1,9 @@
 """Computes a run's `Metrics` from its attempts.
 
 What each figure means is documented in `harness.analysis.metrics`. The figures of a group are
-computed by the same functions as those of the run, from the group's rows.
+computed by the same functions as those of the run, from the group's rows. A killed run has written
+no metrics: they are always computed from its attempts.
 
->>> from pathlib import Path
 >>> from harness.store.calls import read_columns
 >>> attempts, calls = read_columns(Path("runs/none/attempts.jsonl"))
 >>> summarise(attempts, calls, RunFacts(run="none", task="collie")).overall.n
@@ -12,15 +12,14 @@ computed by the same functions as those of the run, from the group's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
-from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_mean
+from harness.analysis.clustered import Estimate, SampleStatistic, clustered_mean
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     CallFigures,
@@ -35,8 +34,10 @@ from harness.analysis.metrics import (
 from harness.analysis.pass_at_k import pass_at_k, pass_hat_k
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
-from harness.store.calls import NO_CALLS, CallTotals
+from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable
+from harness.store.index import read_attempts
+from harness.store.run_folder import JUDGES, REFERENCES, RunFolder
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -59,6 +60,57 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     panels: Mapping[str, Sequence[str]] = {}
 
 
+def measure(
+    folder: RunFolder,
+    attempts: AttemptTable | None = None,
+    calls: CallTotals | None = None,
+    *,
+    grouped: bool = True,
+) -> Metrics:
+    """Compute the metrics of a run.
+
+    Args:
+        folder: The run's folder.
+        attempts: Its attempts, if they were read before.
+        calls: Its calls, if they were read before, or `NO_CALLS` for metrics without tokens and
+            costs: reading the calls as well takes 50% longer.
+        grouped: As in `summarise`.
+    """
+    manifest = folder.read_manifest()
+    complete, planned = folder.progress()
+    judges: dict[str, str] = {}
+    panels: dict[str, Sequence[str]] = {}
+    if (folder.path / JUDGES).exists():
+        from harness.store.judgements import read_register  # a run without judges spares the import
+
+        for name, one in read_register(folder.path).judges.items():
+            if one.members:
+                panels[name] = one.section["of"]
+            else:
+                judges[name] = one.model
+    references = None
+    if (folder.path / REFERENCES).is_dir():
+        from harness.store.references import references_folder
+
+        references = read_attempts(references_folder(folder).attempts)
+    # One after the other, to save memory.
+    calls = read_calls(folder.attempts) if calls is None else calls
+    attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    facts = RunFacts(
+        run=folder.name,
+        task=manifest.get("task", ""),
+        model=manifest.get("model"),
+        simulated=manifest.get("simulated", False),
+        complete=complete,
+        n_planned=planned,
+        n_owed=folder.owed(),
+        measure=manifest.get("measure"),
+        judges=judges,
+        panels=panels,
+    )
+    return summarise(attempts, calls, facts, grouped=grouped, references=references)
+
+
 def summarise(
     attempts: AttemptTable,
     calls: CallTotals,
@@ -70,12 +122,8 @@ def summarise(
     """Compute all figures of a run.
 
     Args:
-        attempts: The run's attempts.
-        calls: Its calls.
-        facts: Names and settings of the run.
-        grouped: Also compute the figures of each label's groups, of which there may be
-            thousands.
-        references: Reference answers that judges have scored; None if there are none.
+        grouped: Also compute the figures of each label's groups, of which there may be thousands.
+        references: Reference answers that judges have scored.
     """
     last = attempts.last_rounds()
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
@@ -84,21 +132,16 @@ def summarise(
     # By the run, not by the group: the intervals in a table should be of one kind.
     fractions = {name for name in last.scores if are_fractions(last, name)}
     outcomes = np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist()
+    named = asdict(facts)
+    del named["judges"], named["panels"]
     return Metrics(
-        run=facts.run,
-        task=facts.task,
-        model=facts.model,
-        simulated=facts.simulated,
-        complete=facts.complete,
-        n_planned=facts.n_planned,
-        n_owed=facts.n_owed,
+        **named,
         n_instances=len(np.unique(attempts.instance)),
         n_samples=len(last),
         n_attempts=len(attempts),
         n_clusters=len(np.unique(attempts.cluster)),
         outcomes=dict(zip(OUTCOMES, outcomes, strict=True)),
         overall=_rate(last),
-        measure=facts.measure,
         scores=_scores(last, fractions),
         groups={
             label: {group: _group(rows, fractions) for group, rows in attempts.by(label)}
@@ -116,23 +159,23 @@ def summarise(
 
 
 def _judges(facts: RunFacts, calls: CallTotals) -> dict[str, JudgeFacts]:
-    families = {
-        name: common_family(asked, facts.model or "") for name, asked in facts.judges.items()
-    }
     found = {
         name: JudgeFacts(
             model=asked,
-            family=families[name],
+            family=common_family(asked, facts.model or ""),
             **_call_figures(calls.judges.get(name, NO_CALLS)),
         )
         for name, asked in facts.judges.items()
     }
+    panels = {}
     for name, members in facts.panels.items():
-        common = dict.fromkeys(family for one in members if (family := families.get(one)))
-        found[name] = JudgeFacts(
-            family=", ".join(common) or None, of=tuple(members), **_call_figures(NO_CALLS)
+        common = dict.fromkeys(found[one].family or "" for one in members if one in found)
+        panels[name] = JudgeFacts(
+            family=", ".join(filter(None, common)) or None,
+            of=tuple(members),
+            **_call_figures(NO_CALLS),
         )
-    return found
+    return found | panels
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
@@ -163,7 +206,8 @@ def _group(attempts: AttemptTable, fractions: Collection[str]) -> Group:
 def _rate(samples: AttemptTable) -> Rate:
     """Return the pass rate of samples, given one row for each."""
     judged = samples.take(samples.judged)
-    estimate = _mean(judged)
+    estimate = clustered_mean(judged.passed, judged.cluster)
+    n = len(samples)
     return Rate(
         pass_rate=estimate.mean,
         stderr=estimate.stderr,
@@ -171,10 +215,8 @@ def _rate(samples: AttemptTable) -> Rate:
         n=estimate.n,
         n_clusters=estimate.n_clusters,
         naive_stderr=estimate.naive_stderr,
-        not_judged=len(samples) - estimate.n,
-        pass_rate_errors_as_failures=(
-            int(judged.passed.sum()) / len(samples) if len(samples) else None
-        ),
+        not_judged=n - estimate.n,
+        pass_rate_errors_as_failures=int(judged.passed.sum()) / n if n else None,
     )
 
 
@@ -184,26 +226,26 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
-def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
-    """Return the means of the scores that any of the samples has.
+def score_statistic(samples: AttemptTable, score: str, *, fraction: bool) -> SampleStatistic:
+    """Return the mean of a score.
 
     Args:
         samples: One row for each sample.
-        fractions: Names of the scores whose values are between 0 and 1.
+        fraction: Whether all values are between 0 and 1, and so is the interval.
     """
+    measured = samples.measured(score)
+    estimate = clustered_mean(samples.scores[score][measured], samples.cluster[measured])
+    ci95 = estimate.ci95 if fraction else estimate.clipped_ci95()
+    return estimate.over_samples(ci95, len(samples))
+
+
+def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
+    """Return the means of the scores that any of the samples has."""
     means = {}
     for name in samples.scores:
-        measured = samples.measured(name)
-        estimate = clustered_mean(samples.scores[name][measured], samples.cluster[measured])
-        if estimate.mean is not None:
-            means[name] = Mean(
-                mean=estimate.mean,
-                stderr=estimate.stderr,
-                ci95=estimate.ci95 if name in fractions else estimate.ci95_unbounded,
-                n=estimate.n,
-                n_clusters=estimate.n_clusters,
-                not_measured=len(samples) - estimate.n,
-            )
+        found = asdict(score_statistic(samples, name, fraction=name in fractions))
+        if found["n"]:
+            means[name] = Mean(not_measured=found.pop("missing"), **found)
     return means
 
 
@@ -212,10 +254,6 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
 
     The model's answers to an instance, averaged, less the reference answer to it, over the
     instances that have both (`harness.analysis.comparison`).
-
-    Args:
-        attempts: The run's attempts.
-        references: The reference answers that judges have scored.
     """
     fractions = {name for name in references.scores if are_fractions(references, name)}
     found = {}
@@ -232,10 +270,6 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
     return found
 
 
-def _mean(judged: AttemptTable) -> Estimate:
-    return clustered_mean(judged.passed, judged.cluster)
-
-
 def _pass_k(samples: AttemptTable) -> dict[str, Any]:
     """Compute pass@k and pass^k of the instances with a judged sample, with their errors."""
     judged = samples.take(samples.judged)
@@ -245,27 +279,23 @@ def _pass_k(samples: AttemptTable) -> dict[str, Any]:
     passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
     cluster = judged.instances.cluster[instances]
     largest = int(drawn.min()) if len(drawn) else 0
-
-    def means(of: Callable[..., Iterator[NDArray[np.float64]]]) -> dict[int, Estimate]:
-        by_k = enumerate(of(drawn, passed, largest), start=1)
-        return {k: clustered_mean(values, cluster) for k, values in by_k}
-
-    at_k, hat_k = means(pass_at_k), means(pass_hat_k)
-    return {
-        "pass_at_k": _means(at_k),
-        "pass_at_k_stderr": _stderrs(at_k),
-        "pass_at_k_ci95": {k: estimate.ci95 for k, estimate in at_k.items()},
-        "pass_at_k_instances": len(drawn),
-        "pass_hat_k": _means(hat_k),
-        "pass_hat_k_stderr": _stderrs(hat_k),
-        "pass_hat_k_ci95": {k: estimate.ci95 for k, estimate in hat_k.items()},
-    }
+    found: dict[str, Any] = {"pass_at_k_instances": len(drawn)}
+    for name, estimator in (("pass_at_k", pass_at_k), ("pass_hat_k", pass_hat_k)):
+        by_k = enumerate(estimator(drawn, passed, largest), start=1)
+        estimates = {k: clustered_mean(values, cluster) for k, values in by_k}
+        found[name] = _means(estimates)
+        found[f"{name}_stderr"] = _stderrs(estimates)
+        found[f"{name}_ci95"] = {k: estimate.ci95 for k, estimate in estimates.items()}
+    return found
 
 
 def _rounds(attempts: AttemptTable) -> Rounds:
     judged = attempts.take(attempts.judged)
     rounds = [int(number) for number in np.unique(judged.round)]
-    each = {number: _mean(judged.take(judged.round == number)) for number in rounds}
+    each = {}
+    for number in rounds:
+        reached = judged.round == number
+        each[number] = clustered_mean(judged.passed[reached], judged.cluster[reached])
     any_of_first = _any_of_first(judged, rounds)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.where(follows, np.diff(judged.passed), 0)
@@ -318,7 +348,6 @@ class Latencies(Struct, frozen=True, kw_only=True):
     """
 
     n: int
-    mean: float
     quantiles: tuple[float, ...]
 
     @property
@@ -337,4 +366,4 @@ def latencies(seconds: Iterable[float]) -> Latencies | None:
     if not len(values):
         return None
     quantiles = np.percentile(values, np.arange(101))
-    return Latencies(n=len(values), mean=float(values.mean()), quantiles=tuple(quantiles.tolist()))
+    return Latencies(n=len(values), quantiles=tuple(quantiles.tolist()))

@@ -10,7 +10,7 @@ import typer
 
 from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import findings
-from harness.analysis.comparable import Variant
+from harness.analysis.comparable import Variant, read_run
 from harness.cli.console import messages, output
 from harness.cli.options import Score
 from harness.config.settings import Settings
@@ -21,7 +21,6 @@ from harness.report.ablation import ablation_document
 from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from harness.report.text import inert
-from harness.run import measured, variant_of
 from harness.store.index import read_attempts
 from harness.store.run_folder import RunFolder, find_variants, run_name
 
@@ -78,7 +77,7 @@ def show_ablation(
 
 def _variant(base: str, folder: RunFolder) -> Variant:
     name = folder.name.removeprefix(run_name(Path(base).name, "?").removesuffix("?"))
-    return variant_of(folder, measured(folder)[0], name)
+    return read_run(folder, name, grouped=True)[0]
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:

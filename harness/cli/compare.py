@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 from rich.text import Text
 
-from harness.analysis.comparable import Variant
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.comparable import read_run
+from harness.analysis.constraints import ConstraintFindings, read_findings
 from harness.analysis.run_comparison import (
     Against,
     ComparisonOptions,
@@ -20,7 +19,7 @@ from harness.analysis.run_comparison import (
     with_constraints,
     with_names,
 )
-from harness.analysis.summary import latencies
+from harness.analysis.summary import latencies, measure
 from harness.cli.console import output
 from harness.cli.options import Baseline, Cluster, Round, Runs, Score, TableFormat, check_format
 from harness.config.settings import Settings
@@ -30,10 +29,7 @@ from harness.report.runs import cost_table
 from harness.report.table import FORMATS
 from harness.report.terminal import terminal
 from harness.report.text import inert
-from harness.run import measure, measured, variant_of
 from harness.store.calls import read_latencies
-from harness.store.columns import AttemptTable
-from harness.store.constraints import ConstraintFindings, read_findings
 from harness.store.index import AttemptIndex, read_names
 from harness.store.run_folder import RunFolder, find_runs
 
@@ -150,17 +146,7 @@ def _folders(names: Sequence[str]) -> list[RunFolder]:
 def _compared(
     folders: Sequence[RunFolder], asked: ComparisonOptions, baseline: str
 ) -> RunComparison:
-    runs = [_read(folder) for folder in folders]
-    if not asked.score:
-        measures = {variant.metrics.measure for variant, _ in runs}
-        one = measures.pop() if len(measures) == 1 else None
-        asked = replace(asked, score=one or PASS_RATE)
-    return compare_runs(runs, asked, baseline)
-
-
-def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
-    metrics, attempts = measured(folder, grouped=False)
-    return variant_of(folder, metrics), attempts
+    return compare_runs([read_run(folder) for folder in folders], asked, baseline)
 
 
 def _findings(folder: RunFolder, round_: int | None) -> ConstraintFindings:

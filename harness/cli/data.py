@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.constraints import describe as counted
+from harness.analysis.criteria import describe as counted
 from harness.cli import SETTINGS
 from harness.cli.console import messages, output
 from harness.config.settings import Settings
@@ -132,7 +132,7 @@ def describe(
             f"The task {task!r} has no criteria to describe.",
             "Use a task with criteria, such as wildifeval.",
         )
-    found = counted(((one.id, one.groups, built.criteria(one)) for one in task_instances), by)
+    found = counted(((one.groups, built.criteria(one)) for one in task_instances), by)
     document = criteria_document(task, found)
     if form == "table":
         output.print(terminal(document))

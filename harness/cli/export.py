@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from harness.analysis.summary import measure
 from harness.cli.completion import run_names
 from harness.cli.console import messages
 from harness.config.settings import Settings
@@ -18,7 +19,6 @@ from harness.exchange.exported_run import ExportedRun
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.tables import AttemptRows, write_csv, write_parquet
-from harness.run import measure
 from harness.store.files import output_file
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_run

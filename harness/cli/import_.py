@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from harness.analysis.metrics import to_json
+from harness.analysis.summary import measure
 from harness.cli.console import messages
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, nearest
@@ -17,7 +18,6 @@ from harness.exchange.imported_run import Imported, refuse_existing, write_run
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
 from harness.report.text import inert
-from harness.run import measure
 from harness.store.files import write_whole
 from harness.store.run_folder import RunFolder
 

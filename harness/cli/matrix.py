@@ -9,9 +9,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from harness.analysis.comparable import Variant, refuse_unknown_label
+from harness.analysis.comparable import primary_score, read_run, refuse_unknown_label
 from harness.analysis.inputs import read_model_scores
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
 from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
 from harness.analysis.run_comparison import pair_matrix
 from harness.cli.console import output
@@ -21,9 +21,7 @@ from harness.errors import ConfigError
 from harness.report.matrix import matrix_document
 from harness.report.table import FORMATS
 from harness.report.terminal import terminal
-from harness.run import measured, variant_of
 from harness.store.columns import AttemptTable
-from harness.store.constraints import judges_with_verdicts, read_judged
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_runs
 
@@ -83,10 +81,8 @@ def show_matrix(names: Sequence[str], asked: MatrixAsked, form: str = "table") -
             "Only one run was named.",
             "Name two or more ('harness ls' lists them), or split it into groups with --by.",
         )
-    runs = [_read(folder) for folder in folders]
-    measures = {variant.metrics.measure for variant, _ in runs}
-    measure = measures.pop() if len(measures) == 1 else None
-    score = asked.score or measure or PASS_RATE
+    runs = [read_run(folder) for folder in folders]
+    score = asked.score or primary_score(variant for variant, _ in runs)
     matrix = pair_matrix(runs, score, round_=asked.round, cluster=asked.cluster)
     rankings: InducedRankings | None = None
     if asked.by or external is not None:
@@ -133,13 +129,8 @@ def _judged(
     found = [
         read_judged(AttemptIndex(folder.attempts), judge, round_=asked.round) for folder in folders
     ]
-    own = [one.table for one in found]
+    own = [table for table, _ in found]
     refuse_unknown_label(
         "--by", asked.by, own, names, [one for table in tables for one in table.labels()]
     )
-    return JudgedTables(judge, own, [one.without.total() for one in found])
-
-
-def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
-    metrics, attempts = measured(folder, grouped=False)
-    return variant_of(folder, metrics), attempts
+    return JudgedTables(judge, own, [without for _, without in found])

@@ -17,9 +17,9 @@ from harness.cli.options import Baseline, Round
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
 from harness.report.figures.figure import Figure
+from harness.report.loading import report_on
 from harness.report.runs import ReportedRun, common_start
 from harness.report.text import printable
-from harness.run import report_on
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import find_runs
 

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.constraints import kinds, read_asked, rejections
+from harness.analysis.constraints import LABEL, kinds, read_findings
 from harness.analysis.judge_agreement import rule_agreement
+from harness.analysis.rejections import read_asked, rejections
+from harness.analysis.summary import measure
 from harness.cli.console import output
 from harness.cli.options import Run
 from harness.config.settings import Settings
@@ -19,8 +21,6 @@ from harness.report.run_tables import headed, run_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.transcript import transcript
-from harness.run import measure
-from harness.store.constraints import LABEL, read_findings
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_run
 

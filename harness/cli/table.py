@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.analysis.comparable import Variant
+from harness.analysis.comparable import read_run
 from harness.analysis.cross_table import cross_table
 from harness.analysis.table_layout import TableOptions
 from harness.cli.console import output
@@ -20,9 +20,7 @@ from harness.ports import PaperTable, Tabled
 from harness.report.cross_table import cross_table_document
 from harness.report.table import FORMATS
 from harness.report.terminal import terminal
-from harness.run import measured, variant_of
-from harness.store.columns import AttemptTable
-from harness.store.run_folder import RunFolder, find_runs
+from harness.store.run_folder import find_runs
 
 
 def table(
@@ -68,7 +66,7 @@ def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -
         form: The output format.
     """
     check_format(form, ["table", *FORMATS])
-    runs = [_read(folder) for folder in find_runs(Settings().runs_dir, names)]
+    runs = [read_run(folder) for folder in find_runs(Settings().runs_dir, names)]
     tasks = {variant.metrics.task for variant, _ in runs}
     tables = {task: table for task in tasks if (table := _table(task))}
     document = cross_table_document(cross_table(runs, tables, asked))
@@ -76,11 +74,6 @@ def show_table(names: Sequence[str], asked: TableOptions, form: str = "table") -
         output.print(terminal(document))
     else:  # not folded: the output may be a file
         sys.stdout.write(FORMATS[form](document))
-
-
-def _read(folder: RunFolder) -> tuple[Variant, AttemptTable]:
-    metrics, attempts = measured(folder, grouped=False)
-    return variant_of(folder, metrics), attempts
 
 
 def _table(task: str) -> PaperTable | None:

@@ -9,10 +9,11 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from harness.analysis.comparable import Variant, differing, refuse_incomparable
+from harness.analysis.comparable import Variant, differing, read_run, refuse_incomparable
 from harness.analysis.inputs import Label, read_labels
 from harness.analysis.judge_pairs import JUDGE, RULES, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
+from harness.analysis.judge_verdicts import judges_with_verdicts, read_answers
 from harness.analysis.self_preference import notes
 from harness.cli import SETTINGS
 from harness.cli.console import output
@@ -22,8 +23,6 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.report.judges import validation_document
 from harness.report.table import as_json
 from harness.report.terminal import terminal
-from harness.run import measured, variant_of
-from harness.store.constraints import judges_with_verdicts, read_answers
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_runs
@@ -135,7 +134,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 
 
 def _validated(folders: Sequence[RunFolder], asked: ValidationAsked) -> JudgeValidation:
-    variants = [_variant(folder) for folder in folders]
+    variants = [read_run(folder)[0] for folder in folders]
     if len(variants) > 1:
         refuse_incomparable(variants[0], variants[1:])
     judges, reference = _sides(folders, asked)
@@ -216,8 +215,3 @@ def _refuse_unknown(
                 f"{option}: the run {folder.name!r} has no verdicts of a judge {judge!r}.",
                 nearest(judge, own) or "Judge the run first: harness judge RUN --judge FILE.yaml.",
             )
-
-
-def _variant(folder: RunFolder) -> Variant:
-    metrics, _ = measured(folder, grouped=False)
-    return variant_of(folder, metrics)

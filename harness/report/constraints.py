@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from harness.analysis.constraints import ConstraintKind, CriteriaDescription, Rejections, Together
+from harness.analysis.constraints import LABEL, ConstraintKind
+from harness.analysis.criteria import CriteriaDescription, Together
+from harness.analysis.rejections import Rejections
 from harness.report.table import (
     Cell,
     Column,
@@ -19,7 +21,6 @@ from harness.report.table import (
     text_table,
 )
 from harness.report.text import percent
-from harness.store.constraints import LABEL
 
 MOST_MESSAGES = 5
 MOST_ROWS = 20
@@ -50,7 +51,7 @@ def constraint_document(
     for one in kinds:
         cells: list[object] = [one.n] if rated else []
         cells += [one.n_failed, percent(one.n_failed, n_failed)]
-        cells += [WithError(one.rate, one.stderr), one.ci95] if rated else []
+        cells += [WithError(one.mean, one.stderr), one.ci95] if rated else []
         cells += [Cell(_failures(one), style="dim")] if of_kinds else []
         rows.append(Row([one.kind, *cells]))
     told = (

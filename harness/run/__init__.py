@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.run.dry_run import DryRun, EstimateRange, estimate_run
     from harness.run.job import FileVariant, Job, Result, execute, prepare
-    from harness.run.metrics import measure, measured, report_on, variant_of
     from harness.run.models import Resources, build_task
     from harness.run.pool import Listener, Tally
     from harness.run.reply_cache import replies_path
@@ -25,7 +24,6 @@ _EXPORTS = {
     "rescoring": ("rescored",),
     "dry_run": ("DryRun", "EstimateRange", "estimate_run"),
     "job": ("FileVariant", "Job", "Result", "execute", "prepare"),
-    "metrics": ("measure", "measured", "report_on", "variant_of"),
     "models": ("Resources", "build_task"),
     "pool": ("Listener", "Tally"),
     "reply_cache": ("replies_path",),
@@ -43,13 +41,9 @@ __all__ = [
     "build_task",
     "estimate_run",
     "execute",
-    "measure",
-    "measured",
     "prepare",
     "replies_path",
-    "report_on",
     "rescored",
-    "variant_of",
 ]
 
 

@@ -285,7 +285,7 @@ def _rare_collections() -> Iterator[None]:
 
 def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
     from harness.analysis.metrics import to_json
-    from harness.run.metrics import measure  # not needed before the first call
+    from harness.analysis.summary import measure  # not needed before the first call
 
     gc.collect()  # frees room for reading the attempts
     manifest.end(ended)

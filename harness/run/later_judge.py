@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.analysis.metrics import Metrics, to_json
+from harness.analysis.summary import measure
 from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
 from harness.config.settings import Settings, secret
@@ -29,7 +30,6 @@ from harness.run.judges import (
     routed_to,
 )
 from harness.run.judging import Judging
-from harness.run.metrics import measure
 from harness.run.models import (
     ModelBuilder,
     Resources,

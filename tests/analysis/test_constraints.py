@@ -8,21 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.constraints import (
-    NONE,
-    AskedConstraint,
-    CriteriaDescription,
-    Feature,
-    compare_kinds,
-    describe,
-    features,
-    kinds,
-    opening,
-    pmi,
-    rejections,
-)
+from harness.analysis.constraints import ConstraintFindings, compare_kinds, kinds, read_findings
+from harness.analysis.criteria import NONE, CriteriaDescription, describe, opening, pmi
+from harness.analysis.rejections import Feature, features, rejections
 from harness.records import Criterion, Score
-from harness.store.constraints import ConstraintFindings, read_findings
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
@@ -59,7 +48,7 @@ def test_how_often_each_kind_is_met(findings) -> None:
         3,
         4,
     )
-    assert exactly.rate == pytest.approx(3 / 7)
+    assert exactly.mean == pytest.approx(3 / 7)
     assert exactly.off_by == {-3: 1, -1: 2, 4: 1}
     assert next(iter(exactly.reasons.items())) == ("4 of 5 words", 2)
     # What fails most often comes first.
@@ -133,13 +122,11 @@ def test_rejections_are_counted_by_feature_and_other_failures_are_not() -> None:
     refused = "RequestRejected: 'format' is not permitted"
     found = rejections(
         [
-            AskedConstraint("a", "json_schema", {"type": "string", "format": "date"}, refused),
-            AskedConstraint("b", "json_schema", {"type": "string"}, None),
-            AskedConstraint("c", "json_schema", {"type": "number", "minimum": 0}, None),
-            AskedConstraint(
-                "d", "json_schema", {"type": "string", "minLength": 1}, "Overloaded: busy"
-            ),
-            AskedConstraint("e", "regex", "a+", refused),
+            ("json_schema", {"type": "string", "format": "date"}, refused),
+            ("json_schema", {"type": "string"}, None),
+            ("json_schema", {"type": "number", "minimum": 0}, None),
+            ("json_schema", {"type": "string", "minLength": 1}, "Overloaded: busy"),
+            ("regex", "a+", refused),
         ]
     )
     assert (found.n, found.n_rejected, found.n_failed) == (4, 2, 1)
@@ -191,10 +178,10 @@ def criteria(*groups: str) -> list[Criterion]:
 @pytest.fixture
 def found() -> CriteriaDescription:
     tasks = [
-        ("1", {"domain": "Law"}, criteria("A", "A", "B")),
-        ("2", {"domain": "Law"}, criteria("A", "B", "C")),
-        ("3", {"domain": "Arts"}, criteria("A")),
-        ("4", {}, criteria("C", "")),
+        ({"domain": "Law"}, criteria("A", "A", "B")),
+        ({"domain": "Law"}, criteria("A", "B", "C")),
+        ({"domain": "Arts"}, criteria("A")),
+        ({}, criteria("C", "")),
     ]
     return describe(tasks)
 

@@ -4,8 +4,8 @@ import pytest
 
 from harness.analysis.inputs import Label
 from harness.analysis.judge_pairs import JUDGE, RULES, LeftOut, VerdictPairs, pair_verdicts
+from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.errors import ConfigError
-from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 YES, NO, NONE = True, False, None
 

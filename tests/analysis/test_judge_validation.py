@@ -5,8 +5,8 @@ import pytest
 
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import BINS, calibration, rank_models, validate
+from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.errors import ConfigError
-from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 
 def answers(*own_and_other: tuple[str, str]) -> list[JudgedAnswer]:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from harness.analysis.summary import measure
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.exchange import inspect_import
 from harness.exchange.imported_run import write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import read_inspect
 from harness.records import Attempt, Score
-from harness.run import measure
 from harness.store.calls import read_columns
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from harness.analysis.summary import measure
 from harness.errors import DataInvalid
 from harness.exchange import lm_eval_import
 from harness.exchange.imported_run import write_run
 from harness.exchange.lm_eval_export import write_lm_eval
 from harness.exchange.lm_eval_import import read_lm_eval
 from harness.records import Attempt, Score
-from harness.run import measure
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 from tests.conftest import run_file

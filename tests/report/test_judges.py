@@ -8,10 +8,10 @@ from rich.console import Console
 from harness.analysis.judge_agreement import JudgeAndRules, RuleAgreement, agreement
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
+from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.report.judges import rule_agreement_document, validation_document
 from harness.report.table import as_json
 from harness.report.terminal import terminal
-from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 
 def found(probability: float | None = None, runs: tuple[str, ...] = ("r",)) -> JudgeValidation:

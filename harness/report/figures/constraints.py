@@ -8,7 +8,6 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Any
 
-from harness.analysis.clustered import Statistic
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figures.dots import BARS, Dot, DotPlan, dot_chart
@@ -50,7 +49,7 @@ def _met(runs: Runs, found: Kinds, rounds: str) -> Figure:
     kept = most({kind: sum(one.n for one in of.values()) for kind, of in found.items()})
     names = shown(kept)
     dots = [
-        Dot(names[kind], run, _rate(one), {"failed": f"{one.n_failed:,}"})
+        Dot(names[kind], run, one, {"failed": f"{one.n_failed:,}"})
         for kind in kept
         for run, one in found[kind].items()
     ]
@@ -65,12 +64,6 @@ def _met(runs: Runs, found: Kinds, rounds: str) -> Figure:
     title = runs.titled("base constraints met, by kind", rounds)
     drawn = Drawn("constraints", title, caption, chart, sheet, "constraints")
     return runs.figure(drawn, {one.run for one in dots})
-
-
-def _rate(one: ConstraintKind) -> Statistic:
-    return Statistic(
-        mean=one.rate, stderr=one.stderr, ci95=one.ci95, n=one.n, n_clusters=one.n_clusters
-    )
 
 
 def _without(runs: Runs) -> str:

@@ -163,7 +163,7 @@ def _by_votes(replies: Sequence[Reply]) -> dict[str, Any]:
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
-    """Return a criterion in the form that `harness.store.constraints` reads.
+    """Return a criterion in the form that `harness.analysis.constraints` reads.
 
     A rule's verdict is ``rule`` beside the judge's own, and ``passed`` if the judge was not asked;
     ``decided_by`` then says so, so that it is not mistaken for the judge's. ``found`` is what the

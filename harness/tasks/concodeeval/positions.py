@@ -70,7 +70,7 @@ def constraints_met(
     """Return the constraints that apply to the answer, each with whether it is met.
 
     One that does not apply (a maximum without a number, the schema of a missing member) is omitted,
-    as it would count as met. The result has the shape of `harness.store.constraints`.
+    as it would count as met. The result has the shape of `harness.analysis.constraints`.
     """
     broken: dict[str, Violation] = {}
     for found in violations:

@@ -229,7 +229,7 @@ class WildIFEvalTask:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Check a constraint by rule, in the form that `harness.store.constraints` reads, if one
+    """Check a constraint by rule, in the form that `harness.analysis.constraints` reads, if one
     applies.
     """
     rule = recognise(constraint.text)

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
+from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.report.figures.curves import calibration_figure
 from harness.report.figures.figure import as_svg
-from harness.store.constraints import JudgedAnswer, JudgeVerdict, Said
 
 
 def found(*told: tuple[float | None, bool]) -> JudgeValidation:

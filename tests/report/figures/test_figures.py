@@ -30,7 +30,7 @@ def compared(*runs: ReportedRun, by: str = "parity") -> RunComparison:
 
 
 def kind(name: str = "with exactly N words", **others: Any) -> ConstraintKind:
-    known = {"n": 9, "n_clusters": 9, "n_failed": 4, "rate": 5 / 9, "stderr": 0.1}
+    known = {"n": 9, "n_clusters": 9, "mean": 5 / 9, "stderr": 0.1}
     return ConstraintKind(kind=name, **{**known, "ci95": (0.3, 0.8), **others})
 
 

@@ -104,11 +104,11 @@ def test_log_probabilities_that_may_be_of_thoughts_are_no_answer() -> None:
 
 
 def test_the_details_are_what_findings_read() -> None:
-    from harness.store.constraints import _Constraints
+    from harness.analysis.constraints import _Details
 
     scores = built().parse(POEM, [told(0.1, 0.4), NEITHER, told(0.9)])
     line = msgspec.json.encode(scores["strict"].details)
-    found = msgspec.json.decode(line, type=_Constraints).constraints
+    found = msgspec.json.decode(line, type=_Details).constraints
     assert [one.passed for one in found] == [False, None, True]
     assert [one.kind for one in found] == ["Length", "Include / Avoid", ""]
     assert json.loads(line)["constraints"][0]["tokens"][0] == ["yes", log(0.1)]

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.analysis.judge_verdicts import JudgeVerdict, Said, judges_with_verdicts, read_answers
 from harness.errors import DataInvalid
 from harness.records import Score
-from harness.store.constraints import JudgeVerdict, Said, judges_with_verdicts, read_answers
 from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement, text_hash
 from tests.store.test_index import attempt

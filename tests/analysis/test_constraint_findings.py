@@ -7,8 +7,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.analysis.constraints import (
+    LABEL,
+    MOST_KINDS,
+    OTHERS,
+    ConstraintFindings,
+    read_findings,
+)
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.constraints import LABEL, MOST_KINDS, OTHERS, ConstraintFindings, read_findings
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 
