@@ -29,11 +29,7 @@ Known = dict[str, tuple[list[int], str]]
 
 
 class Hashes:
-    """Hashes of files.
-
-    Args:
-        memory: A file that stores the hashes of large files; None to store nothing.
-    """
+    """Hashes of files; those of large files are kept in the file `memory`, if given."""
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
@@ -60,10 +56,10 @@ class Hashes:
         return [found[path] for path in paths]
 
     def _known(self) -> Known:
-        if self._memory is None:
-            return {}
         try:
-            return msgspec.json.decode(self._memory.read_bytes(), type=Known)
+            return (
+                msgspec.json.decode(self._memory.read_bytes(), type=Known) if self._memory else {}
+            )
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return {}
 
@@ -80,18 +76,14 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return a hash of a folder's files, or the name of a model on the hub.
-
-    Args:
-        name: A folder, or a name on the hub such as ``meta-llama/Llama-3.1-8B-Instruct``.
-        hashes: Hashes of files.
-
-    Raises:
-        DataMissing: The folder does not exist.
-        DataInvalid: A file cannot be read.
-    """
-    folder = local(name)
+    """Return a hash of a model folder's files, or the name of a model on the hub."""
+    folder = _local(name)
     return name if folder is None else files_identity(folder, hashes)
+
+
+def place(name: str) -> str:
+    """Return the path of a model's folder, or its name on the hub."""
+    return str(_local(name) or name)
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
@@ -115,12 +107,8 @@ def files_identity(place: Path, hashes: Hashes) -> str:
     return f"files:{digest.hexdigest()}"
 
 
-def local(name: str) -> Path | None:
-    """Return the folder that a model's name refers to, or None for a name on the hub.
-
-    Raises:
-        DataMissing: The name can only be a folder's, and that does not exist.
-    """
+def _local(name: str) -> Path | None:
+    """Return the folder that a model's name refers to, or None for a name on the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()

@@ -1,12 +1,8 @@
-"""The local servers and engines of this process: started, shared, and ended with it.
-
->>> server = ServerProcess(["python", "-m", "http.server"], Path("it.log"))  # doctest: +SKIP
->>> server.ended()  # doctest: +SKIP
-False
-"""
+"""The local servers and engines of this process: started, shared, and ended with it."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -15,8 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self, TypeVar, cast
 
@@ -72,10 +68,6 @@ class ServerProcess:
         command: The program and its arguments.
         log: File that its output is appended to.
         grace_s: Seconds between asking it to end and killing it.
-
-    Raises:
-        ConfigError: The program cannot be started.
-        StoreFailed: The log cannot be written.
     """
 
     def __init__(self, command: Sequence[str], log: Path, grace_s: float = GRACE_S) -> None:
@@ -196,68 +188,73 @@ class OwnedServers:
     def __init__(self, command: Sequence[str] = ()) -> None:
         self.command = tuple(command)
         self._running: dict[str, Running] = {}
-        self._wanted: Counter[str] = Counter()
-        self._used: Counter[str] = Counter()
+        self._leases: list[Lease] = []
         self._lock = threading.Lock()
 
-    def want(self, name: str) -> None:
-        """Announce a use: the server is kept until `give_up` was called once per `want`."""
-        self._wanted[name] += 1
+    def lease(self, name: str) -> Lease:
+        """Announce a use of the server of a name: it is kept until every lease was given up."""
+        lease = Lease(self, name)
+        self._leases.append(lease)
+        return lease
 
-    def use(self, name: str) -> None:
-        """Begin a use, which ends with `give_up`."""
-        self._used[name] += 1
-
-    def running(self, name: str) -> Running | None:
-        """Return the server of this name, or None if it has ended or was not started."""
-        found = self._running.get(name)
-        return None if found is None or found.ended() else found
-
-    def renew(self, name: str, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return the running server of a name, or start a new one. Blocks.
+    def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
+        """Return the running server of a lease, or start a new one. Blocks.
 
         If two runs see their shared server die at the same moment, one of them restarts it and the
         other one gets the restarted server.
 
         Args:
-            name: Distinguishes the server from others.
+            lease: Is in use from now on.
             failed: A server known to be broken, even if it is running.
             launch: Starts a server.
         """
         with self._lock:
-            found = self.running(name)
-            if found is not None and found is not failed:
+            lease.used = True
+            found = self._running.get(lease.name)
+            if found is not None and found is not failed and not found.ended():
                 return cast("R", found)
-            self._end(name)
-            for other in [other for other in self._running if not self._used[other]]:
-                self._end(other)
+            used = {one.name for one in self._leases if one.used} - {lease.name}
+            for name in self._running.keys() - used:
+                self._end(name)
             launched = launch()
-            self._running[name] = launched
+            self._running[lease.name] = launched
             return launched
+
+    def give_up(self, lease: Lease) -> None:
+        """End a lease, and a server that no other one is for. Blocks."""
+        with self._lock:
+            self._leases.remove(lease)
+            if all(other.name != lease.name for other in self._leases):
+                self._end(lease.name)
 
     def _end(self, name: str) -> None:
         if (found := self._running.pop(name, None)) is not None:
             found.end()
 
-    def give_up(self, name: str, *, used: bool) -> None:
-        """Undo one `want`, and one `use`; ends a server that is no longer wanted. Blocks."""
-        with self._lock:
-            self._wanted[name] -= 1
-            self._used[name] -= used
-            if self._wanted[name] <= 0:
-                self._end(name)
-
-    def close(self) -> None:
-        """End all of them."""
-        with self._lock:
-            for name in list(self._running):
-                self._end(name)
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        with self._lock:
+            for name in list(self._running):
+                self._end(name)
+
+
+@dataclass(eq=False)
+class Lease:
+    """What one user holds of a server of this process, from the planning of a run to its end."""
+
+    servers: OwnedServers
+    name: str
+    used: bool = False
+
+    async def renew(self, failed: Running | None, launch: Callable[[], R]) -> R:
+        """Return the running server, or start a new one (see `OwnedServers.renew`)."""
+        return await asyncio.to_thread(self.servers.renew, self, failed, launch)
+
+    async def give_up(self) -> None:
+        """End the use, and the server if nobody else needs it."""
+        await asyncio.to_thread(self.servers.give_up, self)
 
 
 MANY_FILES = 65_536

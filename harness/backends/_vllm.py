@@ -7,9 +7,6 @@ process gets them unchanged. Those that change a model's answers are part of the
 that only change its speed are not.
 
 Source: vLLM's "Engine Arguments", as of 0.32.
-
->>> flags({"tensor_parallel_size": 2, "enforce_eager": True, "max_model_len": None})
-['--tensor-parallel-size', '2', '--enforce-eager']
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._model_files import Hashes, files_identity, local, model_identity
+from harness.backends._model_files import Hashes, files_identity, model_identity, place
 from harness.errors import ConfigError, RequestRejected
 from harness.ports import CONSTRAINTS, LOGPROBS, OWN_DRAWS, PARAMETERS, PROMPT_LOGPROBS
 from harness.records import Request
@@ -111,22 +108,13 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
     """Return the arguments as words of a command line."""
     words: list[str] = []
     for name, value in engine.items():
-        flag = name.replace("_", "-")
-        if value is True:
-            words.append(f"--{flag}")
-        elif value is None or (value is False and name in BARE):
+        if value is None or (value is False and name in BARE):
             continue
-        elif value is False:
-            words.append(f"--no-{flag}")
-        elif isinstance(value, list | tuple):
-            words += [f"--{flag}", *map(_word, value)]
-        else:
-            words += [f"--{flag}", _word(value)]
+        words.append(("--no-" if value is False else "--") + name.replace("_", "-"))
+        if not isinstance(value, bool):
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [json.dumps(one) if isinstance(one, dict) else str(one) for one in values]
     return words
-
-
-def _word(value: object) -> str:
-    return json.dumps(value) if isinstance(value, dict) else str(value)
 
 
 def answering(engine: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,19 +145,7 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """The model that vLLM loads.
-
-    Args:
-        name: Its name in requests.
-        path: A folder, or a name on the hub; empty for `name` itself.
-        lora: A folder with an adapter, or its name on the hub; empty for none.
-        engine: vLLM's engine arguments.
-        protocol: Chat or completions.
-        hashes: Hashes of the files that it is loaded from.
-
-    Raises:
-        ConfigError: An engine argument is invalid.
-    """
+    """The model that vLLM loads: a run file's options, and hashes of its files."""
 
     name: str
     path: str = ""
@@ -184,12 +160,12 @@ class VLLMModel:
     @property
     def weights(self) -> str:
         """Where vLLM loads the weights from."""
-        return _place(self.path or self.name)
+        return place(self.path or self.name)
 
     @property
     def adapter(self) -> str:
         """Where vLLM loads the adapter from; empty without one."""
-        return _place(self.lora) if self.lora else ""
+        return place(self.lora) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
         """What answers depend on: the content of files, and the arguments that change answers.
@@ -200,7 +176,10 @@ class VLLMModel:
         """
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {
-            name: self._content(name, value) for name, value in answering(self.engine).items()
+            name: files_identity(Path(value), self.hashes)
+            if name in READ and isinstance(value, str) and _exists(value)
+            else value
+            for name, value in answering(self.engine).items()
         }
         return {
             "weights": model_identity(self.path or self.name, self.hashes),
@@ -208,22 +187,11 @@ class VLLMModel:
             "engine": msgspec.json.encode(deciding, order="deterministic").decode(),
         }
 
-    def _content(self, name: str, value: Any) -> Any:
-        """Return an argument's value, or a hash of the content if it names a file or folder."""
-        if name in READ and isinstance(value, str) and _exists(value):
-            return files_identity(Path(value), self.hashes)
-        return value
-
     def endpoint(self) -> str:
         """Return what replaces the URL in the cache key: a hash of the fingerprint."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
-
-
-def _place(name: str) -> str:
-    folder = local(name)
-    return name if folder is None else str(folder)
 
 
 def _exists(name: str) -> bool:
@@ -288,10 +256,10 @@ class DeadlyPrompts:
         Args:
             request: The request.
             life: Identifies this instance of the engine among its restarts.
-            alone: Whether the request was the only one in flight.
+            alone: Whether the request was the only one in flight: then its prompt is to blame.
 
         Raises:
-            RequestRejected: The request was alone, so its prompt is to blame.
+            RequestRejected: The prompt is given up.
         """
         name = _name(request)
         self._deaths.setdefault(name, set()).add(life)

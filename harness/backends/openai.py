@@ -49,10 +49,14 @@ class _Message(msgspec.Struct):
     reasoning: Any = None
 
 
-class _Choice(msgspec.Struct):
-    message: _Message
+class Choice(msgspec.Struct):
+    """A choice of a chat completion, which has a message, or of a text completion."""
+
+    message: _Message | None = None
+    text: Any = None
     finish_reason: Any = None
     logprobs: Any = None
+    prompt_logprobs: Any = None
 
 
 class _InputDetails(msgspec.Struct):
@@ -63,9 +67,7 @@ class _OutputDetails(msgspec.Struct):
     reasoning_tokens: Count | None = None
 
 
-class OpenAIUsage(msgspec.Struct):
-    """Token counts as OpenAI's protocol has them."""
-
+class _Usage(msgspec.Struct):
     prompt_tokens: Count
     completion_tokens: Count
     total_tokens: Count | None = None
@@ -89,9 +91,9 @@ class OpenAIUsage(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """The fields of a chat completion that are read; the others are ignored."""
+    """The fields of a completion that are read; the others are ignored."""
 
-    choices: list[_Choice]
+    choices: list[Choice]
     model: str | None = None
     usage: Any = None
     prompt_logprobs: Any = None
@@ -337,34 +339,33 @@ class OpenAIBackend(HttpBackend):
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer of a chat completion."""
+        """Return the answer of a completion."""
         completion, decoding = read(content, _decoder, _Completion), request.decoding
-        choice, usage = completion.choices[0], usage_record(completion.usage)
-        message, reason = choice.message, finish(choice.finish_reason)
-        answer, refusal = text_of(message.content), text_or_none(message.refusal)
-        if refusal and not answer:
-            text, reason, reasoning = refusal, "refusal", None
-        else:
-            text, thought = split_think(answer)
-            given = text_or_none(message.reasoning_content) or text_or_none(message.reasoning)
-            reasoning = given or thought
+        choice, usage = completion.choices[0], counted(completion.usage, _Usage)
+        text, reason, reasoning = self.said(choice)
+        prompt_logprobs = completion.prompt_logprobs or choice.prompt_logprobs
         return Reply(
             text,
             reason,
-            usage,
+            usage.record() if usage else None,
             completion.model,
             reasoning=reasoning,
             logprobs=None if decoding.logprobs is None else logprobs_in(choice.logprobs),
-            prompt_logprobs=prompt_logprobs_in(completion.prompt_logprobs)
+            prompt_logprobs=prompt_logprobs_in(prompt_logprobs)
             if decoding.prompt_logprobs
             else None,
         )
 
-
-def usage_record(usage: object) -> Usage | None:
-    """Convert token counts of OpenAI's protocol to our record, or None if they are odd."""
-    found = counted(usage, OpenAIUsage)
-    return found.record() if found else None
+    def said(self, choice: Choice) -> tuple[str, str, str | None]:
+        """Return the text of a choice, its finish reason and its reasoning."""
+        if (message := choice.message) is None:
+            raise ValueError("a choice has no message")
+        reason, answer = finish(choice.finish_reason), text_of(message.content)
+        if not answer and (refusal := text_or_none(message.refusal)):
+            return refusal, "refusal", None
+        text, thought = split_think(answer)
+        given = text_or_none(message.reasoning_content) or text_or_none(message.reasoning)
+        return text, reason, given or thought
 
 
 plugin = OpenAIBackend

@@ -13,27 +13,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
-from harness.backends._bodies import finish, logprobs_in, prompt_logprobs_in, read, split_think
-from harness.backends.openai import OpenAIBackend, ProviderPreset, usage_record
-from harness.records import Reply, Request
-
-
-class _Choice(msgspec.Struct):
-    text: str
-    finish_reason: Any = None
-    logprobs: Any = None
-    prompt_logprobs: Any = None
-
-
-class _Completion(msgspec.Struct):
-    choices: list[_Choice]
-    model: str | None = None
-    usage: Any = None
-
-
-_decoder = msgspec.json.Decoder(_Completion)
+from harness.backends._bodies import finish, split_think
+from harness.backends.openai import Choice, OpenAIBackend, ProviderPreset
+from harness.records import Request
 
 
 class OpenAICompletionsBackend(OpenAIBackend):
@@ -63,22 +45,12 @@ class OpenAICompletionsBackend(OpenAIBackend):
         prompt = "\n\n".join(message.content for message in request.messages)
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
 
-    def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer of a text completion."""
-        completion, decoding = read(content, _decoder, _Completion), request.decoding
-        choice = completion.choices[0]
+    def said(self, choice: Choice) -> tuple[str, str, str | None]:
+        """Return the text of a choice, its finish reason and its reasoning."""
+        if not isinstance(choice.text, str):
+            raise ValueError("a choice has no text")
         text, reasoning = split_think(choice.text)
-        return Reply(
-            text,
-            finish(choice.finish_reason),
-            usage_record(completion.usage),
-            completion.model,
-            reasoning=reasoning,
-            logprobs=None if decoding.logprobs is None else logprobs_in(choice.logprobs),
-            prompt_logprobs=prompt_logprobs_in(choice.prompt_logprobs)
-            if decoding.prompt_logprobs
-            else None,
-        )
+        return text, finish(choice.finish_reason), reasoning
 
 
 plugin = OpenAICompletionsBackend

@@ -19,14 +19,13 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers, errors_in, tail
-from harness.backends._vllm import DeadlyPrompts, VLLMModel, depth, features
-from harness.backends._vllm import Protocol as ModelProtocol
+from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features
 from harness.backends._vllm_in_process import InProcessEngine
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
@@ -39,31 +38,6 @@ _NUMBERS = itertools.count()
 """Names of requests, unique in this process."""
 
 
-class Engine(Protocol):
-    """The interface of an engine held by an `EngineThread` (see `InProcessEngine`)."""
-
-    async def load(self) -> None:
-        """Load the engine; blocks until it can be asked."""
-        ...
-
-    def call_off(self) -> None:
-        """Make `load` raise soon, from another thread; call it repeatedly until it does."""
-        ...
-
-    @property
-    def dead(self) -> bool:
-        """Return whether the engine no longer answers."""
-        ...
-
-    async def answer(self, request: Request, name: str) -> Reply:
-        """Return the answer to a request with a unique name."""
-        ...
-
-    async def shutdown(self) -> None:
-        """End the engine, even if it could not be loaded; blocks."""
-        ...
-
-
 class EngineThread:
     """Loads an engine in a thread with its own event loop, and holds it until `end`.
 
@@ -72,7 +46,7 @@ class EngineThread:
     Loading blocks only its own loop, and neither the display nor Ctrl-C.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: InProcessEngine) -> None:
         self._engine = engine
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
@@ -158,7 +132,7 @@ class VLLMEngineBackend:
         path: str = "",
         lora: str = "",
         engine: dict[str, Any] | None = None,
-        protocol: ModelProtocol = "chat",
+        protocol: Protocol = "chat",
         restarts: Annotated[int, Field(ge=0)] = 3,
         *,
         model: str = "",
@@ -172,13 +146,10 @@ class VLLMEngineBackend:
         self.preferred_concurrency = depth(self._model.engine)
         self._log = logs / "vllm-engine.log"
         self._restarts = restarts
-        self._servers = servers
-        self._name = f"engine {self._model!r}"
+        self._lease = servers.lease(f"engine {self._model!r}")
         self._thread: EngineThread | None = None
-        self._used = False
         self._prompts = DeadlyPrompts()
         self._loads = 0  # since the last answer, including the start of the engine that gave it
-        servers.want(self._name)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return what identifies the weights."""
@@ -200,10 +171,7 @@ class VLLMEngineBackend:
                 "vLLM is not installed beside the harness.",
                 "pip install 'harness[vllm]', or use the backend vllm_server (docs/vllm.md).",
             )
-        if not self._used:
-            self._servers.use(self._name)
-            self._used = True
-        found = await asyncio.to_thread(self._servers.renew, self._name, self._thread, self._launch)
+        found = await self._lease.renew(self._thread, self._launch)
         try:
             await found.loaded()
         except HarnessError as error:
@@ -249,8 +217,7 @@ class VLLMEngineBackend:
 
     async def aclose(self) -> None:
         """End the engine unless another user in this process needs it."""
-        await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
-        self._used = False
+        await self._lease.give_up()
 
 
 plugin = VLLMEngineBackend

@@ -17,8 +17,8 @@ import importlib.util
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from pydantic import Field
 from harness.backends._http import past_proxies
 from harness.backends._model_files import Hashes
 from harness.backends._processes import (
+    Lease,
     OwnedServers,
     ServerProcess,
     errors_in,
@@ -38,7 +39,7 @@ from harness.backends._processes import (
 from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
-from harness.errors import ConfigError, FatalCallError, HarnessError, TransientError
+from harness.errors import ConfigError, FatalCallError, TransientError
 from harness.records import Reply, Request
 
 START_S, RESTARTS = 1800.0, 3
@@ -51,24 +52,18 @@ INSTALL = (
     "pip install 'harness[vllm]', or set HARNESS_VLLM_COMMAND to what starts vLLM's server "
     "(docs/vllm.md)."
 )
-KEY_MISSING = "Name the environment variable that holds its key in model.api_key_env."
-NO_KEY = "HARNESS_VLLM_COMMAND must start it without an API key: only this machine reaches it."
+KEY_REMEDY = (
+    "Name the environment variable that holds the server's key in model.api_key_env. A server that "
+    "HARNESS_VLLM_COMMAND starts must need none: only this machine reaches it."
+)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Server:
-    """A server that was started: its process, and the base URL of its protocol."""
+class Server(ServerProcess):
+    """A server that was started on a port of this machine."""
 
-    process: ServerProcess
-    url: str
-
-    def ended(self) -> bool:
-        """Return whether it has ended."""
-        return self.process.ended()
-
-    def end(self) -> None:
-        """End it."""
-        self.process.end()
+    def __init__(self, command: Sequence[str], log: Path, port: int) -> None:
+        super().__init__(command, log)
+        self.url = f"http://127.0.0.1:{port}/v1"
 
 
 class VLLMServerBackend:
@@ -113,69 +108,57 @@ class VLLMServerBackend:
         logs: Path,
         hashes: Hashes,
     ) -> None:
-        _refuse_replicas(replicas, replicas_at)
+        if replicas != 1 or replicas_at:
+            raise ConfigError(
+                "model.replicas and model.replicas_at are no longer supported.",
+                "Set model.engine.data_parallel_size, or put a load balancer's address into "
+                "model.base_url.",
+            )
         connections = open_files() // 2  # the rest is for everything else
         self.features = features(protocol)
+        self.preferred_concurrency = min(depth(engine or {}), connections)
+        self.ready = False
         self._model = model
-        self._servers = servers
         self._log = logs / "vllm-0.log"
         self._start_s = start_s
         self._restarts = restarts
         self._gpus = ",".join([gpus] if isinstance(gpus, str) else gpus or [])
-        self._owned: VLLMModel | None = None
-        self._client: OpenAIBackend | None = None
-        self._server: Server | None = None
-        self._failed: Server | None = None
-        self._looking: asyncio.Task[bool] | None = None
-        self._starting = asyncio.Lock()
-        self._clients: list[OpenAIBackend] = []
-        self._prompts = DeadlyPrompts()
-        self._patience_s = PATIENCE_S
-        self._starts = 0  # since the last answer, counting the start of the server that gave it
-        self._used = False
-        self.ready = False
-
-        def client(url: str) -> OpenAIBackend:
-            kind = OpenAIBackend if protocol == "chat" else OpenAICompletionsBackend
-            return kind(
-                "vllm",
-                url,
-                api_key_env,
-                secret=secret,
-                concurrency=min(concurrency, connections),
-                timeout_s=timeout_s,
-                model=model,
-            )
-
-        self._connect = client
+        self._key = secret(api_key_env) if api_key_env else ""
+        self._connect = partial(
+            OpenAIBackend if protocol == "chat" else OpenAICompletionsBackend,
+            "vllm",
+            api_key_env=api_key_env,
+            secret=secret,
+            concurrency=min(concurrency, connections),
+            timeout_s=timeout_s,
+            model=model,
+        )
+        self._clients: list[OpenAIBackend] = []  # calls may be in flight on earlier ones
+        self._lease: Lease | None = None
         if base_url is not None:
             own = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
             given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **own}
             _refuse(given, "model.base_url names a server that is already running")
-            self._client = client(base_url)
-            self._clients.append(self._client)
-            self.endpoint = self._client.endpoint
-            self._key = secret(api_key_env) if api_key_env else ""
-            self._key_remedy = (
-                f"Check the key in the environment variable {api_key_env}."
-                if api_key_env
-                else KEY_MISSING
-            )
-        else:
-            _refuse(
-                {"api_key_env": api_key_env},
-                "model.base_url is not set, so the harness starts the server",
-            )
-            self._owned = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
-            self.endpoint = self._owned.endpoint()
-            self._key, self._key_remedy = "", NO_KEY
-            self._name = repr((*servers.command, self._gpus, self._command(0)))
-            servers.want(self._name)
-        self.preferred_concurrency = min(depth(engine or {}), connections)
+            self._clients.append(self._connect(base_url))
+            self.endpoint = self._clients[0].endpoint
+            return
+        _refuse(
+            {"api_key_env": api_key_env},
+            "model.base_url is not set, so the harness starts the server",
+        )
+        self._owned = VLLMModel(model, path, lora, engine or {}, protocol, hashes)
+        self.endpoint = self._owned.endpoint()
+        self._lease = servers.lease(repr((*servers.command, self._gpus, self._command(0))))
+        self._server: Server | None = None
+        self._starting = asyncio.Lock()
+        self._looking: asyncio.Task[bool] | None = None
+        self._patience_s = PATIENCE_S
+        self._prompts = DeadlyPrompts()
+        self._starts = 0  # since the last answer, counting the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return what identifies the weights, if known."""
-        return {} if self._owned is None else self._owned.fingerprint()
+        return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Connect to a running server, or start one; return once it answers.
@@ -183,64 +166,50 @@ class VLLMServerBackend:
         Raises:
             FatalCallError: It is not the right server, or does not start.
         """
-        async with self._starting:
-            if self.ready:
-                return
-            if self._owned is None:
-                await self._serves(self.endpoint)
-            else:
-                await self._start_owned()
+        if self._lease is None:
+            await serves(self.endpoint, self._model, self._key)
             self.ready = True
+            return
+        async with self._starting:
+            if not self.ready:
+                self._server = await self._started(self._lease)
+                self._clients.append(self._connect(self._server.url))
+                self.ready = True
 
-    async def _start_owned(self) -> None:
-        if not self._used:
-            self._servers.use(self._name)
-            self._used = True
+    async def _started(self, lease: Lease) -> Server:
+        failed = self._server
         while True:
             before = self._starts
+            server = await lease.renew(failed, partial(self._launch, lease.servers.command, failed))
             try:
-                server = await asyncio.to_thread(
-                    self._servers.renew, self._name, self._failed, self._launch
-                )
-            except HarnessError as error:
-                raise FatalCallError(error.message, error.remedy) from None
-            try:
-                up = await self._comes_up(server)
+                if await self._comes_up(server):
+                    return server
             except FatalCallError:
                 await asyncio.to_thread(server.end)
                 raise
-            if up:
-                break
-            self._failed = server
-            log = server.process.last_words()
-            joined = self._starts == before  # another run's, which died meanwhile
-            if not joined and "address already in use" not in log.lower():
+            if self._starts > before:  # else it is another run's, which died meanwhile
                 await asyncio.to_thread(server.end)
-                raise self._cannot("did not start", log)
-        self._client, self._server = self._connect(server.url), server
-        self._clients.append(self._client)  # calls may be in flight on earlier ones
+                raise self._cannot("did not start", server.last_words())
+            failed = server
 
-    def _launch(self) -> Server:
+    def _launch(self, program: Sequence[str], failed: Server | None) -> Server:
         if self._starts > self._restarts:
-            log = self._failed.process.last_words() if self._failed else ""
+            log = failed.last_words() if failed else ""
             raise self._cannot("died again and again, without an answer in between", log)
         self._starts += 1
         port = free_port()
-        program = self._servers.command
         if not program and importlib.util.find_spec("vllm") is None:
-            raise ConfigError("vLLM is not installed beside the harness.", INSTALL)
+            raise FatalCallError("vLLM is not installed beside the harness.", INSTALL)
         if program and shutil.which(program[0]) is None:
-            raise ConfigError(f"There is no program {program[0]!r} to start vLLM with.", INSTALL)
+            raise FatalCallError(f"There is no program {program[0]!r} to start vLLM with.", INSTALL)
         # A key that is meant for other servers would keep the harness itself out.
         gpus = [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
         words = [*gpus, *(program or (sys.executable, *ENTRY_POINT)), *self._command(port)]
-        process = ServerProcess(["env", "-u", "VLLM_API_KEY", *words], self._log)
-        return Server(process, f"http://127.0.0.1:{port}/v1")
+        return Server(["env", "-u", "VLLM_API_KEY", *words], self._log, port)
 
     def _command(self, port: int) -> list[str]:
         """Return the arguments of vLLM's server."""
         model = self._owned
-        assert model is not None
         names = ["--served-model-name", model.name]
         if model.adapter:
             names = [
@@ -257,14 +226,11 @@ class VLLMServerBackend:
         """Wait until a server is healthy and serves the model; False if it ended or timed out."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
-            if await healthy(server.url) and await self._serves(server.url):
+            if await healthy(server.url) and await serves(server.url, self._model):
                 return True
             await asyncio.sleep(step)
             step = min(1.2 * step, LONGEST_STEP_S)
         return False
-
-    async def _serves(self, url: str) -> bool:
-        return await serves(url, self._model, self._key, self._key_remedy)
 
     def _cannot(self, how: str, log: str) -> FatalCallError:
         return FatalCallError(
@@ -278,17 +244,16 @@ class VLLMServerBackend:
         Raises:
             CallError: Anything that went wrong.
         """
-        if self._owned is None:
-            assert self._client is not None
-            return await self._client.generate(request)
+        if self._lease is None:
+            return await self._clients[0].generate(request)
         async with self._prompts.turn(request) as alone:
-            server, client = self._server, self._client
-            if server is None or client is None or not self.ready:
+            server = self._server
+            if server is None or not self.ready:
                 raise TransientError(
                     "The vLLM server is down.", "It is being restarted.", kind="unreachable"
                 )
             try:
-                reply = await client.generate(request)
+                reply = await self._clients[-1].generate(request)
             except asyncio.CancelledError:
                 self._look(server)  # it may hang: checked while this call proceeds
                 raise
@@ -304,9 +269,7 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: Server) -> asyncio.Task[bool]:
-        """Return a check whether a server is healthy, shared by everyone who asks at the same
-        time.
-        """
+        """Return a check whether a server is healthy, shared by all who ask at the same time."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
@@ -316,20 +279,20 @@ class VLLMServerBackend:
         if current and not server.ended() and await healthy(server.url, self._patience_s):
             return True
         if server is self._server:
-            self._failed, self.ready = server, False
+            self.ready = False
         return False
 
     async def aclose(self) -> None:
         """Close the connections, and end a server that nobody else needs."""
-        if self._looking is not None:
+        if self._lease is not None and self._looking is not None:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._looking
         for client in self._clients:
             await client.aclose()
-        if self._owned is not None:
-            await asyncio.to_thread(self._servers.give_up, self._name, used=self._used)
-            self._used = self.ready = False
+        if self._lease is not None:
+            await self._lease.give_up()
+            self.ready = False
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
@@ -345,14 +308,8 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
     return bool(answer.status_code < 500)
 
 
-async def serves(url: str, model: str, key: str = "", key_remedy: str = "") -> bool:
+async def serves(url: str, model: str, key: str = "") -> bool:
     """Return whether a server lists a model; False if it does not say what it serves, or not yet.
-
-    Args:
-        url: Its base URL.
-        model: The model's name.
-        key: The key that it requires; empty for none.
-        key_remedy: What to do if it refuses the key.
 
     Raises:
         FatalCallError: It serves other models (a stranger may have taken the port), or refuses
@@ -365,7 +322,7 @@ async def serves(url: str, model: str, key: str = "", key_remedy: str = "") -> b
         async with AsyncClient(timeout=PATIENCE_S, mounts=past_proxies(url)) as http:
             answer = await http.get(f"{url}/models", headers=headers)
         if answer.status_code in (401, 403):
-            raise FatalCallError(f"{url} answered {answer.status_code}.", key_remedy)
+            raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
         listed = [one["id"] for one in answer.json()["data"]]
     except (HTTPError, OSError, ValueError, LookupError, TypeError):
         return False
@@ -383,16 +340,6 @@ def _refuse(given: Mapping[str, Any], why: str) -> None:
     for name, value in given.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")
-
-
-def _refuse_replicas(replicas: int, replicas_at: list[str] | None) -> None:
-    name = "replicas" if replicas != 1 else "replicas_at" if replicas_at else ""
-    if name:
-        raise ConfigError(
-            f"model.{name} is no longer supported: vLLM runs several replicas as one server.",
-            "Set model.engine.data_parallel_size, or put a load balancer's address into "
-            "model.base_url.",
-        )
 
 
 plugin = VLLMServerBackend

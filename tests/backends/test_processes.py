@@ -118,49 +118,45 @@ class Launches:
 def test_a_server_is_shared_kept_for_the_next_and_ended_with_the_last(tmp_path: Path) -> None:
     launch = Launches(tmp_path)
     with OwnedServers() as servers:
-        for _ in range(2):
-            servers.want("a")
-        servers.use("a")
-        found = servers.renew("a", None, launch)
-        servers.give_up("a", used=True)
-        assert servers.running("a") is found, "another run wants it"
-        servers.give_up("a", used=False)
-        assert servers.running("a") is None
-        assert launch.servers[0].ended()
+        first, second = servers.lease("a"), servers.lease("a")
+        found = servers.renew(first, None, launch)
+        servers.give_up(first)
+        assert servers.renew(second, None, launch) is found, "another run wants it"
+        servers.give_up(second)
+        assert found.ended()
+    assert len(launch.servers) == 1
 
 
 def test_an_idle_server_makes_room_and_a_used_one_stays(tmp_path: Path) -> None:
     launch = Launches(tmp_path)
     with OwnedServers() as servers:
-        for name in ("idle", "used", "new"):
-            servers.want(name)
-        servers.use("used")
-        servers.renew("used", None, launch)
-        servers.renew("idle", None, launch)
-        servers.use("new")
-        servers.renew("new", None, launch)
-        assert servers.running("idle") is None
-        assert servers.running("used") is not None
+        idle, used, new = (servers.lease(name) for name in ("idle", "used", "new"))
+        servers.lease("idle")  # for a later run
+        kept = servers.renew(used, None, launch)
+        unused = servers.renew(idle, None, launch)
+        servers.give_up(idle)
+        assert not unused.ended()
+        servers.renew(new, None, launch)
+        assert unused.ended()
+        assert not kept.ended()
     assert all(server.ended() for server in launch.servers)
 
 
-def test_one_that_has_died_is_not_running(tmp_path: Path) -> None:
+def test_one_that_has_died_is_started_again(tmp_path: Path) -> None:
     with OwnedServers() as servers:
-        servers.want("a")
-        found = servers.renew("a", None, lambda: ServerProcess(["true"], tmp_path / "a.log"))
+        lease = servers.lease("a")
+        found = servers.renew(lease, None, lambda: ServerProcess(["true"], tmp_path / "a.log"))
         until(found.ended, "it ends by itself")
-        assert servers.running("a") is None
+        assert servers.renew(lease, None, Launches(tmp_path)) is not found
 
 
 def test_of_two_that_see_it_fail_one_starts_it_again(tmp_path: Path) -> None:
     launch = Launches(tmp_path)
     with OwnedServers() as servers:
-        for _ in range(2):
-            servers.want("a")
-            servers.use("a")
-        failed = servers.renew("a", None, launch)
+        leases = [servers.lease("a") for _ in range(2)]
+        failed = servers.renew(leases[0], None, launch)
         with ThreadPoolExecutor() as pool:
-            both = pool.map(lambda _: servers.renew("a", failed, launch), range(2))
+            both = pool.map(lambda lease: servers.renew(lease, failed, launch), leases)
             first, second = both
         assert first is second is not failed
         assert not first.ended()

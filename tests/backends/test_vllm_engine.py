@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.backends._vllm import answering, checked, depth, flags
-from harness.backends._vllm_in_process import sampling, template_options
+from harness.backends._vllm_in_process import InProcessEngine, sampling, template_options
 from harness.backends.vllm_engine import EngineThread
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.plugins import kind
@@ -55,9 +55,13 @@ class Echo:
         self.ended = asyncio.get_running_loop() is self.loop
 
 
+def threaded(engine: Echo) -> EngineThread:
+    return EngineThread(cast("InProcessEngine", engine))
+
+
 async def test_an_engine_answers_from_its_own_loop_and_ends_in_it() -> None:
     engine = Echo()
-    thread = EngineThread(engine)
+    thread = threaded(engine)
     await thread.loaded()
     replies = await asyncio.gather(*(thread.answer(request(Decoding()), f"{n}") for n in range(9)))
     assert [reply.text for reply in replies] == [f"{n}" for n in range(9)]
@@ -70,7 +74,7 @@ async def test_an_engine_answers_from_its_own_loop_and_ends_in_it() -> None:
 
 
 def test_an_engine_outlives_the_loop_of_one_variant() -> None:
-    thread = EngineThread(Echo())
+    thread = threaded(Echo())
 
     async def variant() -> str:
         await thread.loaded()
@@ -82,13 +86,13 @@ def test_an_engine_outlives_the_loop_of_one_variant() -> None:
 
 async def test_one_that_cannot_be_loaded_says_why_and_one_that_died_has_ended() -> None:
     broken, engine = Echo("no such model"), Echo()
-    thread = EngineThread(broken)
+    thread = threaded(broken)
     with pytest.raises(ValueError, match="no such model"):
         await thread.loaded()
     assert broken.ended
     assert thread.ended()
     thread.end()
-    thread = EngineThread(engine)
+    thread = threaded(engine)
     await thread.loaded()
     dies = Request("m", (Message("user", "die"),), Decoding(), 0, Origin("a", 0, 1))
     with pytest.raises(TransientError):
@@ -110,7 +114,7 @@ class Slow(Echo):
 
 async def test_an_end_while_it_is_loaded_calls_that_off() -> None:
     engine = Slow()
-    thread = EngineThread(engine)
+    thread = threaded(engine)
     waits = asyncio.create_task(thread.loaded())
     await asyncio.sleep(0)
     waits.cancel()
