@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from threading import Lock
 from typing import Any, Literal, Protocol
@@ -72,6 +72,12 @@ Mode = Literal["strict", "paper"]
 MOST_COMPILED = 2_048
 """Schemas that are kept compiled: of the order of 10 to 100 KB each."""
 
+_PAPERS_READERS: dict[Format, Callable[[str], Any]] = {
+    "json": json_text.read_as_paper,
+    "yaml": yaml_text.read_as_paper,
+    "xml": xml_text.read_as_paper,
+}
+
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
     """Return the value of a text.
@@ -88,12 +94,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
     """
     if mode == "paper":
         check_length(text)
-        of_paper = {
-            "json": json_text.read_as_paper,
-            "yaml": yaml_text.read_as_paper,
-            "xml": xml_text.read_as_paper,
-        }
-        value = of_paper[format](text)
+        value = _PAPERS_READERS[format](text)
         check_size(value)
         return value
     if format == "json":
@@ -145,9 +146,8 @@ def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Sp
     """
     found = tokens(path)
     paper = mode == "paper"
-    longest = MOST_CHARACTERS
-    if paper and format == "yaml":
-        longest = yaml_text.MOST_CHARACTERS_AS_PAPER
+    as_paper = paper and format == "yaml"
+    longest = yaml_text.MOST_CHARACTERS_AS_PAPER if as_paper else MOST_CHARACTERS
     if found is None or len(text) > longest:
         return None
     try:
@@ -195,14 +195,13 @@ def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -
         check_schema(schema)  # says what is wrong with it
         raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
     with _lock:
-        found = _compiled.get(key)
-        if found is not None:
+        if key in _compiled:
             _compiled.move_to_end(key)
-            return found
+            return _compiled[key]
     made = _compile(schema, mode, draft)
     with _lock:
         _compiled[key] = made
-        while len(_compiled) > MOST_COMPILED:
+        if len(_compiled) > MOST_COMPILED:
             _compiled.popitem(last=False)
     return made
 
@@ -234,11 +233,8 @@ def score_document(
 ) -> Mapping[str, Score]:
     """Read an answer and validate it: the score ``valid``.
 
-    Its value is None, not False, if there is no verdict in bounded time.
-
-    Raises:
-        UnparseableDocument: The text is not a document of the format.
-        DataInvalid: The schema is not valid.
+    Its value is None, not False, if there is no verdict in bounded time. Raises like `read` and
+    `validator`.
 
     >>> score_document('{"a": 5}', {"properties": {"a": {"maximum": 3}}})["valid"].reason
     '/a: 5 is more than 3'

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -34,11 +35,7 @@ _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.D
 
 
 def read(text: str) -> Any:
-    """Return the value of a text.
-
-    Raises:
-        UnparseableDocument: It is not JSON; the message has line and column.
-    """
+    """Return the value of a text; errors have line and column."""
     check_length(text)
     value = _decoded(_DECODER, text)
     # Nothing is walked if the text rules out that it is too deep or too large.
@@ -50,11 +47,7 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Read a value as ``json.loads`` does.
-
-    Raises:
-        UnparseableDocument: It cannot be read.
-    """
+    """Read a value as ``json.loads`` does."""
     try:
         return _decoded(json.JSONDecoder(), text)
     except ValueError as error:  # an integer of more digits than Python converts
@@ -76,13 +69,8 @@ def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise UnparseableDocument(
-                    f"the key {json.dumps(key)[:60]} is there twice in one object"
-                )
-            seen.add(key)
+        key = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} is there twice in one object")
     return members
 
 
@@ -105,11 +93,7 @@ def write(value: Any, indent: int | None = 4) -> str:
 
 
 def locate(text: str, path: Sequence[str]) -> Span | None:
-    """Return the offsets of the value at a path; of duplicate members, of the last.
-
-    Raises:
-        ValueError: The text is not JSON.
-    """
+    """Return the offsets of the value at a path; of duplicate members, of the last."""
     json.loads(text)
     tokens = _TOKEN.finditer(text)
     node = _node(next(tokens), tokens, 0).at(path)

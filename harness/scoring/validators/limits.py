@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -42,9 +43,8 @@ HALF_PAIR = "half of a surrogate pair, which is no character"
 class UnparseableDocument(Unparseable):
     """An answer that is not a document of the format asked for.
 
-    Attributes:
-        kind: ``unparseable`` if it breaks the format's rules, ``limit`` if it is too large or too
-            deep to be read in bounded time.
+    Its kind is ``unparseable`` if it breaks the format's rules, ``limit`` if it is too large or too
+    deep to be read in bounded time.
     """
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
@@ -52,8 +52,18 @@ class UnparseableDocument(Unparseable):
         self.kind: Kind = kind
 
 
+def too_deep() -> UnparseableDocument:
+    """Return the error for a document that is nested too deep."""
+    return UnparseableDocument(f"nested deeper than {DEEPEST} levels", "limit")
+
+
+def too_many_nodes() -> UnparseableDocument:
+    """Return the error for a document that has too many values."""
+    return UnparseableDocument(f"more than {MOST_NODES:,} values", "limit")
+
+
 def check_length(text: str) -> None:
-    """Raise UnparseableDocument if a text is too long."""
+    """Refuse a text that is too long."""
     if len(text) > MOST_CHARACTERS:
         raise UnparseableDocument(
             f"the text has {len(text):,} characters, more than {MOST_CHARACTERS:,}", "limit"
@@ -61,11 +71,7 @@ def check_length(text: str) -> None:
 
 
 def check_size(value: object) -> int:
-    """Count a value's parts, shared ones each time.
-
-    Raises:
-        UnparseableDocument: It is too deep or has too many parts.
-    """
+    """Count a value's parts, shared ones each time; refuse one that is too deep or too large."""
     level, depth, nodes = [value], 0, 0
     while level:
         nodes += len(level)
@@ -79,9 +85,7 @@ def check_size(value: object) -> int:
                 below.extend(one)
             else:
                 if isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS:
-                    raise UnparseableDocument(
-                        f"a number of more than {MOST_DIGITS:,} digits", "limit"
-                    )
+                    raise _too_long("")
                 continue
             if depth == DEEPEST:
                 raise too_deep()
@@ -92,37 +96,41 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count the parts of a value that must be one of JSON's, within the limits.
-
-    Raises:
-        UnparseableDocument: It is not.
-    """
+    """Count the parts of a value; refuse one that is not JSON's, or exceeds the limits."""
     nodes = check_size(value)
-    stack = [value]
-    while stack:
-        one = stack.pop()
+    for one in _within(value):
         if isinstance(one, dict):
             if not all(isinstance(key, str) for key in one):
                 raise UnparseableDocument("it has a key that is not a string")
-            stack.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            stack.extend(one)
         elif isinstance(one, (int, float, Decimal)):
             _check_number(one)
-        elif one is not None and not isinstance(one, str):
+        elif one is not None and not isinstance(one, (str, list, tuple)):
             raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
     if not is_encodable(value):
         raise UnparseableDocument(f"it has {HALF_PAIR}")
     return nodes
 
 
+def _within(value: object) -> Iterator[object]:
+    """Yield a value and all values in it."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        yield one
+        if isinstance(one, dict):
+            stack.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            stack.extend(one)
+
+
 def _check_number(number: Number) -> None:
-    if isinstance(number, Decimal):
+    if isinstance(number, int):
+        finite, too_long = True, number.bit_length() > 3 * MOST_DIGITS
+    elif isinstance(number, float):
+        finite, too_long = math.isfinite(number), False
+    else:
         finite = number.is_finite()
         too_long = finite and len(number.as_tuple().digits) + abs(number.adjusted()) > MOST_DIGITS
-    else:
-        finite = isinstance(number, int) or math.isfinite(number)
-        too_long = isinstance(number, int) and number.bit_length() > 3 * MOST_DIGITS
     if not finite:
         raise UnparseableDocument(f"{number} is not a number of JSON")
     if too_long:
@@ -130,54 +138,28 @@ def _check_number(number: Number) -> None:
 
 
 def is_encodable(value: object) -> bool:
-    """Return whether every string in a value can be written as UTF-8."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            if not one.isascii() and _SURROGATE.search(one):
-                return False
-        elif isinstance(one, dict):
-            stack.extend(one)
-            stack.extend(one.values())
-        elif isinstance(one, (list, tuple)):
-            stack.extend(one)
-    return True
+    """Return whether every string in a value, keys included, can be written as UTF-8."""
+    strings = (text for one in _within(value) for text in (one if isinstance(one, dict) else [one]))
+    return not any(
+        isinstance(text, str) and not text.isascii() and _SURROGATE.search(text) for text in strings
+    )
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def too_deep() -> UnparseableDocument:
-    """Return the error for a document that is nested too deep."""
-    return UnparseableDocument(f"nested deeper than {DEEPEST} levels", "limit")
-
-
-def too_many_nodes() -> UnparseableDocument:
-    """Return the error for a document that has too many values."""
-    return UnparseableDocument(f"more than {MOST_NODES:,} values", "limit")
 
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Read an integer of bounded length; base 0 reads the prefixes ``0o`` and ``0x``.
-
-    Raises:
-        UnparseableDocument: It has too many digits.
-    """
+    """Read an integer of bounded length; base 0 reads the prefixes ``0o`` and ``0x``."""
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
 
 
 def exact(text: str) -> float | Decimal:
-    """Read a number with a point or an exponent.
-
-    Raises:
-        UnparseableDocument: Its digits or its exponent exceed the limit.
-    """
+    """Read a number with a point or an exponent, both bounded."""
     number = float(text)
     if repr(number) == text:  # nearly all that models write
         return number
@@ -195,11 +177,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Read a number in JSON's grammar; None if the text is not one.
-
-    Raises:
-        UnparseableDocument: It exceeds the limits.
-    """
+    """Read a number in JSON's grammar; None if the text is not one."""
     found = _JSON_NUMBER.fullmatch(text)
     if found is None:
         return None
@@ -207,15 +185,10 @@ def json_number(text: str) -> Number | None:
 
 
 def _too_long(text: str) -> UnparseableDocument:
-    return UnparseableDocument(
-        f"a number of more than {MOST_DIGITS:,} digits ({text[:20]}…)", "limit"
-    )
+    shown = f" ({text[:20]}…)" if text else ""
+    return UnparseableDocument(f"a number of more than {MOST_DIGITS:,} digits{shown}", "limit")
 
 
 def written(number: Any) -> str:
-    """Write a number in its shortest exact form; a float keeps its point or exponent.
-
-    >>> written(1e16), written(Decimal("1E+2"))
-    ('1e+16', '1E+2')
-    """
+    """Write a number in its shortest exact form; a float keeps its point or exponent."""
     return str(number) if isinstance(number, Decimal) else repr(number)

@@ -57,9 +57,7 @@ CLOCK = Clock()
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """Return a bounded validator class, of draft 7 or of another that a part of the schema
-    names.
-    """
+    """Return a bounded class, of draft 7 or of another that a part of the schema names."""
     from jsonschema import validators
     from jsonschema.exceptions import ValidationError as Error
 
@@ -93,15 +91,9 @@ def _bounded(kind: Any) -> Any:
     def additional_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
         if not validator.is_type(instance, "object"):
             return
-        named, patterns = (
-            schema.get("properties", {}),
-            "|".join(schema.get("patternProperties", ())),
-        )
-        extras = [
-            key
-            for key in instance
-            if key not in named and not (patterns and _search(patterns, key))
-        ]
+        patterns = "|".join(schema.get("patternProperties", ()))
+        unnamed = [key for key in instance if key not in schema.get("properties", {})]
+        extras = [key for key in unnamed if not (patterns and _search(patterns, key))]
         if validator.is_type(asked, "object"):
             for extra in extras:
                 yield from validator.descend(instance[extra], asked, path=extra)
@@ -202,9 +194,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Compile a pattern with its meaning in `re`, for the package `regex`, which has time
-    limits.
-    """
+    """Compile a pattern with its meaning in `re` for the package `regex`, which has timeouts."""
     import regex
 
     re.compile(pattern)  # refuses what only `regex` takes
@@ -222,11 +212,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class PaperValidator:
-    """A schema, unchecked against its meta-schema, as the authors do.
-
-    Raises:
-        DataInvalid: It is not a schema, or exceeds the limits.
-    """
+    """A schema, unchecked against its meta-schema, as the authors do."""
 
     def __init__(self, schema: Any) -> None:
         from jsonschema import Draft7Validator

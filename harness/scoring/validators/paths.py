@@ -20,11 +20,7 @@ _INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """Join a path to a JSON pointer.
-
-    >>> pointer(["a/b", 0])
-    '/a~1b/0'
-    """
+    """Join a path to a JSON pointer."""
     return encodable(
         "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
     )
@@ -70,13 +66,9 @@ def resolve(fragment: str, schema: Any) -> tuple[str | int, ...] | None:
 
 @dataclass(slots=True)
 class Node:
-    """The position of a value in a text.
+    """The position of a value in a text: the offsets of its first character, and after its last.
 
-    Attributes:
-        start: Its first offset.
-        end: The offset after its last.
-        items: Its items, if it can be a list.
-        members: Its members by name, if it can be an object.
+    It has items if it can be a list, and members if it can be an object.
     """
 
     start: int

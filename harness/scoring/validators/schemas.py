@@ -35,14 +35,7 @@ _URIS: dict[str, Draft] = {
     "json-schema.org/draft/2020-12/schema": "2020-12",
 }
 _MAPS = frozenset(
-    {
-        "$defs",
-        "definitions",
-        "dependencies",
-        "dependentSchemas",
-        "patternProperties",
-        "properties",
-    }
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
 )
 """Keywords whose members have names of the user's."""
 
@@ -52,14 +45,7 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft that ``$schema`` names, else the default.
-
-    Raises:
-        DataInvalid: It names a draft that is not supported.
-
-    >>> draft_of({"$schema": "http://json-schema.org/draft-07/schema#"}, "2020-12")
-    '7'
-    """
+    """Return the draft that ``$schema`` names, else the default."""
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
@@ -74,11 +60,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Count a schema's values.
-
-    Raises:
-        DataInvalid: It is not a schema, or exceeds the limits.
-    """
+    """Count a schema's values; refuse what is not a schema, or exceeds the limits."""
     problem = ""
     if not isinstance(schema, (dict, bool)):
         problem = f"it is a {type(schema).__name__}, not an object or a boolean"
@@ -158,11 +140,8 @@ def path_within(
 ) -> Path:
     """Return a keyword's path from the root: engines begin paths at the embedded part it is in.
 
-    Args:
-        schema: The whole schema.
-        path: The engine's path.
-        inside: The `embedded` parts.
-        uri: The keyword's URI, if the engine gives it; else the first part with such a path is it.
+    That part is known from the keyword's URI, if the engine gives it; else it is the first one of
+    those ``inside`` in which there is such a path.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -191,7 +170,15 @@ def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
 # null, a boolean or a number if it reads as one, else a string. Nothing is validated here: a text
 # that is none of what is allowed stays a string, for the validator to report.
 
-ALL = frozenset({"null", "boolean", "number", "string", "array", "object"})
+_PYTHON_TYPES: dict[str, Any] = {
+    "null": type(None),
+    "boolean": bool,  # before numbers, which Python's are
+    "number": (int, float, Decimal),
+    "string": str,
+    "array": list,
+    "object": dict,
+}
+ALL = frozenset(_PYTHON_TYPES)
 MOST_STEPS = 200
 """Subschemas that are examined for one element: recursive ones have no end."""
 
@@ -205,12 +192,7 @@ _APPLIES_TO = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a schema says about one place, with alternatives joined.
-
-    Attributes:
-        schemas: The subschemas that apply there, references and combinations resolved.
-        root: The whole schema, for references.
-    """
+    """The subschemas that apply to one place, references into ``root`` and combinations resolved."""
 
     schemas: tuple[dict[str, Any], ...]
     root: Any
@@ -276,17 +258,13 @@ def scalar(text: str, expected: Expected) -> Any:
     >>> scalar("5", Expected.of({"type": "string"})), scalar("5", Expected.of({"type": "number"}))
     ('5', 5)
     """
-    readings: list[tuple[str, Any]] = []
-    if text in ("", "null"):
-        readings.append(("null", None))
-    if text in ("true", "false"):
-        readings.append(("boolean", text == "true"))
-    number = json_number(text)
-    if number is not None:
-        readings.append(("number", number))
-    readings.append(("string", text))
+    readings: list[Any] = [text]
+    if (number := json_number(text)) is not None:
+        readings.insert(0, number)
+    if text in ("", "null", "true", "false"):
+        readings.insert(0, {"true": True, "false": False}.get(text))
     types = expected.types
-    allowed = [value for kind, value in readings if kind in types]
+    allowed = [value for value in readings if type_of(value) in types]
     values = expected.values()
     for value in allowed:
         if any(type(value) is type(one) and value == one for one in values):
@@ -329,16 +307,8 @@ def _types(schema: dict[str, Any]) -> frozenset[str]:
 
 def type_of(value: Any) -> str:
     """Return a value's type as JSON Schema names it, with integers as numbers."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float, Decimal)):
-        return "number"
-    names = {str: "string", dict: "object", list: "array"}
-    return next(
-        (name for kind, name in names.items() if isinstance(value, kind)), type(value).__name__
-    )
+    found = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
+    return next(found, type(value).__name__)
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:

@@ -51,12 +51,7 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class StrictValidator:
-    """A compiled schema.
-
-    Raises:
-        DataInvalid: The schema breaks its draft's rules, refers to something outside of it, or
-            exceeds the limits.
-    """
+    """A compiled schema (`harness.scoring.validators.Validator`)."""
 
     def __init__(self, schema: Any, draft: Draft) -> None:
         self.schema = schema
@@ -68,11 +63,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value; none if it is valid.
-
-        Raises:
-            Undecided: That cannot be decided in bounded time.
-        """
+        """Return all violations of a value; none if it is valid."""
         largest = MOST_NODES + MOST_CHARACTERS // 16
         if self._values * largest > MOST_WORK or not self._small_patterns or self._refers:
             self._check_work(value)
@@ -153,9 +144,7 @@ class StrictValidator:
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
-        """Return whether no item of a list fits `contains`; the engine then reports maxContains,
-        too.
-        """
+        """Return whether no item fits `contains`: the engine then reports maxContains, too."""
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
             return False
@@ -243,16 +232,12 @@ _MEMBERS = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 
 
 class Routes:
-    """Counts the ways in which a schema can be violated at one place: the cost of listing all
-    errors.
+    """Counts the ways in which a schema can be violated at one place: the cost of listing them.
 
     An engine that stops at the first error remembers what it has seen; one that lists them all
     takes every route through references and combinations. With ``allOf: [{$ref: a}, {$ref: a}]``
     thirty times in a row these are a billion. They are counted beforehand, level by level of the
     document, so that only the first error of such a schema is reported.
-
-    >>> Routes({"items": {"type": "string"}}).at(1)
-    2
     """
 
     def __init__(self, schema: Any) -> None:
@@ -281,27 +266,25 @@ class Routes:
         total = len(schema) + (len(required) if isinstance(required, list) else 0) or 1
         total += sum(self._count(part, depth, chain + 1) for part in self._in_place(schema))
         if depth:
-            items = _subschemas(schema, ("items", "prefixItems"), list)
-            others = _subschemas(schema, _ITEMS, dict, inside=False)
-            members = _subschemas(schema, ("properties",), dict)
-            more = _subschemas(schema, ("patternProperties",), dict)
-            more += _subschemas(schema, _MEMBERS, dict, inside=False)
+            items = _inside(schema, ("items", "prefixItems"), list)
+            others = [schema[word] for word in _ITEMS if isinstance(schema.get(word), dict)]
+            members = _inside(schema, ("properties",), dict)
+            more = _inside(schema, ("patternProperties",), dict)
+            more += [schema[word] for word in _MEMBERS if isinstance(schema.get(word), dict)]
             total += max(self._one_of(items, others, depth), self._one_of(members, more, depth))
         self._counted[key] = min(total, MOST_ROUTES)
         return self._counted[key]
 
     def _one_of(self, named: Sequence[Any], always: Sequence[Any], depth: int) -> int:
-        """Count the routes if one of the named schemas applies to a part, and all the others
-        may.
-        """
+        """Count the routes if one of the named schemas applies to a part, and others may."""
         most = max((self._count(part, depth - 1, 0) for part in named), default=0)
         return most + sum(self._count(part, depth - 1, 0) for part in always)
 
     def _in_place(self, schema: dict[str, Any]) -> Iterator[Any]:
         """Yield the schemas that apply to the same value."""
         yield from (schema[word] for word in ("not", "if", "then", "else") if word in schema)
-        yield from _subschemas(schema, ("allOf", "anyOf", "oneOf"), list)
-        yield from _subschemas(schema, ("dependentSchemas", "dependencies"), dict)
+        yield from _inside(schema, ("allOf", "anyOf", "oneOf"), list)
+        yield from _inside(schema, ("dependentSchemas", "dependencies"), dict)
         for word in REFERENCES:
             if isinstance(schema.get(word), str):
                 yield self._referred(schema[word])
@@ -322,11 +305,7 @@ class Routes:
         return True if path is None else follow(target, path)
 
 
-def _subschemas(
-    schema: dict[str, Any], words: Sequence[str], kind: type, *, inside: bool = True
-) -> list[Any]:
-    """Return the values of a kind's keywords, or the schemas inside them."""
+def _inside(schema: dict[str, Any], words: Sequence[str], kind: type) -> list[Any]:
+    """Return the schemas in those of the keywords' values that are lists, or maps."""
     found = [schema[word] for word in words if isinstance(schema.get(word), kind)]
-    if not inside:
-        return found
     return [part for one in found for part in (one.values() if kind is dict else one)]

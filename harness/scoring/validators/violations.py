@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
@@ -67,7 +66,7 @@ class Violation(Struct, frozen=True):
         path: JSON pointer to the value; empty for the whole document.
         keyword: The schema's keyword; ``falseSchema`` for a schema that is plain false.
         expected: The keyword's value as JSON, cut if long.
-        found: The document's value as JSON, cut if long.
+        found: The document's, as well.
         schema_path: JSON pointer to the keyword in the schema, with references followed; for
             ``falseSchema`` to that schema. Empty for the schema itself, and for a keyword outside
             of it (of a draft's own meta-schema).
@@ -142,27 +141,19 @@ def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
 def _pieces(value: Any, longest: int) -> Iterator[str]:
     if isinstance(value, str):
         yield json.dumps(value[: longest + 1], ensure_ascii=False)
-    elif isinstance(value, dict):
-        yield "{"
-        for number, (key, one) in enumerate(value.items()):
+    elif isinstance(value, (dict, list, tuple)):
+        opening, closing = "{}" if isinstance(value, dict) else "[]"
+        yield opening
+        for number, key in enumerate(value):
             yield ", " if number else ""
-            yield json.dumps(key[: longest + 1] if isinstance(key, str) else str(key))
-            yield ": "
-            yield from _pieces(one, longest)
-        yield "}"
-    elif isinstance(value, (list, tuple)):
-        yield "["
-        for number, one in enumerate(value):
-            yield ", " if number else ""
-            yield from _pieces(one, longest)
-        yield "]"
+            if isinstance(value, dict):
+                yield json.dumps(key[: longest + 1] if isinstance(key, str) else str(key)) + ": "
+            yield from _pieces(value[key] if isinstance(value, dict) else key, longest)
+        yield closing
     elif value is None or isinstance(value, bool):
         yield json.dumps(value)
-    elif isinstance(value, int):
-        # Python writes no integer of more than 4,300 digits.
-        yield str(value) if value.bit_length() < 10_000 else "an integer of thousands of digits"
-    elif isinstance(value, (float, Decimal)):
-        yield str(value)
+    elif isinstance(value, int) and value.bit_length() >= 10_000:
+        yield "an integer of thousands of digits"  # Python writes at most 4,300
     else:
         yield str(value)[: longest + 1]
 

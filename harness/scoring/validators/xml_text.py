@@ -20,7 +20,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
+from xml.parsers import expat
 
 from harness.scoring.validators.limits import (
     DEEPEST,
@@ -54,20 +56,25 @@ _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
 
 @dataclass(slots=True)
 class _Element:
-    """One element: its character data are joined, comments and instructions dropped.
+    """One element: comments and instructions are dropped.
 
     Attributes:
         start: Where it begins in the bytes of the text without white space around it.
         close: Where its end tag begins, if it has one.
+        pieces: Its character data.
     """
 
     name: str
     attributes: dict[str, str]
-    line: int
+    line: int = 0
     start: int = 0
     close: int = 0
     children: list[_Element] = field(default_factory=list)
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
 
     @property
     def key(self) -> str:
@@ -75,89 +82,64 @@ class _Element:
         return self.attributes.get("name", "key") if self.name == "key" else self.name
 
 
-class _Reader:
-    """Reads elements with expat."""
+def _parse(text: str, *, doctype: bool) -> _Element:
+    """Return the root element, read with expat."""
+    check_length(text)
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    document = _Element("", {})
+    around = [document]
+    count = 0
 
-    def __init__(self, doctype: bool) -> None:
-        self.root = _Element("", {}, 0)
-        self.open: list[_Element] = []
-        self.parts: list[list[str]] = []
-        self.count = 0
-        self.doctype = doctype
-
-    def parse(self, text: str) -> _Element:
-        from xml.parsers import expat
-
-        check_length(text)
-        parser = self.parser = expat.ParserCreate("utf-8")
-        parser.buffer_text = True
-        parser.StartElementHandler = self.start
-        parser.EndElementHandler = self.end
-        parser.CharacterDataHandler = lambda data: self.parts[-1].append(data)
-        parser.StartDoctypeDeclHandler = self.document_type
-        parser.EntityDeclHandler = self.declaration
-        parser.AttlistDeclHandler = self.declaration  # defaults are copied into each element
-        try:
-            parser.Parse(text.strip().encode(), True)
-        except expat.ExpatError as error:
-            problem = expat.ErrorString(error.code)
-            raise UnparseableDocument(
-                f"no XML: {problem} (line {error.lineno}, column {error.offset + 1})"
-            ) from None
-        except UnicodeEncodeError:
-            raise UnparseableDocument(HALF_PAIR) from None
-        return self.root
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self.open) > DEEPEST:
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if len(around) > DEEPEST + 1:
             raise too_deep()
-        self.count += 1
-        if self.count > MOST_NODES:
+        if count > MOST_NODES:
             raise too_many_nodes()
-        parser = self.parser
         element = _Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
-        if self.open:
-            self.open[-1].children.append(element)
-        else:
-            self.root = element
-        self.open.append(element)
-        self.parts.append([])
+        around[-1].children.append(element)
+        around.append(element)
 
-    def end(self, name: str) -> None:
-        element = self.open.pop()
-        element.text = "".join(self.parts.pop())
-        element.close = self.parser.CurrentByteIndex
+    def end(name: str) -> None:
+        around.pop().close = parser.CurrentByteIndex
 
-    def document_type(self, *declared: Any) -> None:
-        if not self.doctype:
+    def document_type(*declared: Any) -> None:
+        if not doctype:
             raise UnparseableDocument("XML with a document type (<!DOCTYPE …>) is not read")
 
-    def declaration(self, *declared: Any) -> None:
+    def declaration(*declared: Any) -> None:
         raise UnparseableDocument("XML that declares entities or attributes is not read")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = lambda data: around[-1].pieces.append(data)
+    parser.StartDoctypeDeclHandler = document_type
+    parser.EntityDeclHandler = declaration
+    parser.AttlistDeclHandler = declaration  # defaults are copied into each element
+    try:
+        parser.Parse(text.strip().encode(), True)
+    except expat.ExpatError as error:
+        problem = expat.ErrorString(error.code)
+        raise UnparseableDocument(
+            f"no XML: {problem} (line {error.lineno}, column {error.offset + 1})"
+        ) from None
+    except UnicodeEncodeError:
+        raise UnparseableDocument(HALF_PAIR) from None
+    return document.children[0]
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Read the value that the text represents.
-
-    Args:
-        text: The document.
-        schema: Tells the types of elements without a ``type``; True tells nothing.
-
-    Raises:
-        UnparseableDocument: The text is not such a document.
-    """
-    return _value(_Reader(doctype=False).parse(text), Expected.of(schema))
+    """Return the value of a text; the schema tells the types of elements without a ``type``."""
+    return _value(_parse(text, doctype=False), Expected.of(schema))
 
 
 def read_as_paper(text: str) -> Any:
-    """Read the value as ``xmltodict.parse`` does, within the limits and without declarations.
-
-    Raises:
-        UnparseableDocument: It cannot be read.
-    """
+    """Return the value that ``xmltodict.parse`` reads, within the limits, without declarations."""
     import xmltodict
 
-    _Reader(doctype=True).parse(text)
+    _parse(text, doctype=True)
     try:
         return xmltodict.parse(text)
     except Exception as error:  # expat's, and a ValueError for entities
@@ -167,21 +149,28 @@ def read_as_paper(text: str) -> Any:
 def _value(element: _Element, expected: Expected) -> Any:
     declared = _declared(element)
     kind = _undeclared(element, expected) if declared is None else declared
-    if kind in ("object", "array") and (text := element.text.strip()):
+    children, text = element.children, element.text
+    if kind in ("object", "array") and (words := text.strip()):
         raise _wrong(
-            element,
-            f"<{element.name[:60]}> has a text ({text[:40]!r}) in its place for elements",
+            element, f"<{element.name[:60]}> has a text ({words[:40]!r}) in its place for elements"
         )
     if kind == "object":
-        return _members(element, expected)
+        members: dict[str, Any] = {}
+        for child in children:
+            if child.key in members:
+                raise _wrong(child, f"the member {child.key[:60]!r} is there twice")
+            members[child.key] = _value(child, expected.member(child.key))
+        return members
     if kind == "array":
-        for child in element.children:
+        for child in children:
             if child.name != "item":
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
-        return [_value(child, expected.item(at)) for at, child in enumerate(element.children)]
-    if element.children:
+        return [_value(child, expected.item(at)) for at, child in enumerate(children)]
+    if children:
         raise _wrong(element, f"<{element.name[:60]}> is a {kind} and has elements inside")
-    return scalar(element.text.strip(), expected) if declared is None else _typed(element, kind)
+    if declared is None:
+        return scalar(text.strip(), expected)
+    return text if kind == "string" else _typed(element, kind)
 
 
 def _declared(element: _Element) -> str | None:
@@ -203,29 +192,14 @@ def _undeclared(element: _Element, expected: Expected) -> str:
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
-        if items and "array" in types and not expected.has_member("item"):
-            return "array"
-        return "object"
+        is_array = items and "array" in types and not expected.has_member("item")
+        return "array" if is_array else "object"
     if element.text.strip() or types & {"null", "string"}:
         return "text"
-    if "object" in types:
-        return "object"
-    return "array" if "array" in types else "text"
-
-
-def _members(element: _Element, expected: Expected) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    for child in element.children:
-        key = child.key
-        if key in members:
-            raise _wrong(child, f"the member {key[:60]!r} is there twice")
-        members[key] = _value(child, expected.member(key))
-    return members
+    return next((kind for kind in ("object", "array") if kind in types), "text")
 
 
 def _typed(element: _Element, kind: str) -> Any:
-    if kind == "string":
-        return element.text
     text = element.text.strip()
     if kind == "null" and text in ("", "null"):
         return None
@@ -250,18 +224,12 @@ _PIECE = re.compile(rb"<!\[CDATA\[(.*?)\]\]>|<!--.*?-->|<\?.*?\?>|([^<]+)", re.D
 def locate(text: str, path: Sequence[str], *, paper: bool) -> Span | None:
     """Return the offsets of the element at a path, from ``<`` to ``>``.
 
-    Args:
-        text: The document.
-        path: A pointer's tokens.
-        paper: The path is that of ``xmltodict``: the root's name comes first, siblings of one name
-            are a list, and ``@attribute`` and ``#text`` are the attribute's value and the text.
-
-    Raises:
-        UnparseableDocument: The text is not XML, or exceeds the limits.
+    In ``paper`` mode the path is that of ``xmltodict``: the root's name comes first, siblings of
+    one name are a list, and ``@attribute`` and ``#text`` are the attribute's value and the text.
     """
     source = text.strip().encode()
     locator = _Locator(source)
-    root = _Reader(doctype=paper).parse(text)
+    root = _parse(text, doctype=paper)
     if paper:
         whole = locator.as_paper(root)
         node = Node(whole.start, whole.end, members={root.name: whole}).at(path)
@@ -280,9 +248,7 @@ class _Locator:
         self.source = source
 
     def as_value(self, element: _Element) -> Node:
-        """Build a node with the children as `read` takes them; as items and members if both are
-        possible.
-        """
+        """Build a node with items and members, if both are possible without the schema."""
         node = self.span(element)
         children = [self.as_value(child) for child in element.children]
         kind = element.attributes.get("type")
@@ -301,18 +267,16 @@ class _Locator:
         node = self.span(element)
         node.members = {}
         for found in _ATTRIBUTE.finditer(self.source, element.start, self.opened(element)):
-            span = found.span(2 if found[2] is not None else 3)
-            node.members[f"@{found[1].decode()}"] = Node(*span)
-        # Without attributes and children, the text is the element's value itself.
-        has_text = element.text.strip() and (element.attributes or element.children)
-        if has_text and (words := self.words(element)):
-            node.members["#text"] = words
+            node.members[f"@{found[1].decode()}"] = Node(*found.span(2 if found[3] is None else 3))
         siblings: dict[str, list[Node]] = {}
         for child in element.children:
             siblings.setdefault(child.name, []).append(self.as_paper(child))
         for name, nodes in siblings.items():
             several = Node(nodes[0].start, nodes[-1].end, items=nodes)
             node.members[name] = several if len(nodes) > 1 else nodes[0]
+        # Without attributes and children, the text is the element's value itself.
+        if node.members and element.text.strip() and (words := self.words(element)):
+            node.members["#text"] = words
         return node
 
     def span(self, element: _Element) -> Node:
@@ -329,28 +293,21 @@ class _Locator:
         return tag.end()
 
     def words(self, element: _Element) -> Node | None:
-        """Return the span of the text between the children, from its first character to its
-        last.
-        """
-        begin, words = self.opened(element), []
-        for child in element.children:
-            words += self.pieces(begin, child.start)
-            begin = self.span(child).end
-        words += self.pieces(begin, element.close)
+        """Return the span of the text between the children, from first to last character."""
+        begins = [self.opened(element), *(self.span(child).end for child in element.children)]
+        ends = [*(child.start for child in element.children), element.close]
+        words = [
+            found.span(found.lastindex)
+            for begin, end in zip(begins, ends, strict=True)
+            for found in _PIECE.finditer(self.source, begin, end)
+            if found.lastindex and found[found.lastindex].strip()
+        ]
         if not words:
             return None
         start, end = words[0][0], words[-1][1]
         text = self.source[start:end].decode()
         head = len(text[: len(text) - len(text.lstrip())].encode())
         return Node(start + head, start + len(text.rstrip().encode()))
-
-    def pieces(self, begin: int, end: int) -> list[Span]:
-        spans = (
-            found.span(found.lastindex)
-            for found in _PIECE.finditer(self.source, begin, end)
-            if found.lastindex
-        )
-        return [span for span in spans if self.source[span[0] : span[1]].strip()]
 
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -383,12 +340,7 @@ def write(value: Any) -> str:
 def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
     indent = "    " * len(path)
     opening = f"{indent}<{name}{attributes}"
-    if not isinstance(value, (dict, list, tuple)):
-        text = _escaped(value, path) if isinstance(value, str) else _unquoted(value)
-        yield f"{opening}>{text}</{name}>" if text else opening + "/>"
-    elif not value:
-        yield opening + "/>"
-    else:
+    if isinstance(value, (dict, list, tuple)) and value:
         yield opening + ">"
         for key, one in value.items() if isinstance(value, dict) else enumerate(value):
             below = (*path, key)
@@ -397,21 +349,23 @@ def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) 
                 tag, named = "key", f' name="{_escaped(key, below)}"'
             yield from _lines(tag, f'{named} type="{_type(one)}"', one, below)
         yield f"{indent}</{name}>"
+    else:
+        text = _text(value, path)
+        yield f"{opening}>{text}</{name}>" if text else opening + "/>"
 
 
-def _unquoted(value: Any) -> str:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else written(value)
+def _text(value: Any, path: Sequence[str | int]) -> str:
+    if isinstance(value, str):
+        return _escaped(value, path)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return written(value) if isinstance(value, (int, float, Decimal)) else ""
 
 
 def _type(value: Any) -> str:
-    for name, kind in (("dict", dict), ("list", (list, tuple)), ("bool", bool), ("str", str)):
-        if isinstance(value, kind):
-            return name
-    if value is None:
-        return "null"
-    return "int" if isinstance(value, int) else "float"
+    kinds = {dict: "dict", list: "list", tuple: "list", bool: "bool", str: "str", int: "int"}
+    found = (name for kind, name in kinds.items() if isinstance(value, kind))
+    return next(found, "null" if value is None else "float")
 
 
 def _escaped(text: str, path: Sequence[str | int]) -> str:
