@@ -135,7 +135,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
             monkeypatch.delenv(name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Recorded data of others, where it is there."""
     folder = Path(os.environ.get("HARNESS_DATA_DIR", ROOT.parent / "shared" / "data"))

@@ -16,7 +16,7 @@ from harness.cli.console import messages
 from harness.cli.options import Baseline, Round
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, nearest
-from harness.report.figures.figure import Figure
+from harness.report.figure import Figure
 from harness.report.loading import report_on
 from harness.report.runs import ReportedRun, common_start
 from harness.report.text import printable
@@ -169,7 +169,7 @@ def _write_images(pictures: Sequence[Figure], folder: Path, form: str, subtitle:
     Raises:
         StoreFailed: The folder or a file cannot be written.
     """
-    from harness.report.figures.figure import DRAW, ImageOptions
+    from harness.report.figure import DRAW, ImageOptions
 
     remedy = "Free some space or fix the permissions, or name another folder with --images."
     try:

@@ -116,8 +116,8 @@ def _draw(found: JudgeValidation, path: Path) -> None:
         DataMissing: The judge's probabilities are not known.
         StoreFailed: The file cannot be written.
     """
-    from harness.report.figures.curves import calibration_figure
-    from harness.report.figures.figure import DRAW, ImageOptions
+    from harness.report.figure import DRAW, ImageOptions
+    from harness.report.figures.calibration import calibration_figure
 
     curve = calibration_figure(found)
     if curve is None:

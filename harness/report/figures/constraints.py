@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, floor
+from math import ceil, floor, log10
 from typing import Any
 
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
-from harness.report.figures.dots import BARS, Dot, DotPlan, dot_chart
-from harness.report.figures.figure import Figure
-from harness.report.figures.groups import UNITS, compared_rounds, counts, most, only
+from harness.report.figure import Figure
 from harness.report.figures.names import counted, kinds_on_axis, natural, number, shown, slug
-from harness.report.figures.runs import SIGNED, Drawn, Runs, Sheet, alt, specification
+from harness.report.figures.plot import SIGNED, UNITS, Runs, Sheet, alt, specification
+from harness.report.figures.points import BARS, Plan, Point, dots
+from harness.report.figures.rates import compared_rounds, counts, most
 
 MOST_KINDS = 6
 """Kinds whose misses are drawn."""
@@ -23,85 +23,72 @@ BINS = 30
 
 _TAIL = 0.02
 _LEAST = 4
-_STEPS = (1, 2, 5, 10, 20, 25, 50)
 
-Kinds = Mapping[str, Mapping[str, ConstraintKind]]
-"""Kind, then shown name of a run, to how often it is met."""
 OffBy = Mapping[str, Mapping[float, int]]
 """Shown name of a run to its misses: observed minus wanted, to how many."""
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the share that is met by kind, and a histogram for kinds with the most numeric
-    misses.
-    """
+    """Draw the share met by kind, and histograms of the kinds with most numeric misses."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
             found.setdefault(one.kind, {})[runs.shown(run)] = one
-    if found:
-        rounds = compared_rounds(comparison)
-        yield _met(runs, found, rounds)
-        yield from _misses(runs, found, rounds)
-
-
-def _met(runs: Runs, found: Kinds, rounds: str) -> Figure:
-    kept = most({kind: sum(one.n for one in of.values()) for kind, of in found.items()})
-    names = shown(kept)
-    dots = [
-        Dot(names[kind], run, one, {"failed": f"{one.n_failed:,}"})
-        for kind in kept
-        for run, one in found[kind].items()
-    ]
-    labels = kinds_on_axis(names.values())
-    plan = DotPlan("constraint", "share met", list(names.values()), of="constraints", labels=labels)
-    chart, sheet = dot_chart(dots, plan, runs)
-    caption = (
-        f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, each "
-        f"constraint with equal weight.{only(len(kept), len(found), 'most frequent', 'kinds')}"
-        f"{_without(runs)} {BARS} {counts(dots, 'constraints')} {UNITS}"
-    )
-    title = runs.titled("base constraints met, by kind", rounds)
-    drawn = Drawn("constraints", title, caption, chart, sheet, "constraints")
-    return runs.figure(drawn, {one.run for one in dots})
-
-
-def _without(runs: Runs) -> str:
-    left_out = {runs.shown(r): r.without_constraints for r in runs.every if r.without_constraints}
-    if not left_out:
-        return ""
-    told = ", ".join(f"{run} {count:,}" for run, count in left_out.items())
-    return f" Excluded, samples without any (refused, empty, failed): {told}."
-
-
-def _misses(runs: Runs, found: Kinds, rounds: str) -> Iterator[Figure]:
+    if not found:
+        return
+    rounds = compared_rounds(comparison)
+    yield _met(runs, found, rounds)
     numeric = {
         kind: {run: one.off_by for run, one in of.items() if one.off_by}
         for kind, of in found.items()
     }
-    sizes = {kind: sum(sum(o.values()) for o in of.values()) for kind, of in numeric.items()}
-    most = sorted(
-        (kind for kind, size in sizes.items() if size), key=lambda k: (-sizes[k], natural(k))
+    sizes = {kind: sum(sum(o.values()) for o in of.values()) for kind, of in numeric.items() if of}
+    chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))
+    names = shown(chosen)
+    for kind in chosen[:MOST_KINDS]:
+        yield _misses(runs, names[kind], numeric[kind], rounds)
+
+
+def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: str) -> Figure:
+    sizes = {kind: sum(one.n for one in of.values()) for kind, of in found.items()}
+    kept, only = most(sizes, "most frequent kinds")
+    names = shown(kept)
+    points = [
+        Point(names[kind], run, one, beside={"failed": f"{one.n_failed:,}"})
+        for kind in kept
+        for run, one in found[kind].items()
+    ]
+    plan = Plan(
+        heading="constraint",
+        value="share met",
+        of="constraints",
+        levels={"": list(names.values())},
+        labels=kinds_on_axis(names.values()),
     )
-    names = shown(most)
-    for kind in most[:MOST_KINDS]:
-        yield _miss(runs, names[kind], numeric[kind], rounds)
+    chart, sheet = dots(points, plan, runs)
+    without = {runs.shown(run): run.without_constraints for run in runs.every}
+    told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
+    excluded = f" Excluded, samples without any (refused, empty, failed): {told}." if told else ""
+    caption = (
+        f"Dots: share of the base constraints of a kind that are met{_of(runs, rounds)}, each "
+        f"constraint with equal weight.{only}{excluded} {BARS} {counts(points, 'constraints')} "
+        f"{UNITS}"
+    )
+    title = runs.titled("base constraints met, by kind", rounds)
+    return sheet.figure("constraints", title, caption, chart, "constraints")
 
 
-def _miss(runs: Runs, kind: str, off_by: Mapping[str, Mapping[float, int]], rounds: str) -> Figure:
+def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
     n = {run: sum(of.values()) for run, of in off_by.items()}
     cut = [run for run, of in off_by.items() if len(of) >= MAX_REASONS]
     rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
-    in_which = f" in {rounds}" if runs.several_rounds else ""
     caption = (
         f"Bars: failed constraints of this kind by observed minus wanted{_of(runs, rounds)}; below "
         f"0 is too few. {counted(n, 'misses')}{rare} The unit is the constraint."
     )
-    chart, sheet = miss_chart(off_by, runs)
-    title = f"How far off{in_which}: {kind}"
-    return runs.figure(
-        Drawn(f"off_by_{slug(kind)}", title, caption, chart, sheet, "constraints"), off_by
-    )
+    chart, sheet = _histogram(off_by, runs)
+    title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
+    return sheet.figure(f"off_by_{slug(kind)}", title, caption, chart, "constraints")
 
 
 def _of(runs: Runs, rounds: str) -> str:
@@ -109,98 +96,110 @@ def _of(runs: Runs, rounds: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MissBin:
-    """A bin of a histogram, from ``low`` to below ``high``; None is an open end."""
+class Bins:
+    """Bins of misses, numbered from 0 outwards.
 
-    low: float | None
-    high: float | None
-    drawn: tuple[float, float]
-
-    def holds(self, value: float) -> bool:
-        """Return whether a miss belongs in this bin."""
-        return (self.low is None or self.low <= value) and (self.high is None or value < self.high)
-
-    def said(self, *, integers: bool) -> str:
-        """Describe the bin in words."""
-        last = None if self.high is None else self.high - 1 if integers else self.high
-        if self.low is None:
-            return f"{_text(last)} or less" if integers else f"below {_text(last)}"
-        if last is None:
-            return f"{_text(self.low)} or more"
-        if last == self.low:
-            return _text(self.low)
-        return f"{_text(self.low)} to {'' if integers else 'below '}{_text(last)}"
-
-
-def bins(off_by: OffBy) -> list[MissBin]:
-    """Choose bins of one whole number each, or wider ones if those would be too many.
-
-    The furthest misses, 2% at either end, share a bin, so that one answer that is off by thousands
-    does not hide the others.
+    0 has its own bin, so that none holds both too little and too much. The furthest misses, 2% at
+    either end, share a bin before `first` and one after `last`, so that one answer that is off by
+    thousands does not hide the others.
     """
-    total: dict[float, int] = {}
-    for of in off_by.values():
-        for value, count in of.items():
-            total[value] = total.get(value, 0) + count
-    values = sorted(total)
-    low, high = values[0], values[-1]
-    if high - low >= BINS:
-        low, high = _quantile(total, _TAIL), _quantile(total, 1 - _TAIL)
-    integers = _integers(off_by)
-    width = _width(low, high, integers=integers)
-    # Bars of whole numbers stand over them, not beside them.
-    shift = 0.5 if integers else 0.0
-    found = [
-        MissBin(left, right, (left - shift, right - shift))
-        for left, right in pairwise(_edges(low, high, width, integers=integers))
-    ]
-    least, most = found[0].drawn[0] + shift, found[-1].drawn[1] + shift
-    if values[0] < least:
-        found.insert(0, MissBin(None, least, (least - width - shift, least - shift)))
-    if values[-1] >= most:
-        found.append(MissBin(most, None, (most - shift, most + width - shift)))
-    return found
+
+    width: float
+    first: int
+    last: int
+    whole: bool
+
+    @classmethod
+    def of(cls, off_by: OffBy) -> Bins:
+        """Choose bins of one whole number each, or wider ones if those would be too many."""
+        total = Counter[float]()
+        for misses in off_by.values():
+            total.update(misses)
+        values = sorted(total.elements())
+        low, high = values[0], values[-1]
+        if high - low >= BINS:
+            tail = int(_TAIL * len(values))
+            low, high = values[tail], values[-1 - tail]
+        whole = all(float(value).is_integer() for value in total)
+        power = 0 if whole else floor(log10(max(high - low, abs(high), 1e-9) / BINS))
+        while True:
+            for step in (1, 2, 5):
+                width = step * 10.0**power
+                first, last = _bin(low, width), _bin(high, width)
+                if last - first < BINS:
+                    return cls(width, first, last, whole)
+            power += 1
+
+    def holding(self, value: float) -> int:
+        """Return the number of the bin that holds a miss."""
+        return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
+
+    def edges(self, number: int) -> tuple[float, float]:
+        """Return the least and the largest value of a bin; of whole numbers, both are in it."""
+        far = self.width * number
+        near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
+        return min(near, far), max(near, far)
+
+    def drawn(self, number: int) -> tuple[float, float]:
+        """Return where a bin is drawn: bars of whole numbers stand over them."""
+        low, high = self.edges(number)
+        around = 0.5 if self.whole else 0.0 if number else self.width / 10
+        return low - around, high + around
+
+    def said(self, number: int) -> str:
+        """Describe a bin in words."""
+        low, high = self.edges(number)
+        if number < self.first:
+            return f"{_text(high)} or less"
+        if number > self.last:
+            return f"{_text(low)} or more"
+        return _text(low) if low == high else f"{_text(low)} to {_text(high)}"
 
 
-def misses_by_bin(off_by: OffBy, every: Sequence[MissBin]) -> Iterator[tuple[str, MissBin, int]]:
-    """Run, bin and number of misses, for the bins that are not empty."""
-    for run, of in off_by.items():
-        for one in every:
-            if count := sum(count for value, count in of.items() if one.holds(value)):
-                yield run, one, count
+def _bin(value: float, width: float) -> int:
+    return ceil(value / width) if value > 0 else floor(value / width)
 
 
-def miss_chart(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
-    """Draw a histogram with the bars of the runs side by side in each bin."""
-    places = {run: place for place, run in enumerate(off_by)}
-    integers = _integers(off_by)
-    every = bins(off_by)
+def _text(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:+,.0f}" if float(value).is_integer() else number(value, sign=True)
+
+
+def _histogram(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
+    """Draw the bars of the runs side by side in each bin."""
+    bins = Bins.of(off_by)
+    sheet = Sheet(runs, "run", "off by", "misses")
+    edges = [0.0]
+    for place, (run, misses) in enumerate(off_by.items()):
+        found = Counter[int]()
+        for value, count in misses.items():
+            found[bins.holding(value)] += count
+        for bin_, count in sorted(found.items()):
+            left, right = bins.drawn(bin_)
+            edges += [left, right]
+            share = (right - left) * 0.9 / len(off_by)
+            start = left + (right - left) * 0.05 + place * share
+            sheet.add(
+                run,
+                [run, bins.said(bin_), f"{count:,}"],
+                start=start,
+                end=start + share,
+                count=count,
+                zero=0,
+            )
     # With 0 in sight, and not one bar as wide as the figure.
-    step = max(right - left for left, right in (one.drawn for one in every))
-    misses = [value for of in off_by.values() for value in of]
+    misses_ = [value for of in off_by.values() for value in of]
+    least = _LEAST * bins.width
     domain = [
-        min(every[0].drawn[0], -_LEAST * step if min(misses) < 0 else -step / 2),
-        max(every[-1].drawn[1], _LEAST * step if max(misses) > 0 else step / 2),
+        min([*edges, -least if min(misses_) < 0 else -bins.width / 2]),
+        max([*edges, least if max(misses_) > 0 else bins.width / 2]),
     ]
-    sheet = Sheet("run", "off by", "misses")
-    for run, one, count in misses_by_bin(off_by, every):
-        left, right = one.drawn
-        share = (right - left) * 0.9 / len(places)
-        start = left + (right - left) * 0.05 + places[run] * share
-        sheet.add(
-            [run, one.said(integers=integers), f"{count:,}"],
-            run=run,
-            key=runs.keys[run],
-            start=start,
-            end=start + share,
-            count=count,
-            zero=0,
-        )
     axis = alt.Axis(
         title="observed minus wanted",
         labelExpr=SIGNED,
         tickCount=7,
-        tickMinStep=1 if integers else 0,
+        tickMinStep=1 if bins.whole else 0,
         grid=False,
     )
     chart = sheet.base().encode(
@@ -208,58 +207,6 @@ def miss_chart(off_by: OffBy, runs: Runs) -> tuple[dict[str, Any], Sheet]:
         x2="end:Q",
         y=alt.Y("count:Q", axis=alt.Axis(title="misses", tickCount=4, tickMinStep=1, format="~s")),
         y2="zero:Q",
-        color=runs.colour(off_by),
+        color=sheet.colour(),
     )
     return specification(chart.mark_rect(), height=150), sheet
-
-
-def _edges(low: float, high: float, width: float, *, integers: bool) -> list[float]:
-    """Return the edges of bins that hold ``low`` and ``high``.
-
-    With whole numbers no bin holds both too little and too much: 0 has its own bin.
-    """
-    if not integers:
-        return [i * width for i in range(floor(low / width), floor(high / width) + 2)]
-    edges = {0.0, 1.0} if low <= 0 <= high else set()
-    if low < 0:
-        first, last = ceil(max(1.0, -high) / width) - 1, ceil(-low / width)
-        edges |= {-i * width for i in range(first, last + 1)}
-    if high > 0:
-        first, last = int((max(1.0, low) - 1) // width), int((high - 1) // width) + 1
-        edges |= {1 + i * width for i in range(first, last + 1)}
-    return sorted(edges)
-
-
-def _integers(off_by: OffBy) -> bool:
-    return all(float(value).is_integer() for of in off_by.values() for value in of)
-
-
-def _width(low: float, high: float, *, integers: bool) -> float:
-    if integers and high - low < BINS:
-        return 1.0
-    scale = 1.0
-    if not integers:
-        while (high - low) / scale < 1 and scale > 1e-12:
-            scale /= 10
-        scale /= 10
-    while True:
-        for step in _STEPS:
-            if ceil((high - low) / (step * scale)) < BINS:
-                return step * scale
-        scale *= 10
-
-
-def _quantile(total: Mapping[float, int], share: float) -> float:
-    """Return the smallest value such that at least this share of the total lies at or below it."""
-    wanted, seen = share * sum(total.values()), 0
-    for value in sorted(total):
-        seen += total[value]
-        if seen >= wanted:
-            return value
-    return max(total)
-
-
-def _text(value: float | None) -> str:
-    if value is None or value == 0:
-        return "0"
-    return f"{value:+,.0f}" if float(value).is_integer() else number(value, sign=True)

@@ -12,31 +12,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from os.path import commonprefix
+from collections.abc import Iterable, Mapping
 
 from harness.report.text import UNKNOWN, printable
 
 LONGEST = 120
 """Characters of a name in tables and tooltips."""
 
-_LINE = 24
-_WIDE_LINE = 34
-"""Characters of a line on an axis; the wider one is for names too long for two short lines."""
-_KEY = 34
-"""Characters of a name in a legend."""
+_SHORT = 24
+_LINE = 34
+"""Characters of a name on one line of an axis, and of each of two lines or of a legend's line."""
 _MANY = 4
-_BREAKS = (re.compile(" +"), re.compile("[_./:-]+"))
-"""Where a name may be broken, better places first."""
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
     """Return each name on one line, printable, at most `LONGEST` characters, and distinct."""
-    found: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        text = printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)"
-        found[name] = _unlike(text, set(found.values()))
-    return found
+    every = list(dict.fromkeys(names))
+    texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
+    return dict(zip(every, _distinct(texts), strict=True))
 
 
 def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -46,15 +39,14 @@ def on_axis(names: Iterable[str], instead: Mapping[str, str] | None = None) -> d
         names: As `shown` returns them.
         instead: Texts that replace names.
     """
-    instead = instead or {}
-    every = dict.fromkeys(names)
-    texts = [instead.get(name, name) for name in every]
-    return dict(zip(every, _apart(texts, _folded), strict=True))
+    every = list(dict.fromkeys(names))
+    texts = (_folded((instead or {}).get(name, name)) for name in every)
+    return dict(zip(every, _distinct(texts), strict=True))
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
     """Return each shown name on one short line, and distinct."""
-    return _apart(list(names), _cut)
+    return _distinct(_cut(name, _LINE // 3) for name in names)
 
 
 def kinds_on_axis(kinds: Iterable[str]) -> dict[str, str]:
@@ -63,96 +55,42 @@ def kinds_on_axis(kinds: Iterable[str]) -> dict[str, str]:
     >>> kinds_on_axis(["with the 4th, 8th words to be '…', '…' respectively"])
     {"with the 4th, 8th words to be '…', '…' respectively": "the 4th, 8th words to be '…'"}
     """
-    found = {kind: kind for kind in kinds}
-    for form in _SHORTER:
-        shorter = {kind: form(kind) for kind in found if found[kind] == kind}
-        taken = Counter(shorter.values()) + Counter(found[k] for k in found if k not in shorter)
-        found |= {
-            kind: text
-            for kind, text in shorter.items()
-            if text and taken[text] == 1 and text not in found
-        }
-    return found
+    every = list(kinds)
+    shorter = [
+        re.sub(r",? respectively$", "", re.sub(r"'…'(?:, '…')+", "'…'", kind)).removeprefix("with ")
+        for kind in every
+    ]
+    taken = Counter([*shorter, *every])
+    return {
+        kind: short if short and taken[short] == 1 else kind
+        for kind, short in zip(every, shorter, strict=True)
+    }
 
 
-def _bare(kind: str) -> str:
-    return re.sub(r",? respectively$", "", kind.removeprefix("with "))
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """Number texts that are the same as an earlier one."""
+    found: dict[str, None] = {}
+    for text in texts:
+        candidate, number = text, 2
+        while candidate in found:
+            candidate = f"{text} ({number})"
+            number += 1
+        found[candidate] = None
+    return list(found)
 
 
-_SHORTER: tuple[Callable[[str], str], ...] = (
-    lambda kind: _bare(re.sub(r"'…'(?:, '…')+", "'…'", kind)),
-    _bare,
-    lambda kind: kind.removeprefix("with "),
-)
-"""Shorter forms of a kind, the shortest first."""
-
-
-def _apart(texts: Sequence[str], cut: Callable[[str, int], str]) -> list[str]:
-    """Shorten texts so that they stay distinct.
-
-    Args:
-        texts: If two are the same, one is numbered.
-        cut: Shortens a text, but keeps the character at a given place.
-    """
-    found = [cut(text, len(text)) for text in texts]
-    alike: dict[str, list[str]] = {}
-    for text, short in zip(texts, found, strict=True):
-        alike.setdefault(short, []).append(text)
-    taken: set[str] = set()
-    for place, text in enumerate(texts):
-        others = [other for other in alike[found[place]] if other != text]
-        if others:
-            found[place] = cut(text, max(len(commonprefix([text, other])) for other in others))  # noqa: RUF071 (no paths)
-        found[place] = _unlike(found[place], taken)
-        taken.add(found[place])
-    return found
-
-
-def _folded(name: str, place: int) -> str:
-    """Return a name on one or two lines; of a longer one, its beginning and its end."""
-    if len(name) <= _LINE:
+def _folded(name: str) -> str:
+    """Return a name on one or two lines of similar length; of a longer one, its two ends."""
+    if len(name) <= _SHORT:
         return name
-    for line in (_LINE, _WIDE_LINE):
-        for at in _breaks(name, line):
-            first, rest = name[:at].rstrip(), name[at:].lstrip()
-            if len(rest) <= line:
-                return f"{first}\n{rest}"
-    at = max(_breaks(name, _WIDE_LINE))
-    return f"{name[:at].rstrip()}\n{_part(name, at, place, _WIDE_LINE)}"
+    breaks = [found.end() for found in re.finditer(r"[ _./:-]+", name[:_LINE])] or [_LINE]
+    at = min(breaks, key=lambda at: abs(len(name) - 2 * at))
+    return f"{name[:at].rstrip()}\n{_cut(name[at:].lstrip(), 0)}"
 
 
-def _cut(name: str, place: int) -> str:
-    """Return a name on one line."""
-    if len(name) <= _KEY:
-        return name
-    at = _KEY // 3
-    return name[:at] + _part(name, at, place, _KEY - at)
-
-
-def _part(name: str, after: int, place: int, most: int) -> str:
-    """Return what is shown after a name's beginning: its end, or where it differs from another."""
-    start = len(name) - (most - 1)
-    if not after <= place < start:
-        return f"…{name[start:]}"
-    start = max(after, place - most // 4)
-    return f"…{name[start : start + most - 2]}…"
-
-
-def _breaks(name: str, line: int) -> list[int]:
-    """Return where a name may be broken, lines of similar length first."""
-    for where in _BREAKS:
-        found = [at for at in (one.end() for one in where.finditer(name[:line])) if at >= line // 4]
-        if found:
-            return sorted(found, key=lambda at: (max(at, len(name) - at), -at))
-    return [line]
-
-
-def _unlike(text: str, others: set[str]) -> str:
-    candidate, number = text, 2
-    while candidate in others:
-        candidate = f"{text} ({number})"
-        number += 1
-    return candidate
+def _cut(name: str, start: int) -> str:
+    """Return a name on one line, with so many characters of its start and as many of its end."""
+    return name if len(name) <= _LINE else f"{name[:start]}…{name[start + 1 - _LINE :]}"
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -191,20 +129,3 @@ def counted(n: Mapping[str, int], of: str) -> str:
     if len(n) > _MANY:
         return f"n = {sizes[0]:,} to {sizes[-1]:,} {of} a run."
     return f"n, {of}: " + ", ".join(f"{run} {size:,}" for run, size in n.items()) + "."
-
-
-def said_of(marks: Mapping[str, Iterable[str]]) -> tuple[str, str]:
-    """Return the marks of runs as the end of a title, and as the start of a caption.
-
-    Args:
-        marks: By the shown name of the run.
-    """
-    runs_by: dict[str, list[str]] = {}
-    for run, said in marks.items():
-        for mark in said:
-            runs_by.setdefault(printable(mark), []).append(run)
-    if not runs_by:
-        return "", ""
-    words = dict.fromkeys(mark.split(" ")[0] for mark in runs_by)
-    told = " ".join(f"{mark}: {', '.join(runs)}." for mark, runs in runs_by.items())
-    return f" ({', '.join(words)})", told

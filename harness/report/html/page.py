@@ -22,7 +22,7 @@ from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
 from harness.report import runs as run_tables
 from harness.report.comparison import captions, changes, comparison_tables, details, unequal
-from harness.report.figures.figure import Figure, config
+from harness.report.figure import Figure, config
 from harness.report.html.archive import Archive, Selection, select
 from harness.report.html.inline import all_visible, block, json_block, marked, source_hash, visible
 from harness.report.runs import ReportedRun, common_start, shortened

@@ -97,18 +97,18 @@ def _recorded(folder: Path, model: str, rounds: int) -> Iterable[Attempt]:
             )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gpt4(data_dir: Path, report: Report) -> ReportedRun:
     """The official verdicts on gpt-4's four recorded rounds."""
     return report("gpt-4", _recorded(data_dir / "collie", "gpt-4", 4), effects=EFFECTS)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def vicuna(data_dir: Path, report: Report) -> ReportedRun:
     return report("vicuna", _recorded(data_dir / "collie", "vicuna-7b", 1), effects=EFFECTS)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def expected(data_dir: Path) -> dict[str, Any]:
     content = json.loads((data_dir / "collie" / "expected_gpt-4.json").read_text())
     tables: dict[str, Any] = content["tables"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.report.figures.figure import Figure
+from harness.report.figure import Figure
 
 
 def units(figure: Figure) -> Iterator[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]:

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 from harness.analysis.judge_pairs import JUDGE, pair_verdicts
 from harness.analysis.judge_validation import JudgeValidation, validate
 from harness.analysis.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
-from harness.report.figures.curves import calibration_figure
-from harness.report.figures.figure import as_svg
+from harness.report.figure import as_svg
+from harness.report.figures.calibration import calibration_figure
 
 
 def found(*told: tuple[float | None, bool]) -> JudgeValidation:

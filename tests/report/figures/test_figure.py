@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.report.figures.figure import BACKGROUND, DARK, LIGHT, RAMP, SHAPES, config
+from harness.report.figure import BACKGROUND, DARK, LIGHT, RAMP, SHAPES, config
 
 
 def luminance(colour: str) -> float:

@@ -12,8 +12,10 @@ from harness.analysis.constraints import ConstraintKind, KindChange
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import latencies
 from harness.records import Score, Usage
+from harness.report.figure import Figure, config
 from harness.report.figures import figures
-from harness.report.figures.figure import Figure, config
+from harness.report.figures.plot import Runs
+from harness.report.figures.rates import comparison_figures
 from harness.report.runs import ReportedRun
 from tests.report.figures.conftest import EFFECTS, attempt
 from tests.report.figures.pictures import column, fields, strings, told, units
@@ -34,7 +36,7 @@ def kind(name: str = "with exactly N words", **others: Any) -> ConstraintKind:
     return ConstraintKind(kind=name, **{**known, "ci95": (0.3, 0.8), **others})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def whole(report) -> tuple[list[ReportedRun], RunComparison]:
     """Two runs that have something for every picture, with hostile names."""
 
@@ -70,7 +72,7 @@ def whole(report) -> tuple[list[ReportedRun], RunComparison]:
     return runs, compared(*runs)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def every(whole) -> list[Figure]:
     return figures(*whole)
 
@@ -153,6 +155,17 @@ def test_an_incomplete_run_is_named(report) -> None:
         assert figure.caption.startswith("INCOMPLETE 4 of 9: b.")
 
 
+@pytest.fixture(scope="module")
+def by_structure(gpt4, vicuna) -> RunComparison:
+    return compared(gpt4, vicuna, by="structure")
+
+
+@pytest.fixture(scope="module")
+def recorded(gpt4, vicuna, by_structure) -> list[Figure]:
+    """Both recorded runs and their comparison by structure."""
+    return figures([gpt4, vicuna], by_structure)
+
+
 def named(found: list[Figure], name: str) -> Figure:
     (figure,) = [figure for figure in found if figure.name == name]
     return figure
@@ -172,11 +185,9 @@ def plotted(figure: Figure) -> dict[str, float]:
     }
 
 
-def test_first_rounds_of_the_recorded_run(gpt4, vicuna, expected) -> None:
+def test_first_rounds_of_the_recorded_run(recorded, expected) -> None:
     wanted = {k: v for k, v in expected["round1"].items() if k not in ("overall", "n")}
-    alone = figures([gpt4], None)
-    assert plotted(named(alone, "rate_by_structure")) == pytest.approx(wanted)
-    both = named(figures([gpt4, vicuna], None), "rate_by_structure")
+    both = named(recorded, "rate_by_structure")
     assert rates(both, "gpt-4", "pass rate of first answers") == pytest.approx(wanted, abs=0.0005)
     assert len(both.rows) == 26
 
@@ -191,22 +202,21 @@ def axis_titles(figure: Figure) -> set[str]:
     }
 
 
-def test_which_answers_a_rate_is_of_is_in_title_and_axis(gpt4, vicuna) -> None:
-    found = figures([gpt4, vicuna], compared(gpt4, vicuna, by="structure"))
+def test_which_answers_a_rate_is_of_is_in_title_and_axis(recorded) -> None:
     for name, title in (
         ("rate_by_structure", "First answers: pass rate by structure"),
         ("position_effect", "First answers: position effect"),
         ("heat_map_structure", "First answers: pass rate by run and structure"),
         ("heat_map_structure_source", "First answers: pass rate by structure and source"),
     ):
-        figure = named(found, name)
+        figure = named(recorded, name)
         assert figure.title == title
         assert "pass rate of first answers" in axis_titles(figure)
         assert "pass rate of first answers" in figure.caption
-    any_round = named(found, "any_round_by_structure")
+    any_round = named(recorded, "any_round_by_structure")
     assert any_round.title == "Passed in any of rounds 1 to 4, by structure"
     assert "passed in any of rounds 1 to 4" in axis_titles(any_round)
-    comparison = named(found, "comparison")
+    comparison = named(recorded, "comparison")
     assert comparison.title == "Last rounds: difference to gpt-4"
     assert "difference in pass rate of last rounds" in axis_titles(comparison)
 
@@ -295,27 +305,27 @@ def test_a_label_of_one_group_in_each_run_is_a_setting(report) -> None:
     assert not any("encoding" in name for name in names)
 
 
-def test_a_comparison_says_nothing_of_what_is_only_in_the_tables(gpt4, vicuna) -> None:
-    found = compared(gpt4, vicuna, by="structure")
-    (other,) = found.others
+def test_a_comparison_is_silent_on_what_is_only_in_the_tables(gpt4, vicuna, by_structure) -> None:
+    runs = Runs.of([gpt4, vicuna])
+    (other,) = by_structure.others
     change = KindChange(comparison=other.overall)
     found = msgspec.structs.replace(
-        found,
+        by_structure,
         others=[msgspec.structs.replace(other, constraints={"with exactly N words": change})],
         notes=["They differ in more."],
     )
-    figure = named(figures([gpt4, vicuna], found), "comparison")
+    (figure,) = comparison_figures(runs, found)
     assert "constraint" not in figure.caption
     assert "They differ" not in figure.caption
     assert "In tooltips and table: p of the groups adjusted by Holm" in figure.caption
-    alone = named(figures([gpt4, vicuna], compared(gpt4, vicuna, by="")), "comparison")
+    (alone,) = comparison_figures(runs, compared(gpt4, vicuna, by=""))
     assert "Holm" not in alone.caption
 
 
-def test_the_ends_of_an_axis_have_room(gpt4) -> None:
+def test_the_ends_of_an_axis_have_room(recorded) -> None:
     assert config()["axis"]["labelFlush"] is False
     for name in ("rate_by_structure", "position_effect"):
-        for unit, _ in units(named(figures([gpt4], None), name)):
+        for unit, _ in units(named(recorded, name)):
             if unit["encoding"]["x"].get("scale"):
                 assert unit["encoding"]["x"]["scale"] == {
                     "domain": [0, 1],
@@ -336,19 +346,18 @@ def test_misses_reach_to_the_side_where_there_are_any(report) -> None:
     assert domain({-9.0: 1, 9.0: 1}) == [-9.5, 9.5]
 
 
-def test_any_round_of_the_recorded_run(gpt4, vicuna) -> None:
-    found = figures([gpt4, vicuna], None)
-    figure = named(found, "any_round_by_structure")
+def test_any_round_of_the_recorded_run(recorded, gpt4) -> None:
+    figure = named(recorded, "any_round_by_structure")
     assert plotted(figure)["word03"] == 1.0
     assert set(column(figure, "run")) == {"gpt-4"}, "the other has but one round"
     assert gpt4.metrics.groups["structure"]["word03"].pass_rate == pytest.approx(4 / 7)
 
 
-def test_rounds_of_the_recorded_run(gpt4, expected) -> None:
-    figure = named(figures([gpt4], None), "rounds")
+def test_rounds_of_the_recorded_run(recorded, expected) -> None:
+    figure = named(recorded, "rounds")
     lines: dict[str, list[float]] = {}
     for row in figure.rows:
-        lines.setdefault(row[0], []).append(float(row[3]))
+        lines.setdefault(row[-1], []).append(float(row[2]))
     wanted = expected["any_of_first_k_rounds"]
     assert lines["in this or an earlier round"] == pytest.approx([*wanted.values()], abs=0.0005)
     assert lines["in this or an earlier round"] == pytest.approx(
@@ -359,9 +368,8 @@ def test_rounds_of_the_recorded_run(gpt4, expected) -> None:
     assert "failed so far" not in figure.caption
 
 
-def test_effects_of_the_recorded_run(gpt4, vicuna) -> None:
-    found = figures([gpt4, vicuna], None)
-    figure = named(found, "position_effect")
+def test_effects_of_the_recorded_run(recorded) -> None:
+    figure = named(recorded, "position_effect")
     by_level: dict[str, set[str]] = {}
     for group, level in zip(column(figure, "structure"), column(figure, "level"), strict=True):
         by_level.setdefault(level, set()).add(group)
@@ -370,15 +378,15 @@ def test_effects_of_the_recorded_run(gpt4, vicuna) -> None:
         "first": {"para01"},
         "last": {"word03", "para05", "pass01"},
     }
-    assert "of_nothing" not in [figure.name for figure in found], "one level is no effect"
+    assert "of_nothing" not in [figure.name for figure in recorded], "one level is no effect"
 
 
-def test_structures_that_a_source_lacks_are_empty_and_not_0(gpt4) -> None:
-    figure = named(figures([gpt4], None), "heat_map_structure_source")
+def test_structures_that_a_source_lacks_are_empty_and_not_0(recorded) -> None:
+    figure = named(recorded, "heat_map_structure_source")
     cells = {(row[0], row[1]): row[2:] for row in figure.rows}
-    assert len(cells) == 4 * 13
-    assert cells["wiki", "word01"] == ("n/a", "n/a", "0", "0")
-    assert cells["wiki", "sent02"][0] == "0.000"
+    assert len(cells) == 2 * 4 * 13
+    assert cells["wiki, gpt-4", "word01"] == ("n/a", "n/a", "0", "0")
+    assert cells["wiki, gpt-4", "sent02"][0] == "0.000"
 
 
 def test_later_rounds_after_a_stop_are_said_to_be_of_failures(report) -> None:
@@ -388,7 +396,7 @@ def test_later_rounds_after_a_stop_are_said_to_be_of_failures(report) -> None:
     for run in (told_so, seen):
         (figure,) = [f for f in figures([run], None) if f.name == "rounds"]
         assert "Samples of r stop when they pass" in figure.caption
-        assert figure.rows[-1] == ("in this round", "r", "2", "1.000", "n/a", "n/a", "1")
+        assert figure.rows[-1] == ("2", "r", "1.000", "n/a", "n/a", "1", "1", "in this round")
 
 
 def test_of_many_runs_the_rounds_are_two_pictures(report) -> None:
@@ -430,11 +438,10 @@ def test_a_task_with_a_measure_is_drawn_by_it(report) -> None:
     assert figure.title == "Mean f1 by parity"
 
 
-def test_comparison_is_that_of_the_tables(gpt4, vicuna) -> None:
-    found = compared(gpt4, vicuna, by="structure")
-    figure = named(figures([gpt4, vicuna], found), "comparison")
+def test_comparison_is_that_of_the_tables(recorded, by_structure) -> None:
+    figure = named(recorded, "comparison")
     assert figure.section == "comparison"
-    (other,) = found.others
+    (other,) = by_structure.others
     assert len(figure.rows) == 1 + len(other.groups)
     values = plotted(figure)
     assert values.pop("all instances") == other.overall.difference

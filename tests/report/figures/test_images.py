@@ -5,14 +5,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.report.figure import Figure, ImageOptions, as_pdf, as_png, as_svg
 from harness.report.figures import figures
-from harness.report.figures.figure import Figure, ImageOptions, as_pdf, as_png, as_svg
 from tests.report.figures.conftest import attempt
 
 HOSTILE = "<script>alert(1)</script> url(http://example.org/x) \u202e{{7*7}} [a].b"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def figure(report) -> Figure:
     attempts = [
         attempt(f"i{n}", n % 3 > 0, groups={"parity": f"{HOSTILE} {n % 2}"}) for n in range(8)

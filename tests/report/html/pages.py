@@ -11,7 +11,7 @@ from harness.analysis.comparable import Variant
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import RunFacts, latencies, summarise
 from harness.records import Attempt, Score, Usage
-from harness.report.figures.figure import Figure
+from harness.report.figure import Figure
 from harness.report.html import ReportPage, write_page
 from harness.report.runs import ReportedRun
 from harness.store.calls import read_columns
