@@ -3,15 +3,18 @@
 A `Target` is a keyword of the schema and the route from the root of an instance to where it
 applies. `violated` draws a valid instance, replaces the value there, and keeps the result only if
 the validator reports that keyword at that place and nothing else. Keywords within ``contains`` are
-no
-targets: an item that does not match violates ``contains`` itself.
+no targets: an item that does not match violates ``contains`` itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -45,7 +48,7 @@ WITHOUT_EFFECT = {
 }  # fmt: skip
 """Values with which a keyword excludes nothing."""
 
-Step = tuple[Literal["property", "item", "additional"], str]
+Kind = Literal["property", "item", "additional"]
 
 
 class InstanceRow(Struct, frozen=True):
@@ -74,84 +77,78 @@ def instances(seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int) -
 
     There are fewer than ``yes`` or ``no`` if all schemas together have no more different ones.
     """
-    sources = [_Source(Draws(seed, "instances", row.id), row) for row in schemas]
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
-    for label, wanted in (("yes", yes), ("no", no)):
-        streams = [source.valid() if label == "yes" else source.invalid() for source in sources]
-        for row in _in_turn(streams, wanted):
-            found[row.schema_id].append(row)
+    seen = {row.id: set[str]() for row in schemas}
+    strict = {row.id: validator(row.schema) for row in schemas}
+    for drawn, wanted in ((_valid, yes), (_invalid, no)):
+        streams = [
+            drawn(row, Draws(seed, "instances", row.id), strict[row.id], seen[row.id])
+            for row in schemas
+        ]
+        for instance in islice(roundrobin(streams), wanted):
+            found[instance.schema_id].append(instance)
     return [row for rows in found.values() for row in rows]
 
 
-def _in_turn(streams: list[Iterator[InstanceRow]], wanted: int) -> Iterator[InstanceRow]:
-    """Take one from each stream in turn, up to a total."""
+def roundrobin(streams: Iterable[Iterator[InstanceRow]]) -> Iterator[InstanceRow]:
+    """Take one from each stream in turn."""
     while streams:
         left = []
         for stream in streams:
-            if wanted <= 0:
-                return
-            row = next(stream, None)
-            if row is not None:
-                wanted -= 1
+            for row in islice(stream, 1):
                 left.append(stream)
                 yield row
         streams = left
 
 
-class _Source:
-    """The different instances of one schema."""
-
-    def __init__(self, draws: Draws, row: BuiltSchema) -> None:
-        self.draws, self.row = draws, row
-        self.strict = validator(row.schema)
-        self.paper = validator(row.schema, mode="paper")
-        self.seen: set[str] = set()
-
-    def valid(self) -> Iterator[InstanceRow]:
-        draws = self.draws.stream("yes")
-        number = 0
-        for _ in range(ROUNDS * 10):
-            try:
-                value = valid(self.row.schema, draws, self.strict)
-            except NoInstanceError:
-                continue
-            if self._is_new(value):
-                yield self._row(f"yes_{number}", value, None)
-                number += 1
-
-    def invalid(self) -> Iterator[InstanceRow]:
-        """Yield invalid instances, keywords in turn, so that an object's many types do not
-        dominate.
-        """
-        draws = self.draws.stream("no")
-        number = 0
-        for _ in range(ROUNDS):
-            for target in _one_of_each_keyword(list(targets(self.row.schema)), draws):
-                found = violated(self.row.schema, target, draws, self.strict)
-                if found and self._is_new(found[0]):
-                    yield self._row(f"no_{number}", *found)
-                    number += 1
-
-    def _is_new(self, value: Any) -> bool:
-        key = json.dumps(value, sort_keys=True)
-        new = key not in self.seen
-        self.seen.add(key)
-        return new
-
-    def _row(self, name: str, value: Any, violation: Violation | None) -> InstanceRow:
-        return InstanceRow(
-            id=f"{self.row.id}/{name}",
-            schema_id=self.row.id,
-            value=value,
-            label="no" if violation else "yes",
-            paper_label="no" if self.paper.violations(value) else "yes",
-            keyword=violation.keyword if violation else None,
-            path=violation.path if violation else None,
-            schema_path=violation.schema_path if violation else None,
-        )
+def _valid(
+    row: BuiltSchema, draws: Draws, strict: Validator, seen: set[str]
+) -> Iterator[InstanceRow]:
+    draws = draws.stream("yes")
+    numbers = itertools.count()
+    for _ in range(ROUNDS * 10):
+        with contextlib.suppress(NoInstanceError):
+            value = valid(row.schema, draws, strict)
+            if _is_new(value, seen):
+                yield _instance(row, f"yes_{next(numbers)}", value)
 
 
-def _one_of_each_keyword(found: list[Target], draws: Draws) -> list[Target]:
+def _invalid(
+    row: BuiltSchema, draws: Draws, strict: Validator, seen: set[str]
+) -> Iterator[InstanceRow]:
+    """Yield invalid instances, keywords in turn, so that an object's many types do not dominate."""
+    draws = draws.stream("no")
+    numbers = itertools.count()
+    for _ in range(ROUNDS):
+        for target in _one_of_each_keyword(targets(row.schema), draws):
+            found = violated(row.schema, target, draws, strict)
+            if found and _is_new(found[0], seen):
+                yield _instance(row, f"no_{next(numbers)}", *found)
+
+
+def _is_new(value: Any, seen: set[str]) -> bool:
+    key = json.dumps(value, sort_keys=True)
+    new = key not in seen
+    seen.add(key)
+    return new
+
+
+def _instance(
+    row: BuiltSchema, name: str, value: Any, violation: Violation | None = None
+) -> InstanceRow:
+    return InstanceRow(
+        id=f"{row.id}/{name}",
+        schema_id=row.id,
+        value=value,
+        label="no" if violation else "yes",
+        paper_label="no" if validator(row.schema, mode="paper").violations(value) else "yes",
+        keyword=violation.keyword if violation else None,
+        path=violation.path if violation else None,
+        schema_path=violation.schema_path if violation else None,
+    )
+
+
+def _one_of_each_keyword(found: Iterable[Target], draws: Draws) -> list[Target]:
     """Return a target of each keyword, shuffled; ``type``, which all schemas have, comes last."""
     by_keyword: dict[str, list[Target]] = {}
     for target in found:
@@ -165,34 +162,36 @@ class Target:
     """A keyword to violate.
 
     Attributes:
-        keyword: Its name.
-        schema_path: JSON Pointer to it.
+        schema_path: JSON Pointer to the keyword.
         schema: The subschema that has it.
-        route: Steps from the root of an instance to the value that the subschema describes.
+        route: From the root of an instance to the value that the subschema describes: of each step
+            the kind, the name of a property, and the subschema.
     """
 
     keyword: str
     schema_path: str
     schema: Schema
-    route: tuple[Step, ...]
+    route: tuple[tuple[Kind, str, Schema], ...]
 
 
-def targets(schema: Schema, at: str = "", route: tuple[Step, ...] = ()) -> Iterator[Target]:
+def targets(
+    schema: Schema, at: str = "", route: tuple[tuple[Kind, str, Schema], ...] = ()
+) -> Iterator[Target]:
     """Yield all targets of a schema, outer ones first."""
     for keyword, value in schema.items():
         allows_all = keyword == "additionalProperties" and value is not False
         if keyword not in NEVER_VIOLATED and not allows_all:
             yield Target(keyword, pointer(at, keyword), schema, route)
-    inner: list[tuple[Any, str, Step]] = [
-        (each, pointer(at, "properties", name), ("property", name))
+    inner: list[tuple[str, Kind, str, Any]] = [
+        (pointer(at, "properties", name), "property", name, each)
         for name, each in schema.get("properties", {}).items()
     ]
-    inner.append((schema.get("items"), pointer(at, "items"), ("item", "")))
+    inner.append((pointer(at, "items"), "item", "", schema.get("items")))
     extra = schema.get("additionalProperties")
-    inner.append((extra, pointer(at, "additionalProperties"), ("additional", "")))
-    for each, place, step in inner:
+    inner.append((pointer(at, "additionalProperties"), "additional", "", extra))
+    for place, kind, name, each in inner:
         if isinstance(each, dict):
-            yield from targets(each, place, (*route, step))
+            yield from targets(each, place, (*route, (kind, name, each)))
 
 
 def violated(
@@ -233,60 +232,29 @@ def _can_be_violated(schema: Schema, keyword: str) -> bool:
 def _attempt(
     schema: Schema, target: Target, draws: Draws, by: Validator
 ) -> tuple[Any, Violation] | None:
-    whole, path, value = _reached(valid(schema, draws, by), schema, target.route, draws)
-    wanted = (path, target.keyword, target.schema_path)
-    for candidate in _candidates(target.schema, target.keyword, value, draws):
-        changed = _put(whole, path, candidate)
-        found = by.violations(changed)
+    """Follow the route through a valid instance, drawing what is missing, and change its end."""
+    whole = {"": copy.deepcopy(valid(schema, draws, by))}
+    holder: Any = whole  # holder[key] is where the route has led so far
+    key: Any = ""
+    path, above = "", schema
+    for kind, name, inner in target.route:
+        holder = holder[key]
+        if kind == "item":
+            if not holder:
+                holder.append(draw(inner, draws))
+            key = draws.integer(0, len(holder) - 1)
+        else:
+            key = name if kind == "property" else other_name(above, holder, draws)
+            if key not in holder:
+                holder[key] = draw(inner, draws)
+        path, above = pointer(path, key), inner
+    for candidate in _candidates(target.schema, target.keyword, holder[key], draws):
+        holder[key] = candidate
+        found = by.violations(whole[""])
+        wanted = (path, target.keyword, target.schema_path)
         if [(one.path, one.keyword, one.schema_path) for one in found] == [wanted]:
-            return changed, found[0]
+            return whole[""], found[0]
     return None
-
-
-def _reached(
-    value: Any, schema: Schema, route: tuple[Step, ...], draws: Draws
-) -> tuple[Any, str, Any]:
-    """Follow a route through an instance, drawing the parts that are missing on the way.
-
-    Returns:
-        The instance with these parts, the JSON Pointer of the route's end, and the value there.
-
-    Raises:
-        NoInstanceError: A missing part cannot be drawn.
-    """
-    if not route:
-        return value, "", value
-    (kind, name), *rest = route
-    if kind == "item":
-        items = list(value)
-        inner = schema["items"]
-        if not items:
-            items.append(draw(inner, draws))
-        place = draws.integer(0, len(items) - 1)
-        items[place], below, found = _reached(items[place], inner, tuple(rest), draws)
-        return items, pointer("", place) + below, found
-    members = dict(value)
-    if kind == "property":
-        inner, key = schema["properties"][name], name
-    else:
-        inner, key = schema["additionalProperties"], other_name(schema, members, draws)
-    old = members[key] if key in members else draw(inner, draws)
-    members[key], below, found = _reached(old, inner, tuple(rest), draws)
-    return members, pointer("", key) + below, found
-
-
-def _put(value: Any, path: str, new: Any) -> Any:
-    """Return the value with the part at a JSON Pointer replaced."""
-    if not path:
-        return new
-    token, *rest = path[1:].split("/", 1)
-    below = f"/{rest[0]}" if rest else ""
-    if isinstance(value, list):
-        items = list(value)
-        items[int(token)] = _put(items[int(token)], below, new)
-        return items
-    key = token.replace("~1", "/").replace("~0", "~")
-    return {**value, key: _put(value[key], below, new)}
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> list[Any]:

@@ -124,21 +124,36 @@ class _Maker:
         self.draws, self.high, self.extended = draws, high, extended
 
     def root(self, kind: str) -> dict[str, Any]:
+        draws, high = self.draws, self.high
         match kind:
-            case "number":
-                return _root_number(self.draws, self.high)
-            case "string" if self.extended and self.draws.chance(0.2):
-                return _extended_string(self.draws)
+            case "number":  # bounds are the ends of the range from 0
+                schema: dict[str, Any] = {"type": "number"}
+                if draws.chance(128 / 150):
+                    schema["multipleOf"] = _cents(draws, 1, high * 100)
+                for bound in draws.weighted(_BOUNDS):
+                    schema[bound] = 0 if bound.endswith("inimum") else high
+                return schema
+            case "string" if self.extended and draws.chance(0.2):
+                if draws.chance(0.5):
+                    return self._pattern()
+                words = draws.sample(WORDS, draws.integer(1, 5))
+                only = {"const": words[0]} if len(words) == 1 else {"enum": words}
+                return {"type": "string", **only}
             case "string":
-                return _root_string(self.draws, self.high)
+                schema = self._formatted(138 / 150)
+                for bound in draws.weighted(_LENGTHS):
+                    inside = draws.chance(1 / 3)
+                    if bound == "minLength":
+                        schema[bound] = draws.integer(1, high // 2) if inside else 0
+                    else:
+                        schema[bound] = draws.integer(high // 2, high) if inside else high
+                return schema
             case "array":
                 return self._array(1)
         return self._object(1)
 
     def _inner(self, depth: int, composite: float) -> dict[str, Any]:
-        """Draw the schema of an item or property: a scalar, or with some chance another
-        composite.
-        """
+        """Draw the schema of an item or property: a scalar, or with some chance a composite."""
         if depth <= DEEPEST and self.draws.chance(composite):
             makers = (self._object, self._array) if self.extended else (self._object,)
             return self.draws.choice(makers)(depth)
@@ -147,9 +162,63 @@ class _Maker:
     def _scalar(self) -> dict[str, Any]:
         """Draw a scalar that has instances; an optional property without any would go unnoticed."""
         while True:
-            schema = _inner_scalar(self.draws, self.high, extended=self.extended)
+            schema = self._any_scalar()
             if _has_instances(schema, self.draws):
                 return schema
+
+    def _any_scalar(self) -> dict[str, Any]:
+        """Draw a scalar within an array or object, or the empty schema, which allows anything."""
+        draws, high = self.draws, self.high
+        kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
+        if self.extended:
+            kinds |= {"integer": 3, "choice": 3, "pattern": 2}
+        match draws.weighted(kinds):
+            case "number":
+                return self._number()
+            case "string":
+                schema = self._formatted(0.4)
+                if draws.chance(0.4):
+                    for bound in draws.weighted(_LENGTHS):
+                        ends = (0, high // 2) if bound == "minLength" else (high // 2 + 1, high)
+                        schema[bound] = draws.integer(*ends)
+                return schema
+            case "integer":
+                low = draws.integer(0, high // 2)
+                return {"type": "integer", "minimum": low, "maximum": draws.integer(low, high)}
+            case "choice":
+                kind = draws.choice(("string", "integer"))
+                pool: list[Any] = [*draws.sample(WORDS, 5)]
+                if kind == "integer":
+                    pool = [*draws.sample(range(high + 1), 5)]
+                if draws.chance(0.3):
+                    return {"type": kind, "const": pool[0]}
+                return {"type": kind, "enum": pool[: draws.integer(2, 5)]}
+            case "pattern":
+                return self._pattern()
+            case kind:
+                return {"type": kind} if kind else {}
+
+    def _number(self) -> dict[str, Any]:
+        draws, high = self.draws, self.high
+        schema: dict[str, Any] = {"type": "number"}
+        if draws.chance(0.5):
+            return schema
+        if draws.chance(0.5):
+            schema["multipleOf"] = _cents(draws, 1, high * 50)
+        for bound in draws.weighted(_BOUNDS):
+            low_end = bound.endswith("inimum")
+            ends = (0, high * 50) if low_end else (high * 50 + 1, high * 100)
+            schema[bound] = _cents(draws, *ends)
+        return schema
+
+    def _formatted(self, share: float) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "string"}
+        if self.draws.chance(share):
+            schema["format"] = self.draws.choice(tuple(VALID))
+        return schema
+
+    def _pattern(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.draws.choice(tuple(PATTERNS))}
 
     def _array(self, depth: int) -> dict[str, Any]:
         draws = self.draws
@@ -213,95 +282,6 @@ _LENGTHS: dict[tuple[str, ...], int] = {
     ("minLength",): 27,
 }
 """How many of the 150 recorded strings have which bounds."""
-
-
-def _root_number(draws: Draws, high: int) -> dict[str, Any]:
-    """Draw a number schema; bounds are the ends of the range from 0."""
-    schema: dict[str, Any] = {"type": "number"}
-    if draws.chance(128 / 150):
-        schema["multipleOf"] = _cents(draws, 1, high * 100)
-    for bound in draws.weighted(_BOUNDS):
-        schema[bound] = 0 if bound.endswith("inimum") else high
-    return schema
-
-
-def _root_string(draws: Draws, high: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
-    if draws.chance(138 / 150):
-        schema["format"] = draws.choice(tuple(VALID))
-    for bound in draws.weighted(_LENGTHS):
-        inside = draws.chance(1 / 3)
-        if bound == "minLength":
-            schema[bound] = draws.integer(1, high // 2) if inside else 0
-        else:
-            schema[bound] = draws.integer(high // 2, high) if inside else high
-    return schema
-
-
-def _extended_string(draws: Draws) -> dict[str, Any]:
-    """Draw a string with a keyword of the extended vocabulary."""
-    if draws.chance(0.5):
-        return {"type": "string", "pattern": draws.choice(tuple(PATTERNS))}
-    words = draws.sample(WORDS, draws.integer(1, 5))
-    if len(words) == 1:
-        return {"type": "string", "const": words[0]}
-    return {"type": "string", "enum": words}
-
-
-def _inner_scalar(draws: Draws, high: int, *, extended: bool) -> dict[str, Any]:
-    """Draw a scalar within an array or object, or the empty schema, which allows anything."""
-    kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
-    if extended:
-        kinds |= {"integer": 3, "choice": 3, "pattern": 2}
-    match draws.weighted(kinds):
-        case "number":
-            return _inner_number(draws, high)
-        case "string":
-            return _inner_string(draws, high)
-        case "integer":
-            low = draws.integer(0, high // 2)
-            return {"type": "integer", "minimum": low, "maximum": draws.integer(low, high)}
-        case "choice":
-            return _choice(draws, high)
-        case "pattern":
-            return {"type": "string", "pattern": draws.choice(tuple(PATTERNS))}
-        case kind:
-            return {"type": kind} if kind else {}
-
-
-def _choice(draws: Draws, high: int) -> dict[str, Any]:
-    """Draw a constant, or one of a few values."""
-    kind = draws.choice(("string", "integer"))
-    pool: list[Any] = [*draws.sample(WORDS, 5)]
-    if kind == "integer":
-        pool = [*draws.sample(range(high + 1), 5)]
-    if draws.chance(0.3):
-        return {"type": kind, "const": pool[0]}
-    return {"type": kind, "enum": pool[: draws.integer(2, 5)]}
-
-
-def _inner_number(draws: Draws, high: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "number"}
-    if draws.chance(0.5):
-        return schema
-    if draws.chance(0.5):
-        schema["multipleOf"] = _cents(draws, 1, high * 50)
-    for bound in draws.weighted(_BOUNDS):
-        low_end = bound.endswith("inimum")
-        ends = (0, high * 50) if low_end else (high * 50 + 1, high * 100)
-        schema[bound] = _cents(draws, *ends)
-    return schema
-
-
-def _inner_string(draws: Draws, high: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
-    if draws.chance(0.4):
-        schema["format"] = draws.choice(tuple(VALID))
-    if draws.chance(0.4):
-        for bound in draws.weighted(_LENGTHS):
-            ends = (0, high // 2) if bound == "minLength" else (high // 2 + 1, high)
-            schema[bound] = draws.integer(*ends)
-    return schema
 
 
 def _cents(draws: Draws, low: int, high: int) -> int | float:

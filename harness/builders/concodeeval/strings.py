@@ -31,10 +31,6 @@ def _name(draws: Draws) -> str:
     return _short(draws) if draws.chance(0.4) else draws.choice(WORDS)
 
 
-def _padded(draws: Draws, low: int, high: int, width: int = 2) -> str:
-    return str(draws.integer(low, high)).zfill(width)
-
-
 def _hex(draws: Draws, size: int) -> str:
     return "".join(draws.choice("0123456789abcdef") for _ in range(size))
 
@@ -42,12 +38,12 @@ def _hex(draws: Draws, size: int) -> str:
 def _date(draws: Draws) -> str:
     if draws.chance(0.2):
         return draws.choice(("2024-02-29", "2000-12-31", "1999-01-01"))
-    return f"{draws.integer(1950, 2049)}-{_padded(draws, 1, 12)}-{_padded(draws, 1, 28)}"
+    return f"{draws.integer(1950, 2049)}-{draws.integer(1, 12):02}-{draws.integer(1, 28):02}"
 
 
 def _time(draws: Draws) -> str:
-    clock = ":".join((_padded(draws, 0, 23), _padded(draws, 0, 59), _padded(draws, 0, 59)))
-    fraction = f".{_padded(draws, 1, 999, 3)}" if draws.chance(0.2) else ""
+    clock = f"{draws.integer(0, 23):02}:{draws.integer(0, 59):02}:{draws.integer(0, 59):02}"
+    fraction = f".{draws.integer(1, 999):03}" if draws.chance(0.2) else ""
     return clock + fraction + draws.choice(("Z", "Z", "+01:00", "-05:30"))
 
 
@@ -89,9 +85,8 @@ def _path(draws: Draws) -> str:
 def _uri(draws: Draws) -> str:
     if draws.chance(0.3):
         return f"{draws.choice(('urn:a', 'tag', 'data', 'mid'))}:{_name(draws)}"
-    query = draws.choice(
-        ("", f"?{_short(draws)}={draws.integer(0, 99)}", f"#{draws.choice(WORDS)}")
-    )
+    forms = ("", f"?{_short(draws)}={draws.integer(0, 99)}", f"#{draws.choice(WORDS)}")
+    query = draws.choice(forms)
     return f"https://{_host(draws)}/{_path(draws)}{query}"
 
 
@@ -124,9 +119,18 @@ def _regex(draws: Draws) -> str:
     some = draws.choice(("[a-z]", "[0-9]", ".", "[^,]", "\\w"))
     many = draws.choice(("+", "*", "?", "{2}", "{1,4}"))
     start = draws.choice(("", "^", draws.choice(WORDS)))
-    return (
-        start + some + many + draws.choice(("", "$", f"(?:{draws.choice(WORDS)}|{_short(draws)})"))
-    )
+    end = draws.choice(("", "$", f"(?:{draws.choice(WORDS)}|{_short(draws)})"))
+    return start + some + many + end
+
+
+def _iri(draws: Draws) -> str:
+    if draws.chance(0.3):
+        return f"tag:{_name(draws)}"
+    return f"https://{_host(draws)}/{draws.choice(ACCENTED)}"
+
+
+def _iri_reference(draws: Draws) -> str:
+    return f"/{draws.choice(ACCENTED)}" if draws.chance(0.4) else _uri_reference(draws)
 
 
 VALID: dict[str, Callable[[Draws], str]] = {
@@ -142,14 +146,8 @@ VALID: dict[str, Callable[[Draws], str]] = {
     "ipv6": _ipv6,
     "uri": _uri,
     "uri-reference": _uri_reference,
-    "iri": lambda draws: (
-        f"tag:{_name(draws)}"
-        if draws.chance(0.3)
-        else f"https://{_host(draws)}/{draws.choice(ACCENTED)}"
-    ),
-    "iri-reference": lambda draws: (
-        f"/{draws.choice(ACCENTED)}" if draws.chance(0.4) else _uri_reference(draws)
-    ),
+    "iri": _iri,
+    "iri-reference": _iri_reference,
     "uri-template": _template,
     "uuid": lambda draws: "-".join(_hex(draws, size) for size in (8, 4, 4, 4, 12)),
     "json-pointer": _pointer,
@@ -159,8 +157,6 @@ VALID: dict[str, Callable[[Draws], str]] = {
     "regex": _regex,
 }
 """Draws a string of each format."""
-
-FORMATS: tuple[str, ...] = tuple(VALID)
 
 INVALID: dict[str, tuple[str, ...]] = {
     "date": ("2023-02-29", "2023-13-01", "2023-4-1", "01/04/2023", "2023-04-31T"),
@@ -240,9 +236,7 @@ suffix."""
 
 
 def plain(draws: Draws, low: int, high: int) -> str:
-    """Draw words of ``low`` to ``high`` characters; 40% of draws have exactly one of these
-    lengths.
-    """
+    """Draw words of ``low`` to ``high`` characters; 40% have exactly one of these lengths."""
     size = draws.choice((low, high)) if draws.chance(0.4) else draws.integer(low, high)
     text = draws.choice(WORDS)
     while len(text) < size:
