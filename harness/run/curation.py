@@ -35,7 +35,6 @@ from harness.errors import (
 )
 from harness.records import (
     REFUSALS,
-    Call,
     Decoding,
     Message,
     Origin,
@@ -76,12 +75,7 @@ class CurationJob:
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a session of a build ended.
-
-    Attributes:
-        built: The data set; None unless the build is finished.
-        budget: None without a budget.
-    """
+    """How a session of a build ended; there is a data set only if it is finished."""
 
     ended: Ending
     built: WildIFEvalBuild | None
@@ -129,7 +123,10 @@ def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[S
         found = screened(job.sources, job.curation, stages, status)
     prompts = CurationPrompts(job.curation.prompts)
     return estimate(
-        job.curation, found.chats, prompts, lambda stage: _gives_logprobs(job.models[stage])
+        job.curation,
+        found.chats,
+        prompts,
+        lambda stage: "logprobs" in job.models[stage].backend.features,
     )
 
 
@@ -164,36 +161,25 @@ async def curate(
 class _StageFacts:
     """Calls of one stage by their ids: a call that answers several questions counts once."""
 
-    usage: dict[str, Usage | None] = field(default_factory=dict)
-    cost_usd: dict[str, float | None] = field(default_factory=dict)
+    calls: dict[str, tuple[Usage | None, float | None]] = field(default_factory=dict)
     paid: set[str] = field(default_factory=set)
 
-    def count(self, call: Call, cost_usd: float | None) -> None:
-        self.usage[call.id] = call.reply.usage
-        self.cost_usd[call.id] = cost_usd
-        if not call.cached:
-            self.paid.add(call.id)
-
     def manifest(self) -> dict[str, Any]:
-        usage = sum(filter(None, self.usage.values()), start=Usage())
-        costs = [cost for cost in self.cost_usd.values() if cost is not None]
+        usage = sum((usage for usage, _ in self.calls.values() if usage), start=Usage())
+        costs = [cost for _, cost in self.calls.values() if cost is not None]
         return {
-            "answers": len(self.usage),
-            "cached": len(self.usage) - len(self.paid),
+            "answers": len(self.calls),
+            "cached": len(self.calls) - len(self.paid),
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
-            "cost_usd": sum(costs) if len(costs) == len(self.cost_usd) else None,
+            "cost_usd": sum(costs) if len(costs) == len(self.calls) else None,
         }
 
 
 class StageCalls:
     """Asks the stages' questions (implements `harness.builders.wildifeval.asking.Asking`).
 
-    Args:
-        models: By the stages' names.
-        session: The build's session.
-        seed: The build's seed; each question's provider seed is derived from it.
-        listener: Shows the progress of each stage.
+    The provider seed of each question is derived from the build's ``seed``.
     """
 
     def __init__(
@@ -211,7 +197,7 @@ class StageCalls:
 
     def gives_logprobs(self, stage: str) -> bool:
         """Return whether the model of a stage gives log-probabilities."""
-        return _gives_logprobs(self._models[stage])
+        return "logprobs" in self._models[stage].backend.features
 
     async def ask(
         self,
@@ -250,7 +236,9 @@ class StageCalls:
             else:
                 said = _answer(call.reply)
                 cost = model.cost(call)
-                facts.count(call, cost)
+                facts.calls[call.id] = call.reply.usage, cost
+                if not call.cached:
+                    facts.paid.add(call.id)
                 tally.count_call(call.reply.usage, cost, cached=call.cached)
             found[item] = read(said)
             if place < first and sample == 0:
@@ -302,10 +290,6 @@ class StageCalls:
             seed = provider_seed(self._seed, messages_hash(messages), sample)
         origin = Origin(question.about, sample, 1)
         return Request(model.section.name, messages, decoding, sample, origin, seed)
-
-
-def _gives_logprobs(model: Model) -> bool:
-    return "logprobs" in model.backend.features
 
 
 def _answer(reply: Reply) -> StageAnswer:

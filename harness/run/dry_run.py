@@ -47,15 +47,13 @@ class DryRun:
     """The plan of a run, with its estimated cost.
 
     Attributes:
-        instances: Instances of the whole run.
-        samples: Samples of the whole run.
+        instances, samples: Of the whole run.
         owed_samples: Unfinished samples.
         calls: Ids of the distinct first-round calls that are owed.
         cached: How many of these are in the cache.
         to_pay: Calls to be paid for; from every first answer passing to every feedback round being
             needed, with none of it shared or cached.
-        input_tokens: Estimated input tokens of these calls.
-        output_tokens: Estimated output tokens of these calls.
+        input_tokens, output_tokens: Estimated tokens of these calls.
         usd: Their cost; None if the price is unknown.
         references: Reference answers that the rules can check.
         failed_references: Ids of the instances whose reference answer fails.
@@ -115,12 +113,7 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:
-    """Estimate what a run would do.
-
-    Args:
-        job: The run.
-        before: Ids of calls that other runs will have made by then.
-    """
+    """Estimate what a run would do after other runs, given the ids of their calls."""
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
 
@@ -146,8 +139,7 @@ def count_work(
         key: Returns the id of a request's call.
         cached: Returns whether the cache has a call.
         price: Returns the cost of a call with some tokens; None if unknown.
-        judgements: Returns how many judgements an owed sample needs, or the earlier attempts
-            (None).
+        judgements: Returns how many judgements an owed sample needs, or (None) earlier attempts.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -192,9 +184,7 @@ def count_work(
 
 
 def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    """Return a function that counts the judgements for an owed sample, or earlier attempts
-    (None).
-    """
+    """Return a function that counts the judgements of an owed sample, or of earlier attempts."""
     if not job.judges:
         return lambda _: 0
     from harness.run.judges import routed_to

@@ -7,7 +7,7 @@ apart from the run's own (`harness.store.references`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
 from harness.config.identity import judge_conflicts
 from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
-from harness.config.settings import Settings, secret
+from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
 from harness.run.judges import (
@@ -43,7 +43,7 @@ from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
+from harness.store.judgements import JudgementOutcome, read_register
 from harness.store.references import (
     Reference,
     Unit,
@@ -129,7 +129,6 @@ def prepare_judge(
     *,
     usd: float | None = None,
     references: bool = False,
-    secret: Callable[[str], str] = secret,
 ) -> LaterJudge:
     """Check a judge against its plug-ins, the run, and its earlier settings in the run.
 
@@ -139,23 +138,26 @@ def prepare_judge(
         settings: Folders and other settings.
         usd: What the run may cost with it; None for the run's own budget.
         references: Judge the reference answers instead of the run's.
-        secret: Looks up a secret by the name of its environment variable.
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
-    run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings, secret)
+    run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
     before = read_register(folder.path).judges.get(section.as_)
+    differing: list[str] = []
     if before is not None:
-        _check_same_judge(folder, section, before)
+        if before.members:
+            raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
+        old = resolved_judge(judge_section(dict(before.section)))
+        differing += judge_conflicts(old, section)
     builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
     judge = build_judge(section, run.task.name, task, builder)
-    if before is not None and before.fingerprint and before.fingerprint != judge.fingerprint:
-        keys = sorted(before.fingerprint.keys() | judge.fingerprint.keys())
-        old, new = before.fingerprint, judge.fingerprint
-        differing = ", ".join(key for key in keys if old.get(key) != new.get(key))
+    if before is not None and before.fingerprint:
+        hashes = before.fingerprint.items() ^ judge.fingerprint.items()
+        differing += sorted({key for key, _ in hashes})
+    if differing:
         raise RunConflict(
-            f"The judge {judge.name!r} of the run {folder.name!r} was asked with another "
-            f"{differing}.",
+            f"The run {folder.name!r} has a judge {section.as_!r} with other values of: "
+            f"{', '.join(differing)}.",
             RENAME,
         )
     if judge.model.simulated and not folder.read_manifest().get("simulated"):
@@ -205,18 +207,6 @@ def _task_of(
             "Restore the data that it was made with.",
         )
     return task
-
-
-def _check_same_judge(folder: RunFolder, section: JudgeSection, before: RegisteredJudge) -> None:
-    if before.members:
-        raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
-    differing = judge_conflicts(resolved_judge(judge_section(dict(before.section))), section)
-    if differing:
-        raise RunConflict(
-            f"The run {folder.name!r} has a judge {section.as_!r} with other values of: "
-            f"{', '.join(differing)}.",
-            RENAME,
-        )
 
 
 async def judge_later(
@@ -274,9 +264,6 @@ def _write_references(
 
     Returns:
         Their folder, and the panels all of whose judges have judged them.
-
-    Raises:
-        DataMissing: There are none for the judge, or none that a panel's judges have judged.
     """
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]

@@ -15,8 +15,8 @@ import hashlib
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,9 +32,6 @@ from harness.store.index import AttemptIndex
 
 LabelValues = tuple[str | None, ...]
 """An instance's groups under the labels that it shares with its shots."""
-
-MAX_NAMED = 10_000
-"""Ids among which the nearest is looked for."""
 
 
 class ShotCandidate(NamedTuple):
@@ -59,20 +56,13 @@ class ShotPool:
             for instance in task.instances()
             if (answer := task.reference(instance)) is not None
         ]
-        self._passes: dict[int, bool] = {}
+        self.numbers = {found.instance.id: number for number, found in enumerate(self.candidates)}
+        self.passes = cache(self._passes)
 
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """Map each instance id to its index among the candidates."""
-        return {found.instance.id: number for number, found in enumerate(self.candidates)}
-
-    def passes(self, number: int) -> bool:
+    def _passes(self, number: int) -> bool:
         """Return whether a candidate's answer passes its own check, or has none."""
-        if number not in self._passes:
-            found = self.candidates[number]
-            verdict = assess(self.task, found.instance, Reply(found.answer, "stop")).passed
-            self._passes[number] = verdict is not False
-        return self._passes[number]
+        found = self.candidates[number]
+        return assess(self.task, found.instance, Reply(found.answer, "stop")).passed is not False
 
 
 class ShotSelection:
@@ -104,14 +94,18 @@ class ShotSelection:
         self.lacking = 0
         self._mistakes = mistakes
         self._chosen: dict[str, tuple[int, ...]] = {}
-        self._check_section()
+        for name in section.ids:
+            if name not in pool.numbers:
+                raise ConfigError(
+                    f"task.shots.ids: no instance {name!r} has a reference answer to show.",
+                    nearest(name, pool.numbers),
+                )
+        known = {label for found in pool.candidates for label in found.instance.groups}
+        if pool.candidates:
+            self._check_labels(known)
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
-        """Return the shots of an instance, fewer than requested if no more are suitable.
-
-        Raises:
-            ConfigError: The instance lacks a label that shots should share.
-        """
+        """Return the shots of an instance, fewer than requested if no more are suitable."""
         numbers = self._chosen.get(instance.id)
         if numbers is None:
             numbers = self._chosen[instance.id] = self._choose(instance)
@@ -127,16 +121,14 @@ class ShotSelection:
         n = self.section.n
         lacking = [(one, len(found)) for one in instances if len(found := self.of(one)) < n]
         self.lacking = len(lacking)
-        if not lacking or self.section.allow_fewer:
-            return
-        first, count = lacking[0]
-        also = f" ({len(lacking):,} instances have too few)" if len(lacking) > 1 else ""
-        raise ConfigError(
-            f"task.shots: only {count} of {n} shots are suitable for the instance "
-            f"{first.id!r}{also}{self._short_group(first)}. The others would give its answer away, "
-            "or have no answer that passes.",
-            self._remedy(),
-        )
+        if lacking and not self.section.allow_fewer:
+            first, count = lacking[0]
+            raise ConfigError(
+                f"task.shots: only {count} of {n} shots are suitable for the instance "
+                f"{first.id!r} (instances with too few: {len(lacking):,}). The others would give "
+                "its answer away, or have no answer that passes.",
+                "Ask for fewer shots, select them from more instances, or set allow_fewer: true.",
+            )
 
     def fingerprint(self) -> str:
         """Return a hash of everything that the choice depends on, except the run file."""
@@ -152,29 +144,25 @@ class ShotSelection:
         return digest.hexdigest()
 
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
-        prompt, n = messages_hash(self.task.messages(instance, ())), self.section.n
+        section, prompt = self.section, messages_hash(self.task.messages(instance, ()))
+        self._check_labels(instance.groups, across=False)
+        groups = self._groups.get(self._shared_by(instance), {})
         turns = [
-            self._suitable(instance, prompt, self._offered(instance, group, order))
-            for group, order in islice(self._parts_for(instance).items(), n)
+            self._suitable(instance, prompt, self._drawn(instance, group, order))
+            for group, order in islice(groups.items(), section.n)
         ]
         # No other group takes the turn of one that has no more: they would not be even.
-        chosen = [shot for turn in islice(cycle(turns), n) for shot in islice(turn, 1)]
-        if self.section.order == "reversed":
+        chosen = [shot for turn in islice(cycle(turns), section.n) for shot in islice(turn, 1)]
+        if section.order == "reversed":
             chosen.reverse()
-        elif self.section.order == "random":
+        elif section.order == "random":
             self._random(instance, "order").shuffle(chosen)
         return tuple(chosen)
 
     def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """Yield the candidates that pass and do not leak the answer of the instance.
-
-        Args:
-            instance: The instance.
-            prompt: Hash of the instance's prompt.
-            candidates: The candidates in order.
-        """
+        """Yield the candidates that pass and do not leak the answer of the instance."""
         for number in candidates:
             found = self.pool.candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
@@ -184,7 +172,7 @@ class ShotSelection:
             if self.pool.passes(number):
                 yield number
 
-    def _offered(
+    def _drawn(
         self, instance: Instance[Any], group: str | None, order: Sequence[int]
     ) -> Iterable[int]:
         """Return the candidates of a group of ``across``, the best first."""
@@ -193,38 +181,22 @@ class ShotSelection:
         draw = "select" if group is None else f"select/{group}"
         return _shuffled(order, self._random(instance, draw))
 
-    def _parts_for(self, instance: Instance[Any]) -> Mapping[str | None, Sequence[int]]:
-        """Return the candidates that share the wanted labels with an instance, as `_parts`."""
-        for label in self.section.within:
-            if label not in instance.groups:
-                raise _no_label("within", label, instance.groups)
-        return self._parts.get(self._shared_by(instance), {})
-
-    def _short_group(self, instance: Instance[Any]) -> str:
-        """Say which group of ``across`` has too few shots for an instance, if required."""
-        wanted = Counter(islice(cycle(self._parts_for(instance)), self.section.n))
-        found = Counter(self._across(shot) for shot in self.of(instance))
-        for group in wanted:
-            if group is not None and found[group] < wanted[group]:
-                return f", too few of them with {self.section.across} {group!r}"
-        return ""
-
     @cached_property
-    def _parts(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """Group `_orders` by the groups of ``across``, sorted; as a whole under None without it."""
+    def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
+        """`_orders` by the groups of ``across``, sorted; as a whole under None without it."""
         found: dict[LabelValues, dict[str | None, list[int]]] = {}
         for shared, order in self._orders.items():
-            parts: dict[str | None, list[int]] = {}
+            groups: dict[str | None, list[int]] = {}
             for number in order:
                 group = self._across(self.pool.candidates[number].instance)
                 if group is not None or self.section.across is None:
-                    parts.setdefault(group, []).append(number)
-            found[shared] = dict(sorted(parts.items(), key=lambda part: part[0] or ""))
+                    groups.setdefault(group, []).append(number)
+            found[shared] = dict(sorted(groups.items(), key=lambda one: one[0] or ""))
         return found
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
-        """Return the candidates by the labels they share, in the order of the selection."""
+        """The candidates by the labels they share, in the order of the selection."""
         candidates, numbers = self.pool.candidates, self.pool.numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
@@ -236,7 +208,6 @@ class ShotSelection:
         return orders
 
     def _across(self, instance: Instance[Any]) -> str | None:
-        """Return the group of ``across`` that an instance is in, or None."""
         return None if self.section.across is None else instance.groups.get(self.section.across)
 
     def _shared_by(self, instance: Instance[Any]) -> LabelValues:
@@ -245,36 +216,17 @@ class ShotSelection:
     def _random(self, instance: Instance[Any], what: str) -> random.Random:
         return random.Random(f"{self.section.seed}/{what}/{instance.id}")
 
-    def _check_section(self) -> None:
-        numbers, candidates = self.pool.numbers, self.pool.candidates
-        for name in self.section.ids:
-            if name not in numbers:
-                raise ConfigError(
-                    f"task.shots.ids: no instance {name!r} has a reference answer to show.",
-                    nearest(name, numbers) if len(numbers) <= MAX_NAMED else "Check the id.",
-                )
-        known = {label for found in candidates for label in found.instance.groups}
-        across = () if self.section.across is None else (self.section.across,)
-        for key, labels in (("within", self.section.within), ("across", across)):
-            for label in labels:
-                if candidates and label not in known:
-                    raise _no_label(key, label, known)
-
-    def _remedy(self) -> str:
+    def _check_labels(self, known: Collection[str], *, across: bool = True) -> None:
         section = self.section
-        ways = ["a smaller n"] if section.n > 1 else []
-        ways += ["more ids"] if section.ids else []
-        ways += ["fewer labels in within"] if section.within else []
-        ways += ["no across"] if section.across is not None else []
-        ways += ["another source"] if not section.run else []
-        return f"Use {', '.join(ways)}{' or ' if ways else ''}allow_fewer: true."
-
-
-def _no_label(key: str, label: str, known: Iterable[str]) -> ConfigError:
-    return ConfigError(
-        f"task.shots.{key}: the instances have no label {label!r}.",
-        nearest(label, known) or "Remove it: they have no labels at all.",
-    )
+        wanted = [("within", label) for label in section.within]
+        if across and section.across is not None:
+            wanted.append(("across", section.across))
+        for key, label in wanted:
+            if label not in known:
+                raise ConfigError(
+                    f"task.shots.{key}: the instances have no label {label!r}.",
+                    nearest(label, known) or "Remove it: they have no labels at all.",
+                )
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
@@ -337,11 +289,7 @@ def _keywords(score: Score) -> list[str]:
 
 
 class Mistakes:
-    """The mistakes of a run's first answers, to choose shots that show how to avoid them.
-
-    Args:
-        path: The run's attempts; the last line of an attempt counts.
-    """
+    """The mistakes of a run's first answers, to choose shots that show how to avoid them."""
 
     def __init__(self, path: Path) -> None:
         self._of: dict[str, Counter[Mistake]] = {}

@@ -9,6 +9,7 @@ However shots were chosen, one that shows the instance's answer is refused here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from harness.config.run_file import RunFile
@@ -39,26 +40,19 @@ class Shots:
         """
         shots = self._selection.of(instance)
         asked = self._task.messages(instance, ())
-        parts = [(self._prompt_of(instance, asked, shot), self._answer_of(shot)) for shot in shots]
+        parts = [self._shown(instance, asked, shot) for shot in shots]
         form = self._selection.section.form
         if form == "task":
             return self._task.messages(instance, shots)
         system, asked = _split_system(asked)
-        turns = [_without_system(prompt, system) for prompt, _ in parts]
-        answers = [answer for _, answer in parts]
+        pairs = [(_without_system(prompt, system), answer) for prompt, answer in parts]
         if form == "message":
-            return (*system, Message("user", _one_text([*turns, asked], answers)))
-        answered = [
-            (*turn, Message("assistant", answer))
-            for turn, answer in zip(turns, answers, strict=True)
-        ]
-        return (*system, *(message for turn in answered for message in turn), *asked)
+            return (*system, Message("user", _one_text(pairs, asked)))
+        turns = [(*prompt, Message("assistant", answer)) for prompt, answer in pairs]
+        return (*system, *chain.from_iterable(turns), *asked)
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
         """Choose and form everything once, before any call.
-
-        Args:
-            instances: The run's instances; may be iterated several times.
 
         Raises:
             ConfigError: An instance has too few shots, or the form cannot hold a prompt.
@@ -69,36 +63,26 @@ class Shots:
 
     @property
     def lacking(self) -> int:
-        """Return how many instances get fewer shots than requested, known once `check` was
-        called.
-        """
+        """Return how many instances get fewer shots than requested, once `check` was called."""
         return self._selection.lacking
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return what the shots depend on, for the manifest."""
         return {"shots_sha256": self._selection.fingerprint()}
 
-    def _prompt_of(self, instance: Instance[Any], asked: Messages, shot: Instance[Any]) -> Messages:
-        """Return a shot's prompt, unless the shot leaks the instance's answer."""
-        prompt = self._selection.pool.task.messages(shot, ())
-        aware = self._task if isinstance(self._task, LeakAware) else None
-        for leaks, why in (
-            (shot.id == instance.id, "it is the instance itself"),
-            (prompt == asked, "it has the same prompt"),
-            (aware and aware.leaks(instance, shot), "its answer is right here too"),
-        ):
-            if leaks:
-                raise ShotLeaks(
-                    f"The shot {shot.id!r} gives the answer to {instance.id!r} away: {why}.",
-                    "This is a bug in the selection of shots: please report it.",
-                )
-        return prompt
-
-    def _answer_of(self, shot: Instance[Any]) -> str:
-        answer = self._selection.pool.task.reference(shot)
-        if answer is None:
-            raise ShotLeaks(f"The shot {shot.id!r} has no answer to show.")
-        return answer
+    def _shown(
+        self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
+    ) -> tuple[Messages, str]:
+        """Return a shot's prompt and answer, unless the shot leaks the instance's answer."""
+        source = self._selection.pool.task
+        prompt, answer = source.messages(shot, ()), source.reference(shot)
+        leaks = isinstance(self._task, LeakAware) and self._task.leaks(instance, shot)
+        if leaks or shot.id == instance.id or prompt == asked or answer is None:
+            raise ShotLeaks(
+                f"The shot {shot.id!r} gives the answer to {instance.id!r} away, or has none.",
+                "This is a bug in the selection of shots: please report it.",
+            )
+        return prompt, answer
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
@@ -118,18 +102,16 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
     return turns
 
 
-def _one_text(prompts: Sequence[Messages], answers: Sequence[str]) -> str:
-    """Join each prompt with its answer on the next line, then a blank line; the last one is
-    open.
-    """
+def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
+    """Join each prompt with its answer on the next line, then a blank line, and the open one."""
+    prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         raise ConfigError(
             "task.shots: form 'message' cannot hold the task's prompts, which have several turns.",
             "Set task.shots.form to turns.",
         )
-    *shown, asked = (prompt[0].content for prompt in prompts)
-    pairs = [f"{prompt}\n{answer}\n\n" for prompt, answer in zip(shown, answers, strict=True)]
-    return "".join((*pairs, asked))
+    pairs = [f"{prompt[0].content}\n{answer}\n\n" for prompt, answer in shots]
+    return "".join((*pairs, asked[0].content))
 
 
 def build_shots(
@@ -147,10 +129,6 @@ def build_shots(
         settings: Folders and other settings.
         folder: The run's own, whose mistakes it cannot learn from.
         siblings: Names of the runs of the same file, which may grow before this one begins.
-
-    Raises:
-        ConfigError: Shots cannot be chosen as the run file asks for.
-        DataMissing: Their source does not exist.
     """
     section = run.task.shots
     if run.polish is not None and section.form != "turns":

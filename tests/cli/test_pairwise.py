@@ -170,7 +170,7 @@ def test_other_answers_of_the_same_run_are_told_apart(folder: Path, server: Mock
         said = mistake(harness("judge", "strong", "--judge", file))
     finally:
         attempts.write_bytes(whole)
-    assert "was asked with another against_sha256" in said
+    assert "with other values of: against_sha256" in said
 
 
 def test_later_judges_of_one_name_that_differ_are_told_where_runs_are_compared(

