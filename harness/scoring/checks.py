@@ -24,22 +24,19 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from itertools import chain, count
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import kind
 from harness.ports import Checker
 
-Of = Literal["answer", "text"]
-
 JUDGE = "judge"
 """Stands in place of a checker's name for a check by a judge of the run."""
-JUDGE_KEYS = (JUDGE, "criteria")
-KEYS = ("as", "of")
 FROM_ROW = ("target", "targets")
 """Options that default to the row's field of that name."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
@@ -59,7 +56,7 @@ class Check(Struct, frozen=True):
 
     name: str
     checker: str
-    of: Of
+    of: Literal["answer", "text"]
     options: Mapping[str, Any]
 
 
@@ -69,30 +66,18 @@ def read_checks(raw: object, where: str) -> list[Check]:
     Args:
         raw: As parsed from YAML or JSON.
         where: How messages name the list, such as ``task.checks``.
-
-    Raises:
-        ConfigError: It is malformed, or names an unknown checker; the message names the place.
     """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
-    names = set(kind("checkers").names()) if raw else set()
+    names = kind("checkers").names() if raw else ()
     found: list[Check] = []
     for number, entry in enumerate(raw, start=1):
-        taken = [check.name for check in found]
-        found.append(_entry(entry, f"{where}.{number}", taken, names))
+        found.append(_entry(entry, f"{where}.{number}", [check.name for check in found], names))
     return found
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return the checks of a row: those of the run file, replaced or changed by its own.
-
-    Args:
-        row: The row.
-        shared: The checks of the run file.
-
-    Raises:
-        DataInvalid: They are malformed, or there are none.
-    """
+    """Return the checks of a row: the run file's shared ones, replaced or changed by its own."""
     raw = row.get("checks")
     try:
         if raw is None:
@@ -118,11 +103,7 @@ def field_of(value: object) -> str | None:
 
 
 def from_row(row: Mapping[str, Any], field: str, check: str) -> Any:
-    """Return the value of a row's field that a check needs.
-
-    Raises:
-        DataInvalid: The row does not have the field.
-    """
+    """Return the value of a row's field that a check needs."""
     if field not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {field!r:.60}, which the row does not have.",
@@ -131,23 +112,23 @@ def from_row(row: Mapping[str, Any], field: str, check: str) -> Any:
     return row[field]
 
 
-def _entry(raw: object, where: str, taken: Sequence[str], checkers: set[str]) -> Check:
+def _entry(raw: object, where: str, taken: Sequence[str], checkers: Sequence[str]) -> Check:
     entry: Mapping[Any, Any] = {raw: {}} if isinstance(raw, str) else raw  # type: ignore[assignment]
     if not isinstance(entry, Mapping):
         raise ConfigError(f"{where} must be a checker's name, or the name with its options.")
     if JUDGE in entry:
         return _judge_entry(entry, where, taken)
-    names = [key for key in entry if key not in KEYS]
+    names = [key for key in entry if key not in ("as", "of")]
     if len(names) != 1:
         raise ConfigError(
             f"{where} must name one checker, not {len(names)}.",
             "Begin each check with a dash, and indent its options below its name.",
         )
     checker, options = names[0], entry[names[0]]
-    if not isinstance(checker, str) or checker not in checkers:
+    if checker not in checkers:
         raise ConfigError(
             f"{where}: there is no checker {checker!r:.60}.",
-            nearest(str(checker), {*checkers, *KEYS, JUDGE}),
+            nearest(str(checker), {*checkers, "as", "of", JUDGE}),
         )
     options = {} if options is None else options
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
@@ -155,7 +136,8 @@ def _entry(raw: object, where: str, taken: Sequence[str], checkers: set[str]) ->
     of = entry.get("of", "answer")
     if of not in ("answer", "text"):
         raise ConfigError(f"{where}: of must be answer or text, not {of!r:.40}.")
-    name = entry.get("as", _numbered(checker, taken))
+    numbered = (f"{checker}_{number}" for number in count(2))
+    name = entry.get("as", next(one for one in chain([checker], numbered) if one not in taken))
     if not isinstance(name, str) or not name or name in taken:
         raise ConfigError(f"{where}: as must be a name that no other check has.")
     return Check(name, checker, of, dict(options))
@@ -170,22 +152,13 @@ def _judge_entry(entry: Mapping[Any, Any], where: str, taken: Sequence[str]) -> 
             f"{where}: there is already a check named {judge!r:.60}.",
             "Write all criteria of a judge into one check, and give every check its own name.",
         )
+    known = (JUDGE, "criteria")
     for key in entry:
-        if key not in JUDGE_KEYS:
+        if key not in known:
             raise ConfigError(
-                f"{where}: a check by a judge has no key {key!r:.60}.",
-                nearest(str(key), JUDGE_KEYS),
+                f"{where}: a check by a judge has no key {key!r:.60}.", nearest(str(key), known)
             )
     return Check(judge, JUDGE, "text", {key: entry[key] for key in entry if key != JUDGE})
-
-
-def _numbered(name: str, taken: Sequence[str]) -> str:
-    """Return the name, with a number appended if it is taken."""
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Check]:
@@ -206,17 +179,11 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> Iterator[Ch
 
 
 class _Parameters(NamedTuple):
-    """A checker's options.
+    """A checker's options: all, the one that ``field:`` sets, and those a row sets by default."""
 
-    Attributes:
-        names: All options.
-        principal: The option that the shorthand ``field:`` sets.
-        from_row: Required options that default to the row's field of the same name.
-    """
-
-    names: tuple[str, ...]
+    names: Sequence[str]
     principal: str
-    from_row: tuple[str, ...]
+    from_row: Sequence[str]
 
 
 class Rules:
@@ -230,9 +197,13 @@ class Rules:
     """
 
     def __init__(self, shared: Sequence[Check]) -> None:
-        self._shared = shared
         self._parameters: dict[str, _Parameters] = {}
         self._built: OrderedDict[bytes, Checker] = OrderedDict()
+        self._files = [
+            (check.checker, check.options.get(MAY_NAME_A_FILE[check.checker]))
+            for check in shared
+            if check.checker in MAY_NAME_A_FILE
+        ]
         for check in shared:
             if check.checker != JUDGE and not self._needs_row(check):
                 try:
@@ -252,8 +223,15 @@ class Rules:
         for check in checks:
             if check.checker == JUDGE:
                 continue
-            rule = Check(check.name, check.checker, check.of, self._resolved(check, row))
-            self._refuse_file(rule)
+            rule = replace(check, options=self._resolved(check, row))
+            option = MAY_NAME_A_FILE.get(rule.checker, "")
+            named = rule.options.get(option)
+            if isinstance(named, str) and option and (rule.checker, named) not in self._files:
+                # Rows are data from others.
+                raise DataInvalid(
+                    f"the check {rule.name!r} would read a file that the row names.",
+                    f"Write the {option} itself into the row, or the path into the run file.",
+                )
             try:
                 self.checker(rule)
             except ConfigError as error:
@@ -262,11 +240,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """The checker of a check, cached by its options.
-
-        Raises:
-            ConfigError: An option is unknown or wrong.
-        """
+        """Return the checker of a check, cached by its options."""
         key = msgspec.json.encode([rule.checker, rule.options], order="sorted", enc_hook=repr)
         if key in self._built:
             self._built.move_to_end(key)
@@ -276,25 +250,6 @@ class Rules:
         if len(self._built) > MOST_CACHED:
             self._built.popitem(last=False)
         return built
-
-    @cached_property
-    def _shared_files(self) -> list[tuple[str, Any]]:
-        """Return the files that the run file names, which rows may name too."""
-        return [
-            (check.checker, check.options.get(MAY_NAME_A_FILE[check.checker]))
-            for check in self._shared
-            if check.checker in MAY_NAME_A_FILE
-        ]
-
-    def _refuse_file(self, rule: Check) -> None:
-        """Refuse a file that only the row names: rows are data from others."""
-        option = MAY_NAME_A_FILE.get(rule.checker)
-        named = rule.options.get(option) if option else None
-        if isinstance(named, str) and (rule.checker, named) not in self._shared_files:
-            raise DataInvalid(
-                f"the check {rule.name!r} would read a file that the row names.",
-                f"Write the {option} itself into the row, or the path into the run file.",
-            )
 
     def _needs_row(self, check: Check) -> bool:
         parameters = self._of(check.checker)
@@ -331,15 +286,11 @@ class Rules:
         if checker not in self._parameters:
             signature = inspect.signature(kind("checkers").load(checker))
             own = {
-                name: parameter
+                name: parameter.default
                 for name, parameter in signature.parameters.items()
                 if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
             }
-            self._parameters[checker] = _Parameters(
-                tuple(own),
-                next((name for name in FROM_ROW if name in own), next(iter(own), "")),
-                tuple(
-                    n for n in FROM_ROW if n in own and own[n].default is inspect.Parameter.empty
-                ),
-            )
+            principal = next((name for name in (*FROM_ROW, *own) if name in own), "")
+            required = [n for n in FROM_ROW if own.get(n, 0) is inspect.Parameter.empty]
+            self._parameters[checker] = _Parameters(list(own), principal, required)
         return self._parameters[checker]

@@ -78,11 +78,7 @@ class NoAnswerBlock(Unparseable):
 
 
 class BlockExtraction:
-    """A block of the reply, by a name from the table above.
-
-    Raises:
-        ConfigError: The name is unknown.
-    """
+    """A block of the reply, by a name from the table above."""
 
     expects: tuple[str, ...] = ()
 
@@ -99,11 +95,7 @@ class BlockExtraction:
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
     def read(self, text: str) -> str:
-        """Return the block's text.
-
-        Raises:
-            NoAnswerBlock: There is no such block.
-        """
+        """Return the block's text."""
         if not self._tags:
             return _BLOCKS[self._kind](text)
         start, end = self._tags
@@ -215,13 +207,7 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 class Found(NamedTuple):
-    """An answer that a pattern has found.
-
-    Attributes:
-        answer: The answer.
-        pattern: The index of the pattern.
-        start: Where its match begins in the text.
-    """
+    """An answer, the index of the pattern that found it, and where its match begins."""
 
     answer: str
     pattern: int
@@ -233,9 +219,6 @@ class RegexExtraction:
 
     At the same offset the pattern that is written first counts: they read like their alternation,
     and each may number its groups from 1.
-
-    Raises:
-        ConfigError: A pattern is not valid.
     """
 
     def __init__(
@@ -257,11 +240,7 @@ class RegexExtraction:
         return before if len(before) == len(around) and all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer and the pattern that found it, or None.
-
-        Raises:
-            harness.scoring.patterns.PatternTooSlow: A pattern took too long.
-        """
+        """Return the answer, or None; raises like `Pattern.find`."""
         best: Found | None = None
         for number, pattern in enumerate(self.patterns):
             match = pattern.find(text, self.take)
@@ -277,9 +256,8 @@ class RegexExtraction:
         found = self.find(text)
         if found is None or not found.answer:
             patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
-            expected = self.expects
-            hint = f" after {expected[0]!r}" if expected else f" by {patterns}"
-            raise Unparseable(f"No answer was found{hint}.")
+            hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
+            raise Unparseable(f"No answer was found {hint}.")
         return found.answer
 
     def write(self, answer: str) -> str | None:
@@ -313,11 +291,7 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """A value in the reply's JSON object.
-
-    Args:
-        key: Its key; ``a.b`` is the key b of the object at a.
-    """
+    """A value in the reply's JSON object; the key ``a.b`` is b of the object at a."""
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")
@@ -355,9 +329,6 @@ def extraction(raw: object, where: str = "extraction") -> Extraction:
     Args:
         raw: The value in the run file.
         where: How messages name its place.
-
-    Raises:
-        ConfigError: The value is wrong; the message names the place.
     """
     if isinstance(raw, str):
         return BlockExtraction(raw)
@@ -365,48 +336,39 @@ def extraction(raw: object, where: str = "extraction") -> Extraction:
         raise ConfigError(f"{where} must be a mapping.", "Write {regex: 'answer is (.+)'}.")
     kinds = [key for key in raw if key in _KEYS]
     if len(kinds) != 1:
-        unknown = next((key for key in raw if key not in _KEYS), None)
         problem = f"has both {kinds[0]} and {kinds[1]}" if kinds else "does not say how to extract"
-        raise ConfigError(f"{where} {problem}.", nearest(str(unknown or ""), _KEYS))
-    kind = kinds[0]
+        raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), _KEYS))
+    (kind,) = kinds
     for key in raw:
-        if key != kind and key not in _KEYS[kind]:
-            raise ConfigError(
-                f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), (*_KEYS, *_KEYS[kind]))
-            )
-    value = raw[kind]
-    if kind == "regex":
-        patterns = [value] if isinstance(value, str) else value
-        is_list = isinstance(patterns, list) and bool(patterns)
-        if not is_list or not all(isinstance(one, str) for one in patterns):
-            raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
-        ignore_case = raw.get("ignore_case", False)
-        if not isinstance(ignore_case, bool):
-            raise ConfigError(f"{where}.ignore_case must be true or false.")
-        take = _take(raw.get("take", "first"), f"{where}.take")
-        return RegexExtraction(patterns, f"{where}.regex", take=take, ignore_case=ignore_case)
+        if key not in (kind, *_KEYS[kind]):
+            known = (*_KEYS, *_KEYS[kind])
+            raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), known))
+    value, ignore_case = raw[kind], raw.get("ignore_case", False)
+    take = value if kind == "number" else raw.get("take", "first")
+    if take not in ("first", "last"):
+        place = "number" if kind == "number" else "take"
+        raise ConfigError(f"{where}.{place} must be first or last, not {take!r:.40}.")
     if kind == "number":
-        return NumberExtraction(_take(value, f"{where}.number"))
-    if not isinstance(value, str) or not all(value.split(".")):
-        raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
-    return JsonExtraction(value)
-
-
-def _take(raw: object, where: str) -> Take:
-    if raw not in ("first", "last"):
-        raise ConfigError(f"{where} must be first or last, not {raw!r:.40}.")
-    return "first" if raw == "first" else "last"
+        return NumberExtraction(take)
+    if kind == "json":
+        if not isinstance(value, str) or not all(value.split(".")):
+            raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
+        return JsonExtraction(value)
+    patterns = [value] if isinstance(value, str) else value
+    if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
+        raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
+    if not isinstance(ignore_case, bool):
+        raise ConfigError(f"{where}.ignore_case must be true or false.")
+    return RegexExtraction(patterns, f"{where}.regex", take=take, ignore_case=ignore_case)
 
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Read the JSON object of a reply: the first one in its first fence, else the first one
-    anywhere.
+    """Return the first JSON object in the first fence of a reply, else the first one anywhere.
 
-    Raises:
-        Unparseable: There is none, or it has a key twice.
+    One that has a key twice is refused.
 
     >>> json_object('Sure! ```json\\n{"answer": "NAOY"}\\n```')
     {'answer': 'NAOY'}

@@ -52,11 +52,8 @@ class Pattern:
     Args:
         pattern: The regular expression.
         where: How messages name its place ("The checker 'regex_match'").
-        ignore_case: Ignore case.
+        ignore_case: Whether case does not matter.
         timeout_s: Limit of one search, in seconds.
-
-    Raises:
-        ConfigError: It is not a valid pattern.
     """
 
     def __init__(
@@ -84,8 +81,7 @@ class Pattern:
     @property
     def groups(self) -> int:
         """Number of capturing groups."""
-        found: int = self._compiled.groups
-        return found
+        return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
         """Return the leftmost match anywhere in the text, or None.

@@ -29,12 +29,7 @@ NEAR = 60
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a model sees before it answers.
-
-    Attributes:
-        texts: The user's and system's messages.
-        answers: The worked examples' answers, if these are separate messages.
-    """
+    """What a model sees before it answers: messages, and worked examples' separate answers."""
 
     texts: Sequence[str]
     answers: Sequence[str] = ()
@@ -68,8 +63,8 @@ def faults(shown: Shown, parser: Extraction) -> list[str]:
     for context in contexts if isinstance(parser, RegexExtraction) else ():
         line = context.split("\n")[0]
         if not reads(parser, line) and not _stands_for_an_answer(line, expected):
-            shown_line = line if len(line) <= 40 else f"{line[:39]}…"
-            found.append(f"The prompt says {shown_line!r} where its parser would read no answer.")
+            line = line if len(line) <= 40 else f"{line[:39]}…"
+            found.append(f"The prompt says {line!r} where its parser would read no answer.")
     return list(dict.fromkeys(found))
 
 

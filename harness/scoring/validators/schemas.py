@@ -192,7 +192,7 @@ _APPLIES_TO = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The subschemas that apply to one place, references into ``root`` and combinations resolved."""
+    """The subschemas that apply to one place, with references and combinations resolved."""
 
     schemas: tuple[dict[str, Any], ...]
     root: Any
