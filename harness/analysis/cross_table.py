@@ -15,23 +15,14 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from harness.analysis.clustered import SampleStatistic
-from harness.analysis.comparable import (
-    Run,
-    Variant,
-    differing,
-    refuse_unknown_round,
-    section_of,
-)
+from harness.analysis.comparable import Run, Variant, differing, refuse_unknown_round, section_of
 from harness.analysis.table_layout import (
     FilledRun,
     Layout,
     Place,
-    RowSettings,
     TableOptions,
     fill,
     layout,
-    refuse_other_data,
     row_settings,
 )
 from harness.errors import ConfigError
@@ -67,10 +58,9 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """The value of a figure for a group of a run's samples.
+    """The value of a figure for a group of a run's samples; null if undefined.
 
     Attributes:
-        value: Null if undefined.
         n: Number of samples.
         not_measured: Samples without a value.
     """
@@ -142,23 +132,32 @@ def cross_table(
     refuse_unknown_round([table for _, table in begun], options.round)
     plan = layout(begun, tables, options)
     filled = [fill(variant, table, plan, options.round) for variant, table in begun]
-    refuse_other_data(filled, plan.rows)
+    named = row_settings(filled, plan)
     figures = _figures(filled, plan)
-    named = row_settings(filled)
-    columns, rows, shared = _table(filled, figures, named)
+    columns, rows, shared = _rows(filled, named, list(figures))
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
         notes.append("Rows that several runs fill have no figure over all columns.")
-    if named.runs:
+    if "run" in named[0]:
         notes.append("Runs with the same settings are told apart by their names.")
-    notes += _notes(filled, plan, figures, columns, rows)
-    notes += _differences(filled, named)
+    every = dict.fromkeys(figure.name for _, figure in plan.figures)
+    present = {plan.figures[number][1].name for number in figures}
+    if absent := [repr(name) for name in every if name not in present]:
+        notes.append(f"No run has {', '.join(absent)}.")
+    notes += [
+        f"{one.outside:,} samples of {one.variant.name!r} have no {plan.rows!r}, and are in no row."
+        for one in filled
+        if one.outside
+    ]
+    found = list(figures.values())
+    notes += _undefined(found, columns, rows)
+    notes += _differences(filled, {"model.name", *map(section_of, named[0])})
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in begun)),
         row_label=plan.rows,
         column_label=plan.columns,
         round=options.round,
-        figures=list(figures.values()),
+        figures=found,
         columns=columns,
         rows=rows,
         sources=plan.sources,
@@ -166,32 +165,25 @@ def cross_table(
     )
 
 
-def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[tuple[str, str], ShownFigure]:
-    """Return the figures that any run has, by task and name."""
-    present = {
-        (task, figure.name): figure
-        for task, figures in plan.figures.items()
-        for figure in figures
-        if any((task, figure.name) == place[:2] for one in filled for place in one.cells)
-    }
-    names = [name for _, name in present]
+def _figures(filled: Sequence[FilledRun], plan: Layout) -> dict[int, ShownFigure]:
+    """Return the figures that any run has, by their index in the layout."""
+    present = sorted({place.figure for one in filled for place in one.cells})
+    names = [plan.figures[number][1].name for number in present]
     return {
-        (task, name): ShownFigure(
-            name=name if names.count(name) == 1 else f"{task} {name}",
-            task=task,
-            of=figure.of,
-            score=figure.score,
-            label=figure.label,
-            fraction=all(
-                one.fractions.get(name, True) for one in filled if one.variant.metrics.task == task
-            ),
+        number: ShownFigure(
+            name=name if names.count(name) == 1 else f"{plan.figures[number][0]} {name}",
+            task=plan.figures[number][0],
+            of=plan.figures[number][1].of,
+            score=plan.figures[number][1].score,
+            label=plan.figures[number][1].label,
+            fraction=all(one.fractions.get(number, True) for one in filled),
         )
-        for (task, name), figure in present.items()
+        for number, name in zip(present, names, strict=True)
     }
 
 
-def _table(
-    filled: Sequence[FilledRun], figures: Mapping[tuple[str, str], ShownFigure], named: RowSettings
+def _rows(
+    filled: Sequence[FilledRun], named: Sequence[dict[str, str]], figures: Sequence[int]
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
     """Build the columns and rows.
 
@@ -199,57 +191,48 @@ def _table(
         The columns; the rows; and whether several runs fill one row, which then has no cell over
         all columns.
     """
-    cells: dict[tuple[str, tuple[str, ...], str], dict[Place, SampleStatistic | None]] = {}
-    owners: dict[tuple[str, tuple[str, ...], str], list[FilledRun]] = {}
-    for one in filled:
-        settings = tuple(named.of(one).values())
-        for (task, name, group, column), cell in one.cells.items():
-            key = one.model, settings, group
-            row = cells.setdefault(key, {})
-            place = task, name, "", column
-            row[place] = None if place in row else cell  # over all columns, of two runs
-            found = owners.setdefault(key, [])
-            if not any(one is other for other in found):
-                found.append(one)
+    cells: dict[tuple[str, tuple[str, ...], str], dict[Place, TableCell | None]] = {}
+    owners: dict[tuple[str, tuple[str, ...], str], dict[int, Variant]] = {}
+    for run, (one, settings) in enumerate(zip(filled, named, strict=True)):
+        for place, found in one.cells.items():
+            key = one.model, tuple(settings.values()), place.group
+            row, anywhere = cells.setdefault(key, {}), place._replace(group="")
+            cell = TableCell(
+                value=found.mean,
+                stderr=found.stderr,
+                ci95=found.ci95,
+                n=found.n,
+                n_clusters=found.n_clusters,
+                not_measured=found.missing,
+            )
+            row[anywhere] = None if anywhere in row else cell  # over all columns, of two runs
+            owners.setdefault(key, {})[run] = one.variant
     columns, places = [], []
-    for number, (task, name) in enumerate(figures):
-        groups = {p[3] for row in cells.values() for p in row if p[:2] == (task, name)}
+    for number, figure in enumerate(figures):
+        whole = Place(figure, "", None)
+        groups = {place.column for row in cells.values() for place in row if place.figure == figure}
         inner = sorted(group for group in groups if group is not None)
-        over_all = [row.get((task, name, "", None)) for row in cells.values()]
+        over_all = [row.get(whole) for row in cells.values()]
         if len(inner) == 1:  # the column over all groups would repeat the only group's
-            first = [row.get((task, name, "", inner[0])) for row in cells.values()]
+            first = [row.get(whole._replace(column=inner[0])) for row in cells.values()]
             over_all = [] if first == over_all else over_all
-        shown = [*inner, *([None] if any(over_all) or not inner else [])]
-        columns += [TableColumn(figure=number, group=group) for group in shown]
-        places += [(task, name, "", group) for group in shown]
+        for group in [*inner, *([None] if any(over_all) or not inner else [])]:
+            columns.append(TableColumn(figure=number, group=group))
+            places.append(whole._replace(column=group))
     models = list(dict.fromkeys(model for model, *_ in cells))
     sections = list(dict.fromkeys(key[:2] for key in cells))
-    order = sorted(cells, key=lambda k: (models.index(k[0]), sections.index(k[:2]), k[2]))
     rows = [
         TableRow(
             model=key[0],
-            settings=named.of(owners[key][0]),
+            settings=named[next(iter(owners[key]))],
             group=key[2],
-            runs=[owner.variant.name for owner in owners[key]],
-            marks=_marks([owner.variant for owner in owners[key]]),
-            cells=[_cell(cells[key].get(place)) for place in places],
+            runs=[variant.name for variant in owners[key].values()],
+            marks=_marks(list(owners[key].values())),
+            cells=[cells[key].get(place) for place in places],
         )
-        for key in order
+        for key in sorted(cells, key=lambda k: (models.index(k[0]), sections.index(k[:2]), k[2]))
     ]
     return columns, rows, any(cell is None for row in cells.values() for cell in row.values())
-
-
-def _cell(found: SampleStatistic | None) -> TableCell | None:
-    if found is None:
-        return None
-    return TableCell(
-        value=found.mean,
-        stderr=found.stderr,
-        ci95=found.ci95,
-        n=found.n,
-        n_clusters=found.n_clusters,
-        not_measured=found.missing,
-    )
 
 
 def _marks(variants: Sequence[Variant]) -> list[str]:
@@ -262,25 +245,16 @@ def _marks(variants: Sequence[Variant]) -> list[str]:
     return list(marks)
 
 
-def _notes(
-    filled: Sequence[FilledRun],
-    plan: Layout,
-    figures: Mapping[tuple[str, str], ShownFigure],
-    columns: Sequence[TableColumn],
-    rows: Sequence[TableRow],
+def _undefined(
+    figures: Sequence[ShownFigure], columns: Sequence[TableColumn], rows: Sequence[TableRow]
 ) -> Iterator[str]:
-    every = dict.fromkeys(figure.name for found in plan.figures.values() for figure in found)
-    absent = [repr(name) for name in every if all(name != present for _, present in figures)]
-    if absent:
-        yield f"No run has {', '.join(absent)}."
-    for one in filled:
-        if one.outside:
-            name = one.variant.name
-            yield f"{one.outside:,} samples of {name!r} have no {plan.rows!r}, and are in no row."
-    for number, figure in enumerate(figures.values()):
-        of_it = [place for place, column in enumerate(columns) if column.figure == number]
-        found = [cell for row in rows for place in of_it if (cell := row.cells[place])]
-        undefined = sum(cell.value is None and cell.n > 0 for cell in found)
+    for number, figure in enumerate(figures):
+        undefined = sum(
+            cell is not None and cell.value is None and cell.n > 0
+            for row in rows
+            for cell, column in zip(row.cells, columns, strict=True)
+            if column.figure == number
+        )
         if figure.of == "macro_f1" and undefined:
             yield (
                 f"{undefined} cells have no {figure.name}: one of its two classes never occurs "
@@ -288,9 +262,8 @@ def _notes(
             )
 
 
-def _differences(filled: Sequence[FilledRun], named: RowSettings) -> Iterator[str]:
-    """Yield what the runs of each task differ in, apart from what the rows show."""
-    shown = {"model.name", *map(section_of, named.settings)}
+def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:
+    """Yield what the runs of each task differ in, apart from settings that are shown."""
     by_task: dict[str, list[Variant]] = {}
     for one in filled:
         hidden = {key: value for key, value in one.variant.settings.items() if key not in shown}

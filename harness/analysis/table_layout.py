@@ -1,7 +1,7 @@
 """The layout of a results table: its figures, the labels of its rows and columns, its row names.
 
 By default the figures and labels are those of the table in the task's paper; if it has none, the
-figure is the task's primary metric. A label that a run lacks is refused.
+figure is the task's primary metric.
 
 One rule names the rows: a setting is shown if two runs of one model that differ in it would
 otherwise fill the same cell. So runs of two tasks, or of two output formats, share a row, since
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -36,9 +36,6 @@ from harness.store.columns import AttemptTable
 
 SHOTS = "task.shots"
 
-Place = tuple[str, str, str, str | None]
-"""Task, figure, group of the rows, group of the columns (None over all of them)."""
-
 
 class TableOptions(Struct, frozen=True, kw_only=True):
     """What a table shows; None and empty values mean the task's own table.
@@ -56,17 +53,16 @@ class TableOptions(Struct, frozen=True, kw_only=True):
     round: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """What a table shows.
 
     Attributes:
-        figures: Each task's figures, in order.
+        figures: Each figure with its task, in order.
         rows, columns: Labels, empty for none.
         sources: The papers that define the figures.
     """
 
-    figures: Mapping[str, tuple[TableFigure, ...]]
+    figures: list[tuple[str, TableFigure]]
     rows: str
     columns: str
     sources: list[str]
@@ -93,58 +89,51 @@ def layout(runs: Sequence[Run], tables: Mapping[str, PaperTable], options: Table
             f"{subject} has no table of its own: which label are the rows?",
             f"Name it with --rows: {', '.join(known)}." if known else "--rows '' is one per model.",
         )
-    columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns")
+    columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns") or ""
     if rows and rows == columns:
         raise ConfigError(
             f"--columns: {rows!r} is the label of the rows.", "Name another label, or '' for none."
         )
-    figures = {v.metrics.task: _figures(v, own.get(v.metrics.task), options) for v, _ in runs}
+    figures: dict[tuple[str, TableFigure], None] = {}
     for variant, table in runs:
-        wanted = figures[variant.metrics.task]
-        if not any(applies(figure, table) for figure in wanted):
-            names = " or ".join(repr(figure.score or figure.name) for figure in wanted)
+        task = variant.metrics.task
+        found = own[task].figures if task in own else ()
+        if options.scores or not found:
+            named = {PASS_RATE: TableFigure("pass rate")} | {
+                figure.name: figure for figure in found
+            }
+            scores = options.scores or [variant.metrics.measure or PASS_RATE]
+            found = tuple(named.get(one) or TableFigure(one, "score", one) for one in scores)
+        if not any(_applies(figure, table) for figure in found):
+            names = " or ".join(repr(figure.score or figure.name) for figure in found)
             raise ConfigError(
                 f"The run {variant.name!r} has no score {names}.",
-                nearest(wanted[0].score, [PASS_RATE, *table.scores]),
+                nearest(found[0].score, [PASS_RATE, *table.scores]),
             )
-    taken = {figure for found in figures.values() for figure in found}
+        figures |= dict.fromkeys((task, figure) for figure in found)
+    taken = {figure for _, figure in figures}
     sources = [table.source for table in own.values() if taken & set(table.figures)]
-    return Layout(figures, rows, columns or "", list(dict.fromkeys(sources)))
+    return Layout(list(figures), rows, columns, list(dict.fromkeys(sources)))
 
 
 def _label(
     runs: Sequence[Run], wanted: str | None, declared: Sequence[str], option: str
 ) -> str | None:
     """Return the requested or declared label, or None if there is neither."""
-    label = wanted
-    if label is None:
+    if wanted is None:
         different = list(dict.fromkeys(declared))
         if len(different) > 1:
             raise ConfigError(
                 f"The tasks' tables have different {option.strip('-')}: {', '.join(different)}.",
                 f"Name one with {option}.",
             )
-        label = different[0] if different else None
-    if label:
-        names = [variant.name for variant, _ in runs]
-        refuse_unknown_label(option, label, [table for _, table in runs], names)
-    return label
+        wanted = different[0] if different else None
+    tables, names = [table for _, table in runs], [variant.name for variant, _ in runs]
+    refuse_unknown_label(option, wanted or "", tables, names)
+    return wanted
 
 
-def _figures(
-    variant: Variant, table: PaperTable | None, options: TableOptions
-) -> tuple[TableFigure, ...]:
-    own = table.figures if table else ()
-    if own and not options.scores:
-        return own
-    named = {figure.name: figure for figure in own}
-    named.setdefault(PASS_RATE, TableFigure("pass rate"))
-    scores = options.scores or [variant.metrics.measure or PASS_RATE]
-    figures = (named.get(score) or TableFigure(score, "score", score) for score in scores)
-    return tuple(dict.fromkeys(figures))
-
-
-def applies(figure: TableFigure, table: AttemptTable) -> bool:
+def _applies(figure: TableFigure, table: AttemptTable) -> bool:
     """Return whether a run has a figure (`harness.ports.TableFigure` says when)."""
     if figure.label and figure.label not in table.labels():
         return False
@@ -152,17 +141,8 @@ def applies(figure: TableFigure, table: AttemptTable) -> bool:
     return figure.of == "macro_f1" or not figure.score or figure.score in table.scores
 
 
-def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return a figure of each group, sorted; without labels, of all samples under ``()``.
-
-    Args:
-        samples: One row for each sample, of a run that has the figure.
-        figure: The figure.
-        labels: A sample is in a group if its instance has a group of each label.
-
-    Raises:
-        ConfigError: The classes of a macro-F1 are not two.
-    """
+def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
+    """Return a figure of each group, as `harness.analysis.breakdown.rates` does."""
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
     passed = rates(samples, *labels)
@@ -172,17 +152,21 @@ def values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key
         found = rates(samples.take(samples.measured(figure.score)), *labels)
     else:
         found = means(samples, figure.score, *labels)
-    nothing = SampleStatistic(mean=None, stderr=None, ci95=None, n=0, n_clusters=0)
+    values = {}
+    for key, whole in passed.items():
+        one = found.get(key, SampleStatistic())
+        values[key] = structs.replace(one, missing=whole.n + whole.missing - one.n)
+    return values
 
-    def with_missing(one: SampleStatistic, whole: SampleStatistic) -> SampleStatistic:
-        return structs.replace(one, missing=whole.n + whole.missing - one.n)
 
-    return {key: with_missing(found.get(key, nothing), whole) for key, whole in passed.items()}
+class Place(NamedTuple):
+    """A cell of a run: the figure's index in the layout, and the groups of the rows' label and of
+    the columns' (None over all of them).
+    """
 
-
-def is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
-    """Return whether a figure's values are between 0 and 1, so that it can be shown in per cent."""
-    return figure.of != "score" or are_fractions(samples, figure.score)
+    figure: int
+    group: str
+    column: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +175,13 @@ class FilledRun:
 
     Attributes:
         cells: Statistic by place.
-        places: The places of single columns, or all if the table has one column per figure.
         fractions: For each figure, whether all of its values are between 0 and 1.
         outside: Samples without a group of the rows' label.
     """
 
     variant: Variant
     cells: Mapping[Place, SampleStatistic]
-    places: frozenset[Place]
-    fractions: Mapping[str, bool]
+    fractions: Mapping[int, bool]
     outside: int
 
     @property
@@ -211,54 +193,62 @@ class FilledRun:
 def fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None) -> FilledRun:
     """Compute a run's cells, by column and over all columns."""
     reached = table if round_ is None else table.take(table.round <= round_)
-    samples, task = reached.last_rounds(), variant.metrics.task
+    samples = reached.last_rounds()
     rows = (plan.rows,) if plan.rows else ()
     cells: dict[Place, SampleStatistic] = {}
     fractions = {}
     outside = 0
-    for figure in plan.figures[task]:
-        if not applies(figure, table):
+    for number, (task, figure) in enumerate(plan.figures):
+        if task != variant.metrics.task or not _applies(figure, table):
             continue
-        over_all = values(samples, figure, *rows)
+        over_all = _values(samples, figure, *rows)
         outside = len(samples) - sum(cell.n + cell.missing for cell in over_all.values())
         for key, cell in over_all.items():
-            cells[task, figure.name, "".join(key), None] = cell
+            cells[Place(number, "".join(key), None)] = cell
         if plan.columns:
-            for key, cell in values(samples, figure, *rows, plan.columns).items():
-                cells[task, figure.name, "".join(key[:-1]), key[-1]] = cell
-        fractions[figure.name] = is_fraction(samples, figure)
-    places = frozenset(place for place in cells if place[-1] is not None or not plan.columns)
-    return FilledRun(variant, cells, places, fractions, outside)
+            for key, cell in _values(samples, figure, *rows, plan.columns).items():
+                cells[Place(number, "".join(key[:-1]), key[-1])] = cell
+        fractions[number] = figure.of != "score" or are_fractions(samples, figure.score)
+    return FilledRun(variant, cells, fractions, outside)
 
 
-@dataclass(frozen=True, slots=True)
-class RowSettings:
-    """What names a row beside the model: settings, sorted, and perhaps the run's name."""
+def row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
+    """Return what names each run's rows beside the model, so that no two runs fill one cell.
 
-    settings: tuple[str, ...]
-    runs: bool
+    Returns:
+        For each run, its settings by the same keys, and its name as ``run`` if they do not suffice.
 
-    def of(self, run: FilledRun) -> dict[str, str]:
-        """Return the settings of a run's rows."""
-        named = {key: shown(_value(run.variant, key), f"{key}.") for key in self.settings}
-        return named | ({"run": run.variant.name} if self.runs else {})
-
-
-def row_settings(runs: Sequence[FilledRun]) -> RowSettings:
-    """Find the settings that must be shown so that no two runs fill one cell."""
+    Raises:
+        RunConflict: Runs on different data would fill the same group of the same task.
+    """
+    # Single columns, or all cells if the table has one column per figure.
+    places = [
+        {place for place in run.cells if place.column is not None or not plan.columns}
+        for run in runs
+    ]
     keys: set[str] = set()
     by_name = False
-    for one, other in combinations(runs, 2):
-        if one.model == other.model and not one.places.isdisjoint(other.places):
-            differing = {
+    for (one, ours), (other, theirs) in combinations(zip(runs, places, strict=True), 2):
+        if ours.isdisjoint(theirs):
+            continue
+        try:
+            refuse_incomparable(one.variant, [other.variant], plan.rows)
+        except RunConflict as error:  # its remedy is an option of another command
+            raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
+        if one.model == other.model:
+            found = {
                 part
                 for key in changed(one.variant, other.variant)
                 for part in _parts(key, one.variant, other.variant)
-                if shown(_value(one.variant, part)) != shown(_value(other.variant, part))
+                if _setting(one.variant, part) != _setting(other.variant, part)
             }
-            keys |= differing
-            by_name = by_name or not differing
-    return RowSettings(tuple(sorted(keys)), by_name)
+            keys |= found
+            by_name = by_name or not found
+    return [
+        {key: _setting(run.variant, key) for key in sorted(keys)}
+        | ({"run": run.variant.name} if by_name else {})
+        for run in runs
+    ]
 
 
 def _parts(key: str, one: Variant, other: Variant) -> list[str]:
@@ -269,7 +259,7 @@ def _parts(key: str, one: Variant, other: Variant) -> list[str]:
     """
     ours, theirs = (_section(key, run) for run in (one, other))
     parts = [part for part in ours if part in theirs and shown(ours[part]) != shown(theirs[part])]
-    return sorted(parts) or [key]
+    return parts or [key]
 
 
 def _section(key: str, run: Variant) -> dict[str, Any]:
@@ -279,44 +269,24 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
     return {f"{key}.n": found} if key == SHOTS and isinstance(found, int) else {}
 
 
-def _value(run: Variant, key: str) -> Any:
-    """Return a setting, or one of its own keys (``task.shots.n``)."""
+def _setting(run: Variant, key: str) -> str:
+    """Format a setting, or one of its own keys (``task.shots.n``)."""
     section = section_of(key)
-    return run.settings.get(key) if key == section else _section(section, run).get(key)
-
-
-def refuse_other_data(runs: Sequence[FilledRun], rows: str) -> None:
-    """Refuse to show figures of the same group of the same task side by side if the data differ.
-
-    Raises:
-        RunConflict: Naming two runs.
-    """
-    for one, other in combinations(runs, 2):
-        if not one.places.isdisjoint(other.places):
-            try:
-                refuse_incomparable(one.variant, [other.variant], rows)
-            except RunConflict as error:  # its remedy is an option of another command
-                remedy = error.remedy.replace("--over", "--rows")
-                raise RunConflict(error.message, remedy) from None
+    value = run.settings.get(key) if key == section else _section(section, run).get(key)
+    return shown(value, f"{key}.")
 
 
 def shown(value: Any, prefix: str = "") -> str:
-    """Format a setting's value on one line, in YAML's style.
-
-    Args:
-        value: The value.
-        prefix: A prefix of its keys that is left out.
+    """Format a setting's value on one line, in YAML's style, without a prefix of its keys.
 
     >>> shown({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
     '{n: 1, within: [source]}'
     """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
     if isinstance(value, dict):
         inner = [f"{key.removeprefix(prefix)}: {shown(each)}" for key, each in value.items()]
         return f"{{{', '.join(inner)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(shown, value))}]"
-    return str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)
