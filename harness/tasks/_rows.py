@@ -1,18 +1,16 @@
 """Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
 
-The files come from others: anything malformed, empty or out of proportion is refused with the
-file and the item named, before any call is made.
-
->>> [row["id"] for _, row in rows(Path("mine.jsonl"))]  # doctest: +SKIP
-['1', '2']
+The files come from others: anything malformed, empty or out of proportion is refused as
+`DataInvalid` with the file and the item named, before any call is made.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -20,7 +18,8 @@ import msgspec
 import yaml
 
 from harness.datasets.folder import read_jsonl
-from harness.errors import DataInvalid, DataMissing
+from harness.errors import DataInvalid, DataMissing, nearest
+from harness.records import encodable
 
 MOST_VALUES = 1_000_000
 """The most values a row may hold: a few lines of YAML aliases can name billions."""
@@ -30,28 +29,17 @@ TABLES = {".csv": ",", ".tsv": "\t"}
 Row = dict[str, Any]
 
 
-class Identified(Protocol):
-    """Anything with an id."""
-
+class _Identified(Protocol):
     @property
-    def id(self) -> str:
-        """Unique within its file."""
-        ...
+    def id(self) -> str: ...
 
 
-T = TypeVar("T", bound=Identified)
+T = TypeVar("T", bound=_Identified)
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Read the rows of a file.
-
-    Yields:
-        For each row, its place as a message names it (``FILE, item 3``), and the row.
-
-    Raises:
-        DataInvalid: The content is malformed, or there are no rows.
-        DataMissing: The file cannot be read.
-    """
+    """Yield the rows of a file, each with its place as a message names it (``FILE, item 3``)."""
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
@@ -69,11 +57,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Pass items through, each given with its place, and refuse an id that occurs twice.
-
-    Raises:
-        DataInvalid: Two items have the same id.
-    """
+    """Pass items through, each given with its place, and refuse an id that occurs twice."""
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
@@ -85,15 +69,23 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return the ``id`` of a row as text.
-
-    Raises:
-        DataInvalid: It is neither text nor an integer.
-    """
+    """Return the ``id`` of a row, text or an integer, as text."""
     name = row.get("id", default)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise DataInvalid(f"{where}'id' must be text or an integer.")
     return str(name)
+
+
+def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
+    """Convert a row to a record; with `ignored` keys, any other unknown key is refused."""
+    for key in row:
+        if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
+            remedy = nearest(str(key), kind.__struct_fields__)
+            raise DataInvalid(f"{where}: unknown key {key!r:.60}.", remedy)
+    try:
+        return msgspec.convert(row, kind)
+    except msgspec.ValidationError as error:
+        raise DataInvalid(f"{where}: {encodable(str(error))}.") from None
 
 
 def _listed(path: Path) -> Iterator[Row]:
@@ -139,7 +131,7 @@ def _loader() -> Any:
 
 
 def _table(path: Path, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(_text(path).splitlines(keepends=True), delimiter=delimiter, strict=True)
+    reader = csv.reader(StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
     try:
         names = next(reader, [])
         if len(set(names)) < len(names) or not all(names):
@@ -148,10 +140,8 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
             if not values:
                 continue
             if len(values) != len(names):
-                raise DataInvalid(
-                    f"{path}, line {reader.line_num}: {len(values)} values for {len(names)} "
-                    "columns."
-                )
+                said = f"{len(values)} values for {len(names)} columns"
+                raise DataInvalid(f"{path}, line {reader.line_num}: {said}.")
             yield dict(zip(names, values, strict=True))
     except csv.Error as error:
         raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
@@ -159,7 +149,8 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8-sig")  # spreadsheets write a mark before the first name
+        with path.open(encoding="utf-8-sig", newline="") as file:  # spreadsheets write a mark
+            return file.read()
     except UnicodeDecodeError as error:
         raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
     except OSError as error:

@@ -11,9 +11,9 @@ import pytest
 from harness.datasets.conversion import STRUCTURES, collie_instances, write_instances
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
-from harness.tasks.collie import structures
 from harness.tasks.collie.items import read_items
 from tests.datasets.pickles import constraint, official, pickled, record, value
+from tests.tasks.collie.structures import STRUCTURES as PAPERS
 
 
 def read(folder: Path, data: bytes) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def test_only_the_plain_parts_of_the_official_file_are_needed(data_dir: Path) ->
 
 
 def test_structures_are_named_as_by_the_task() -> None:
-    assert set(STRUCTURES.values()) == structures.STRUCTURES.keys()
+    assert set(STRUCTURES.values()) == PAPERS.keys()
 
 
 def test_a_file_of_one_instance(tmp_path: Path) -> None:

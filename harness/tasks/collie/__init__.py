@@ -23,13 +23,13 @@ from typing import Literal
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid
+from harness.ports import Effect
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import CheckResult, check, fingerprints
 from harness.scoring.constraints.feedback import feedback, score
 from harness.scoring.constraints.grammar import Target
 from harness.scoring.constraints.levels import splitter
 from harness.tasks.collie.items import BUILTIN, CollieItem, read_items
-from harness.tasks.collie.structures import EFFECTS
 
 V1 = "collie/instances.jsonl"
 
@@ -46,6 +46,34 @@ LONG_WORDS = frozenset(
     }
 )
 """Words the paper accepts in addition to its word list."""
+
+EFFECTS: tuple[Effect, ...] = (
+    Effect(
+        name="position_effect",
+        label="structure",
+        levels={
+            "arbitrary": ("word02", "sent02"),
+            "first": ("para01",),
+            "last": ("word03", "para05", "pass01"),
+        },
+        source="Yao et al. 2023, arXiv 2307.08689, section 5",
+    ),
+    Effect(
+        name="counting_level_effect",
+        label="structure",
+        levels={
+            "characters in a word": ("word01",),
+            "characters in a sentence": ("sent01",),
+            "words in a sentence, characters in each": ("sent03",),
+            "sentences in a paragraph, words in each": ("para03", "para04"),
+        },
+        source="Yao et al. 2023, arXiv 2307.08689, section 5",
+    ),
+)
+"""Section 5 asks where in a text a constraint applies, and which unit is counted in which.
+
+A structure that is about neither belongs to no level.
+"""
 
 
 class CollieTask:
@@ -65,27 +93,19 @@ class CollieTask:
         self, dataset: str = "builtin", word_list: str | None = None, *, data: DataFolder
     ) -> None:
         self.dataset = dataset
-        self.path = (
-            BUILTIN if dataset == "builtin" else data.file(V1 if dataset == "v1" else dataset)
-        )
+        self.path = BUILTIN if dataset == "builtin" else data.file({"v1": V1}.get(dataset, dataset))
         self._nltk_data = data.root / "nltk_data"
         self._word_list = data.file(word_list) if word_list else None
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[Instance[CollieItem]]:
-        """Yield the instances in file order.
-
-        Raises:
-            DataInvalid: An item is malformed; the message names file and item.
-        """
+        """Yield the instances in file order."""
         for item in read_items(self.path):
             groups = {"structure": item.structure, "source": item.source}
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the data and measures, and the splitter (loaded here, before any
-        answer).
-        """
+        """Return hashes of data and measures, and the splitter (loaded before any answer)."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -105,9 +125,6 @@ class CollieTask:
 
         Shots precede it as in the published one-shot prompts: the instruction and the example, each
         on its own lines, then a blank line.
-
-        Raises:
-            ConfigError: A shot has no example.
         """
         shown = []
         for shot in shots:
@@ -137,7 +154,7 @@ class CollieTask:
 
     def must_keep(self, instance: Instance[CollieItem]) -> tuple[str, ...]:
         """Return all target values: numbers, words and sentences."""
-        return tuple(_values(instance.data.specification.targets))
+        return _values(instance.data.specification.targets)
 
     def reference(self, instance: Instance[CollieItem]) -> str | None:
         """Return the example; in 20 of the published 2,080 cases it fails with current NLTK."""
@@ -153,11 +170,7 @@ class CollieTask:
 
 
 def read_words(path: Path) -> frozenset[str]:
-    """Return the words of a file with one per line, in lower case, and `LONG_WORDS`.
-
-    Raises:
-        DataInvalid: The file is not text, or has no words.
-    """
+    """Return the words of a file with one per line, in lower case, and `LONG_WORDS`."""
     try:
         words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
     except UnicodeDecodeError:
@@ -168,12 +181,10 @@ def read_words(path: Path) -> frozenset[str]:
     return LONG_WORDS | words
 
 
-def _values(targets: Target) -> Iterator[str]:
+def _values(targets: Target) -> tuple[str, ...]:
     if isinstance(targets, tuple):
-        for target in targets:
-            yield from _values(target)
-    else:
-        yield str(targets)
+        return tuple(value for target in targets for value in _values(target))
+    return (str(targets),)
 
 
 plugin = CollieTask

@@ -15,14 +15,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid, DataMissing
 from harness.scoring.validators import Mode, validator
-from harness.tasks._rows import Row, rows, unique
+from harness.tasks._rows import Row, converted, rows, unique
 from harness.tasks.concodeeval.schema import as_schema
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -67,9 +67,6 @@ class Sample(msgspec.Struct, frozen=True):
     paper_label: Label
 
 
-R = TypeVar("R", SchemaRow, Sample)
-
-
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """A data set: its samples by the id of their schema, and a hash of its files."""
@@ -98,7 +95,7 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
             )
     schemas = _schemas(files[0])
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
-    for sample in unique((where, _converted(row, Sample, where)) for where, row in rows(files[1])):
+    for sample in unique((where, converted(row, Sample, where)) for where, row in rows(files[1])):
         if sample.schema_id not in samples:
             raise DataInvalid(
                 f"{files[1]}: the sample {sample.id!r:.80} names the schema "
@@ -140,11 +137,4 @@ def _schema(row: Row, where: str) -> SchemaRow:
         "root": kind if isinstance(kind, str) else "any",
         "range": "-".join(bounds.groups()) if bounds else "",
     }
-    return _converted(found, SchemaRow, where)
-
-
-def _converted(row: Mapping[str, Any], kind: type[R], where: str) -> R:
-    try:
-        return msgspec.convert(row, kind)
-    except msgspec.ValidationError as error:
-        raise DataInvalid(f"{where}: {error}.", "docs/concodeeval.md lists the fields.") from None
+    return converted(found, SchemaRow, where)

@@ -30,9 +30,9 @@ from harness.errors import ConfigError, DataInvalid
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
-from harness.tasks.wildifeval.categories import LABEL
 from harness.tasks.wildifeval.data import (
     BUILTIN,
+    LABEL,
     Constraint,
     Joined,
     WildIFEvalItem,
@@ -55,17 +55,6 @@ RULES = "rules"
 NAMED = 5
 """How many missing conversations a message names; the fingerprint has a hash of all."""
 
-TABLE = PaperTable(
-    rows="",
-    columns="n_constraints",
-    figures=(
-        TableFigure("strict"),
-        TableFigure("soft", of="score", score="yes_no.soft"),
-    ),
-    source="Lior et al. 2025 (arXiv 2503.06573), figures 5, 6 and 10",
-)
-"""Strict is the pass rate, in which a refused or empty answer has failed."""
-
 
 class WildIFEvalTask:
     """Constraints of real users, judged one by one (Lior et al. 2025).
@@ -83,7 +72,15 @@ class WildIFEvalTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"  # the paper judges what fits in 1,000 tokens
-    table = TABLE
+    table = PaperTable(
+        rows="",
+        columns="n_constraints",
+        figures=(
+            TableFigure("strict"),  # the pass rate, in which a refused or empty answer has failed
+            TableFigure("soft", of="score", score="yes_no.soft"),
+        ),
+        source="Lior et al. 2025 (arXiv 2503.06573), figures 5, 6 and 10",
+    )
 
     def __init__(
         self,
@@ -125,12 +122,7 @@ class WildIFEvalTask:
                 )
 
     def instances(self) -> Iterator[Instance[WildIFEvalItem]]:
-        """Yield the tasks in file order.
-
-        Raises:
-            DataInvalid: A file is malformed, or conversations are missing.
-            DataMissing: A file cannot be read.
-        """
+        """Yield the tasks in file order; missing conversations are an error."""
         for item in self._joined.items if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
@@ -172,9 +164,7 @@ class WildIFEvalTask:
         """
         if self._rules == "off":
             return {}
-        checked = [
-            found for one in instance.data.constraints if (found := _checked(one, text)) is not None
-        ]
+        checked = [found for one in instance.data.constraints if (found := _checked(one, text))]
         if not checked:
             return {}
         missed = [one for one in checked if not one["passed"]]
@@ -229,9 +219,7 @@ class WildIFEvalTask:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Check a constraint by rule, in the form that `harness.analysis.constraints` reads, if one
-    applies.
-    """
+    """Check a constraint by a rule, if one applies, as `harness.analysis.constraints` reads it."""
     rule = recognise(constraint.text)
     if rule is None:
         return None

@@ -15,16 +15,12 @@ the conversation. Categories and domains are CSV files of the authors' repositor
 or JSONL (also ``.gz``), or a folder of such files. Conversations that are not among the chats are
 reported, never skipped silently.
 
->>> [item.id for item in read_items(BUILTIN)][:1]
-['puppet']
->>> join(Path("wild-if-eval"), Path("lmsys-chat-1m")).missing  # doctest: +SKIP
-()
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Collection, Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +31,46 @@ from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins import import_extra
 from harness.tasks._rows import Row, rows, unique
-from harness.tasks.wildifeval.categories import named
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
+
+LABEL = "category"
+"""The label under which a criterion's category is recorded."""
+
+OTHER = "Other"
+"""What the classifier puts in none of the eight. The paper's figures exclude it."""
+
+CATEGORIES: Mapping[str, str] = {
+    "Style and Tone": "how it is written: register, formality, mood, whose style",
+    "Include / Avoid": "what must be in the response, and what must not",
+    "Format and Structure": "how the response is arranged: lists, tables, sections, layouts",
+    "Length": "how long it is, in words, sentences, lines or by 'short'",
+    "Persona and Role": "who speaks: a character, an expert, a point of view",
+    "Focus / Emphasis": "what is to be given most room",
+    "Ensure Quality": "what the response must be: accurate, coherent, complete, unbiased",
+    "Editing": "what becomes of a given text, and what of it must stay",
+}
+"""Category -> what its constraints are about, in our words (also part of a builder's prompt)."""
+
+
+def named(category: str) -> str:
+    """Return a category as the paper writes it; one of another taxonomy unchanged.
+
+    The authors' file adds a separate title after ``Other:`` for each such constraint.
+
+    >>> named("include/avoid"), named("Other: *Visual Aesthetic*")
+    ('Include / Avoid', 'Other')
+    """
+    text = category.strip()
+    known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
+    if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
+        return OTHER
+    return known or text
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalpha, text.lower()))
 
 
 class Constraint(Struct, frozen=True):
@@ -59,23 +91,14 @@ class WildIFEvalItem(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The tasks that both files have, in the order of the decompositions.
-
-    Attributes:
-        missing: Ids of conversations that are not among the chats.
-    """
+    """The tasks that both files have, and ids of conversations that are not among the chats."""
 
     items: tuple[WildIFEvalItem, ...]
     missing: tuple[str, ...]
 
 
 def read_items(path: Path) -> Iterator[WildIFEvalItem]:
-    """Read the tasks of a file in order; one without an id is named by its number.
-
-    Raises:
-        DataInvalid: An item is malformed; the message names file and item.
-        DataMissing: The file cannot be read.
-    """
+    """Read the tasks of a file in order; one without an id is named by its number."""
     return unique((where, _item(row, where)) for where, row in rows(path))
 
 
@@ -122,12 +145,7 @@ def _constraints(value: Any, where: str) -> tuple[Constraint, ...]:
 
 
 def is_public(path: Path) -> bool:
-    """Return whether a data set has the public form, as opposed to rows with the task's text.
-
-    Raises:
-        DataInvalid: The file is malformed.
-        DataMissing: The file cannot be read.
-    """
+    """Return whether a data set has the public form, as opposed to rows with the task's text."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
     return "decomposition" in next(rows(path), ("", {}))[1]
@@ -146,10 +164,6 @@ def join(
         chats: A file, or a folder of files.
         categories: A CSV file; constraints that it does not name have no category.
         domains: A CSV file; tasks that it does not name have no domain.
-
-    Raises:
-        DataInvalid: A file is malformed.
-        DataMissing: A file cannot be read.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, name, found in _columns(decompositions, "decomposition"):
@@ -221,16 +235,14 @@ def _parquet(path: Path, column: str, only: Iterable[str] | None) -> Iterator[tu
     connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "500MB"})
     with connection:
         try:
-            # Of a million conversations only the wanted ones leave the file.
-            if only is None:
-                query = f"SELECT conversation_id, {column} FROM read_parquet(?)"  # noqa: S608
-                found = connection.execute(query, [str(path)])
-            else:
-                query = (
-                    f"SELECT conversation_id, {column}[1:1] FROM read_parquet(?) "  # noqa: S608
-                    "WHERE conversation_id IN (SELECT unnest(?::VARCHAR[]))"
-                )
-                found = connection.execute(query, [str(path), list(only)])
+            values: dict[str, Any] = {"path": str(path)}
+            condition = ""
+            if only is not None:  # of a million conversations only the wanted ones leave the file
+                column = f"{column}[1:1]"
+                condition = "WHERE conversation_id IN (SELECT unnest($only::VARCHAR[]))"
+                values["only"] = list(only)
+            query = f"SELECT conversation_id, {column} FROM read_parquet($path) {condition}"  # noqa: S608
+            found = connection.execute(query, values)
             while fetched := found.fetchmany(1_000):
                 yield from fetched
         except duckdb.Error as error:
@@ -240,15 +252,9 @@ def _parquet(path: Path, column: str, only: Iterable[str] | None) -> Iterator[tu
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
     """Map one column of a CSV file to another; empty without a file."""
-    if path is None:
-        return {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file, strict=True)
-            if not {key, value} <= set(reader.fieldnames or ()):
-                raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
-            return {(row[key] or "").strip(): (row[value] or "").strip() for row in reader}
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataInvalid(f"{path}: not CSV ({error}).") from None
-    except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
+    table: dict[str, str] = {}
+    for _, row in rows(path) if path else ():
+        if not {key, value} <= row.keys():
+            raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
+        table[row[key].strip()] = row[value].strip()
+    return table

@@ -19,8 +19,8 @@ from harness.scoring.constraints.check import check
 from harness.scoring.constraints.levels import splitter
 from harness.tasks.collie import CollieTask
 from harness.tasks.collie.items import read_items
-from harness.tasks.collie.structures import STRUCTURES
 from tests.builders.collie.corpus import write_corpus, write_words
+from tests.tasks.collie.structures import STRUCTURES
 
 
 def made(

@@ -10,8 +10,8 @@ from harness.scoring.constraints.check import check
 from harness.scoring.constraints.levels import Splitter
 from harness.tasks.collie import CollieTask
 from harness.tasks.collie.items import BUILTIN
-from harness.tasks.collie.structures import STRUCTURES
 from tests.scoring.constraints.nltk_reference import english, own
+from tests.tasks.collie.structures import STRUCTURES
 
 TASK = CollieTask(data=DataFolder(Path("nowhere")))
 INSTANCES = list(TASK.instances())

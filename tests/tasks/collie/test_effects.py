@@ -1,7 +1,7 @@
 """What COLLIE's structures are arranged by."""
 
 from harness.tasks.collie import CollieTask
-from harness.tasks.collie.structures import STRUCTURES
+from tests.tasks.collie.structures import STRUCTURES
 
 EFFECTS = {effect.name: effect for effect in CollieTask.effects}
 

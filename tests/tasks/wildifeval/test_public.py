@@ -146,7 +146,7 @@ def test_a_file_that_is_no_parquet_and_a_table_that_is_none(tmp_path: Path) -> N
     with pytest.raises(DataInvalid, match="not the expected Parquet file"):
         join(wanted, broken)
     table = tmp_path / "categories.csv"
-    table.write_text("text,kind\n")
+    table.write_text("text,kind\na,b\n")
     there = write(tmp_path / "chats.jsonl", chats())
     with pytest.raises(DataInvalid, match="must have the columns constraint and categories"):
         join(wanted, there, table)

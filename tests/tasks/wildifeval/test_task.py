@@ -13,8 +13,7 @@ from harness.plugins import kind
 from harness.records import Criterion, verdict
 from harness.scoring.rules import rules_version
 from harness.tasks.wildifeval import WildIFEvalTask, plugin
-from harness.tasks.wildifeval.categories import CATEGORIES, OTHER, named
-from harness.tasks.wildifeval.data import BUILTIN, Constraint, read_items
+from harness.tasks.wildifeval.data import BUILTIN, CATEGORIES, OTHER, Constraint, named, read_items
 
 NOWHERE = DataFolder(Path("nowhere"))
 
