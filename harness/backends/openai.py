@@ -49,7 +49,7 @@ class _Message(msgspec.Struct):
     reasoning: Any = None
 
 
-class Choice(msgspec.Struct):
+class CompletionChoice(msgspec.Struct):
     """A choice of a chat completion, which has a message, or of a text completion."""
 
     message: _Message | None = None
@@ -93,7 +93,7 @@ class _Usage(msgspec.Struct):
 class _Completion(msgspec.Struct):
     """The fields of a completion that are read; the others are ignored."""
 
-    choices: list[Choice]
+    choices: list[CompletionChoice]
     model: str | None = None
     usage: Any = None
     prompt_logprobs: Any = None
@@ -356,7 +356,7 @@ class OpenAIBackend(HttpBackend):
             else None,
         )
 
-    def said(self, choice: Choice) -> tuple[str, str, str | None]:
+    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         """Return the text of a choice, its finish reason and its reasoning."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")

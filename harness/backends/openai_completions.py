@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.backends._bodies import finish, split_think
-from harness.backends.openai import Choice, OpenAIBackend, ProviderPreset
+from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
 from harness.records import Request
 
 
@@ -45,7 +45,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         prompt = "\n\n".join(message.content for message in request.messages)
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
 
-    def said(self, choice: Choice) -> tuple[str, str, str | None]:
+    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         """Return the text of a choice, its finish reason and its reasoning."""
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")

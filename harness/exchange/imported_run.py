@@ -11,13 +11,14 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
@@ -45,6 +46,10 @@ LARGEST = 1e100
 """Largest absolute value of a score, as in `harness.store.columns`."""
 
 
+Placed = tuple[str, Attempt]
+"""An attempt with its place in the file, for messages."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """The contents of a file.
@@ -53,15 +58,14 @@ class Imported:
         format: The tool's name.
         config: The run file that would have made it, as far as the file says.
         manifest: The part of the manifest that depends on the file.
-        attempts: Each with its place in the file, for messages.
         notes: Sentences for the user.
     """
 
     format: str
     config: RunFile
     manifest: Mapping[str, Any]
-    attempts: Iterable[tuple[str, Attempt]]
-    notes: list[str] = field(default_factory=list)
+    attempts: Iterable[Placed]
+    notes: Sequence[str] = ()
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
@@ -73,13 +77,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file for reading bytes.
-
-    Raises:
-        DataMissing: It does not exist.
-        StoreFailed: It cannot be read.
-        DataInvalid: It is not a file.
-    """
+    """Open a file for reading bytes."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -92,11 +90,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number, or None for anything else.
-
-    Raises:
-        DataInvalid: It is too large to compute with.
-    """
+    """Return a finite number, or None for anything else; refuse one too large to compute with."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -120,96 +114,71 @@ class FoundScore:
     details: dict[str, object] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What is known about the values of a score."""
-
-    binary: bool = True
-    gradable: bool = True
-    graded: bool = True
-    n: int = 0
-
-
-class Verdicts:
-    """Decides which scores are verdicts, and which of them says what passed.
+def judged(
+    found: Sequence[tuple[Placed, Mapping[str, FoundScore]]],
+    is_accuracy: Callable[[str], bool],
+    wanted: str,
+    headline: str,
+) -> tuple[list[Placed], str | None]:
+    """Decide which scores are verdicts, and which of them says what passed.
 
     A score is a verdict if each of its values in the file is a grade; or 0 or 1, and the tool
     treats it as an accuracy or the user names it. One score decides: the named one, else the
     tool's headline, else the first verdict.
+
+    Args:
+        found: The attempts with the scores of each.
+        is_accuracy: Whether the tool treats a score as an accuracy, by its name.
+        wanted: The score that the user names; empty for none.
+        headline: The tool's own headline score; empty for none.
+
+    Returns:
+        The attempts with scores, and the run's primary metric; None if that is the pass rate.
+
+    Raises:
+        ConfigError: The file lacks the requested score.
     """
+    values: dict[str, list[FoundScore]] = {}
+    for _, scores in found:
+        for name, one in scores.items():
+            values.setdefault(name, []).extend([one] if one.value is not None else [])
+    if wanted and wanted not in values:
+        raise ConfigError(
+            f"--score: the file has no score {wanted!r}.",
+            nearest(wanted, values) or "It has no scores at all.",
+        )
+    binary = {name for name, some in values.items() if all(one.value in (0, 1) for one in some)}
+    graded = {name for name, some in values.items() if all(one.graded for one in some)}
+    verdicts = [
+        name
+        for name, some in values.items()
+        if some
+        and all(one.graded or one.value in (0, 1) for one in some)
+        and (name == wanted or name in graded or is_accuracy(name))
+    ]
+    names = verdicts or [name for name, some in values.items() if some]
+    deciding = wanted or (headline if headline in names else next(iter(names), ""))
 
-    def __init__(
-        self, is_accuracy: Callable[[str], bool], wanted: str = "", headline: str = ""
-    ) -> None:
-        """Start without any score.
+    def score(name: str, one: FoundScore) -> Score:
+        if one.value is None:
+            return Score(None, None, one.reason, one.details)
+        passed = one.value == 1 if name in verdicts else None
+        value = bool(one.value) if name in binary else one.value
+        return Score(value, passed, one.reason, one.details)
 
-        Args:
-            is_accuracy: Whether the tool treats a score as an accuracy, by its name.
-            wanted: The score that the user names; empty for none.
-            headline: The tool's own headline score; empty for none.
-        """
-        self._is_accuracy = is_accuracy
-        self._wanted = wanted
-        self._headline = headline
-        self._seen: dict[str, _Seen] = {}
-        self.deciding = wanted
-
-    def add(self, name: str, found: FoundScore) -> None:
-        """Record a value from the file."""
-        seen = self._seen.setdefault(name, _Seen())
-        if found.value is not None:
-            seen.n += 1
-            seen.binary &= found.value in (0, 1)
-            seen.gradable &= found.graded or found.value in (0, 1)
-            seen.graded &= found.graded
-
-    def decide(self) -> None:
-        """Choose the score that decides, after all values were added.
-
-        Raises:
-            ConfigError: The file lacks the requested score.
-        """
-        if self._wanted and self._wanted not in self._seen:
-            raise ConfigError(
-                f"--score: the file has no score {self._wanted!r}.",
-                nearest(self._wanted, self._seen) or "It has no scores at all.",
-            )
-        verdicts = [name for name in self._seen if self._is_verdict(name)]
-        names = verdicts or [name for name, seen in self._seen.items() if seen.n]
-        first = self._headline if self._headline in names else next(iter(names), "")
-        self.deciding = self._wanted or first
-
-    def _is_verdict(self, name: str) -> bool:
-        seen = self._seen[name]
-        accuracy = name == self._wanted or seen.graded or self._is_accuracy(name)
-        return bool(seen.n) and seen.gradable and accuracy
-
-    @property
-    def measure(self) -> str | None:
-        """The run's primary metric; None if that is the pass rate."""
-        seen = self._seen.get(self.deciding)
-        if seen is None or (self._is_verdict(self.deciding) and seen.binary):
-            return None
-        return self.deciding
-
-    def score(self, name: str, found: FoundScore) -> Score:
-        """Convert a value to a score of a run."""
-        value = found.value
-        if value is None:
-            return Score(None, None, found.reason, found.details)
-        passed = value == 1 if self._is_verdict(name) else None
-        made = bool(value) if self._seen[name].binary else value
-        return Score(made, passed, found.reason, found.details)
+    attempts = []
+    for (where, attempt), given in found:
+        made = {name: score(name, one) for name, one in given.items()}
+        passed = made[deciding].passed if deciding in made else None
+        attempts.append((where, replace(attempt, scores=made, passed=passed)))
+    rate = deciding not in values or (deciding in verdicts and deciding in binary)
+    return attempts, None if rate else deciding
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
     """Return the run file of results that the harness has not made.
 
-    Args:
-        task: Name of the task.
-        model: Name of the model.
-        samples: Number of samples per instance.
-        decoding: The tool's decoding settings; dropped if they are not valid in a run file.
+    Decoding settings that are not valid in a run file are dropped.
     """
     tree: dict[str, Any] = {
         "task": {"name": task},
@@ -267,8 +236,6 @@ def write_run(
         source: The imported file.
         imported: Its contents.
         finish: What to do with the run before it appears among the others.
-
-    Raises: RunConflict if there is a run of that name; DataInvalid; StoreFailed.
     """
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
@@ -291,11 +258,7 @@ def write_run(
 
 
 def refuse_existing(folder: RunFolder) -> None:
-    """Refuse to overwrite a run.
-
-    Raises:
-        RunConflict: There is a run of that name.
-    """
+    """Refuse to overwrite a run."""
     if folder.path.exists():
         raise RunConflict(
             f"There is a run {folder.name!r} already.", "Choose another name with --name."

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
@@ -26,9 +27,10 @@ from harness.exchange.imported_run import (
     MAX_BYTES,
     FoundScore,
     Imported,
-    Verdicts,
+    Placed,
     config,
     invalid,
+    judged,
     manifest,
     number,
     opened,
@@ -63,6 +65,8 @@ UNUSED = {"store", "events", "timelines"}
 MAX_GROUPS = 50
 MAX_GROUP_LENGTH = 60
 """A sample's metadata are groups if they are texts this short, with this few different values."""
+NO_LABEL = ""
+"""In place of any other metadata."""
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -151,39 +155,53 @@ class _Log:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a log.
-
-    Args:
-        path: The log.
-        task: Name for the task; by default the log's.
-        score: The score that decides what passed; by default see `Verdicts`.
-    """
+    """Read a log; `judged` says which score decides if `score` is not given."""
     log = _Log(path)
     spec = log.header.eval
     own = (spec.metadata or {}).get(HARNESS)
     if isinstance(own, dict) and "config" in own and not score:
         return _exported(log, own, task)
-    survey = _Survey(log, score)
     task = task or encodable(spec.task) or "imported"
     model = encodable(spec.model)
     settings = log.header.plan.config.merge(spec.model_generate_config)
     decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
-    stats = log.header.stats
+    stats, results = log.header.stats, log.header.results
     begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
+    data: dict[str, str] = {}
+    found = []
+    for where, sample in log.samples():
+        attempt = _attempt(sample, where, model, begun)
+        asked = sample.target or (
+            sample.input
+            if isinstance(sample.input, str)
+            else msgspec.to_builtins(_conversation(sample.input))
+        )
+        hashed = hashlib.sha256(repr((asked, sample.choices)).encode(errors="replace"))
+        data[attempt.instance] = hashed.hexdigest()
+        scores = {} if sample.error else dict(_grades(sample, where))
+        found.append(((where, attempt), scores))
+    headline = results.headline.scorer if results and results.headline else ""
+    attempts, measure = judged(found, _is_accuracy(log.header), score, headline or "")
+    errors = sum(attempt.outcome == "error" for _, attempt in attempts)
+    notes = [f"{errors:,} samples have an error: not judged."] if errors else []
+    attempts = _with_groups(attempts)
+    epochs = max([spec.config.epochs or 1, *(attempt.sample + 1 for _, attempt in attempts)])
+    if missing := _missing(log, attempts, epochs, model, begun):
+        notes.append(f"{len(missing):,} samples are named but missing: not judged.")
     return Imported(
         format="inspect",
-        config=config(task, model, survey.epochs, decoding),
+        config=config(task, model, epochs, decoding),
         manifest=manifest(
             task,
             model,
-            survey.data,
-            survey.verdicts.measure,
+            data,
+            measure,
             simulated=model.startswith("mockllm/"),
             started_at=begun,
             ended_at=_seconds(stats.completed_at),
         ),
-        attempts=_attempts(log, survey, model, begun),
-        notes=survey.notes(),
+        attempts=attempts + missing,
+        notes=notes,
     )
 
 
@@ -215,103 +233,69 @@ def _exported(log: _Log, own: Mapping[str, Any], task: str) -> Imported:
     return Imported(format="inspect", config=run, manifest=found, attempts=attempts())
 
 
-class _Survey:
-    """What must be known about all samples before the first is written."""
-
-    def __init__(self, log: _Log, score: str) -> None:
-        spec, results = log.header.eval, log.header.results
-        self.data: dict[str, str] = {}
-        self.clusters: dict[str, str] = {}
-        self.errors = 0
-        self.epochs = max(spec.config.epochs or 1, 1)
-        headline = results.headline.scorer if results and results.headline else ""
-        self.verdicts = Verdicts(_is_accuracy(log.header), score, headline or "")
-        seen: set[tuple[str, int]] = set()
-        labels: dict[str, set[str] | None] = {}
-        for where, sample in log.samples():
-            name = encodable(str(sample.id))
-            seen.add((name, sample.epoch))
-            self.epochs = max(self.epochs, sample.epoch)
-            self.errors += sample.error is not None
-            given = _conversation(sample.input)
-            asked = sample.target or (
-                sample.input if isinstance(sample.input, str) else msgspec.to_builtins(given)
-            )
-            data = repr((asked, sample.choices)).encode(errors="replace")
-            self.data[name] = hashlib.sha256(data).hexdigest()
-            self.clusters.setdefault(name, messages_hash(given))
-            if sample.error is None:
-                for scored, found in _grades(sample, where):
-                    self.verdicts.add(scored, found)
-            for label, value in sample.metadata.items():
-                groups = labels.setdefault(label, set())
-                if groups is None:
-                    continue
-                if isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH:
-                    groups.add(value)
-                    if len(groups) <= MAX_GROUPS:
-                        continue
-                labels[label] = None
-        self.labels = [label for label, groups in labels.items() if groups]
-        listed = [encodable(str(name)) for name in spec.dataset.sample_ids or ()]
-        if len(listed) * self.epochs > len(seen) + MAX_MISSING:
-            raise invalid(
-                str(log.path),
-                f"it names {len(listed):,} samples of {self.epochs:,} epochs but holds "
-                f"{len(seen):,} of them",
-            )
-        every = ((name, epoch) for name in listed for epoch in range(1, self.epochs + 1))
-        self.missing = [key for key in every if key not in seen]
-        self.verdicts.decide()
-
-    def notes(self) -> list[str]:
-        """Sentences on samples that were not judged."""
-        found = []
-        if self.errors:
-            found.append(f"{self.errors:,} samples have an error: not judged.")
-        if self.missing:
-            found.append(f"{len(self.missing):,} samples are named but missing: not judged.")
-        return found
+def _with_groups(attempts: list[Placed]) -> list[Placed]:
+    """Keep the labels that have few, short texts for values, in all attempts that have them."""
+    values: dict[str, set[Any]] = {}
+    for _, attempt in attempts:
+        for label, value in attempt.groups.items():
+            values.setdefault(label, set()).add(value)
+    groups = {
+        label for label, some in values.items() if len(some) <= MAX_GROUPS and NO_LABEL not in some
+    }
+    return [
+        (where, replace(one, groups={k: v for k, v in one.groups.items() if k in groups}))
+        for where, one in attempts
+    ]
 
 
-def _attempts(
-    log: _Log, survey: _Survey, model: str, begun: float
-) -> Iterator[tuple[str, Attempt]]:
-    for where, sample in log.samples():
-        yield where, _attempt(sample, where, survey, model, begun)
-    for name, epoch in survey.missing:
-        attempt = Attempt(
-            v=SCHEMA_VERSION,
-            instance=name,
-            sample=epoch - 1,
-            round=1,
-            groups={},
-            cluster=survey.clusters.get(name) or messages_hash((Message("user", name),)),
-            request={"model": model},
-            outcome="error",
-            started_at=begun,
-            ended_at=begun,
-            error="the log names this sample but does not hold it",
+def _missing(
+    log: _Log, attempts: list[Placed], epochs: int, model: str, begun: float
+) -> list[Placed]:
+    """Return attempts for the samples that a log names but does not hold."""
+    clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
+    seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
+    listed = [encodable(str(name)) for name in log.header.eval.dataset.sample_ids or ()]
+    if len(listed) * epochs > len(seen) + MAX_MISSING:
+        raise invalid(
+            str(log.path),
+            f"it names {len(listed):,} samples of {epochs:,} epochs but holds {len(seen):,} of "
+            "them",
         )
-        yield str(log.path), attempt
+    return [
+        (
+            str(log.path),
+            Attempt(
+                v=SCHEMA_VERSION,
+                instance=name,
+                sample=number,
+                round=1,
+                groups={},
+                cluster=clusters.get(name) or messages_hash((Message("user", name),)),
+                request={"model": model},
+                outcome="error",
+                started_at=begun,
+                ended_at=begun,
+                error="the log names this sample but does not hold it",
+            ),
+        )
+        for name in listed
+        for number in range(epochs)
+        if (name, number) not in seen
+    ]
 
 
-def _attempt(sample: EvalSample, where: str, survey: _Survey, model: str, begun: float) -> Attempt:
+def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attempt:
     name = encodable(str(sample.id))
     choice = sample.output.choices[0] if sample.output.choices else None
     content = choice.message.content if choice else sample.output.completion
     answer = _text(content)
     turns = _conversation(sample.messages)
     answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
-    asked = (turns[: answers[-1]] if answers else turns) or _conversation(sample.input)
+    given = _conversation(sample.input)
+    asked = (turns[: answers[-1]] if answers else turns) or given
     stop = choice.stop_reason if choice else ""
     outcome = OUTCOMES.get(stop, "ok") if answer.strip() else "empty"
     error = sample.error
-    deciding = survey.verdicts.deciding
-    scores = {
-        scored: survey.verdicts.score(scored, found)
-        for scored, found in (() if error else _grades(sample, where))
-    }
     usage, cost = _usage(sample, where)
     started = _seconds(sample.started_at) or begun
     call = f"{sample.uuid}/{name}/{sample.epoch}/{started}".encode(errors="replace")
@@ -320,12 +304,8 @@ def _attempt(sample: EvalSample, where: str, survey: _Survey, model: str, begun:
         instance=name,
         sample=sample.epoch - 1,
         round=1,
-        groups={
-            label: encodable(value)
-            for label, value in sample.metadata.items()
-            if label in survey.labels
-        },
-        cluster=survey.clusters[name],
+        groups={label: _label(value) for label, value in sample.metadata.items()},
+        cluster=messages_hash(given),
         request={"model": model, "messages_hash": messages_hash(asked), "messages": asked},
         outcome="error" if error else outcome,
         started_at=started,
@@ -333,8 +313,6 @@ def _attempt(sample: EvalSample, where: str, survey: _Survey, model: str, begun:
         text=None if error and not answer else answer,
         reasoning=_reasoning(content),
         finish_reason=FINISH_REASONS.get(stop, stop) or None,
-        passed=scores[deciding].passed if deciding in scores else None,
-        scores=scores,
         call_id=hashlib.blake2b(call, digest_size=16).hexdigest(),
         usage=usage,
         cost_usd=cost,
@@ -342,6 +320,12 @@ def _attempt(sample: EvalSample, where: str, survey: _Survey, model: str, begun:
         cached=True,  # this run has not paid for it
         error=(encodable(error.message) or "an error") if error else None,
     )
+
+
+def _label(value: Any) -> str:
+    """Return a value that may name a group."""
+    short = isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH
+    return encodable(value) if short else NO_LABEL
 
 
 def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from harness.exchange.imported_run import (
     MAX_BYTES,
     FoundScore,
     Imported,
-    Verdicts,
     config,
     invalid,
+    judged,
     manifest,
     number,
     opened,
@@ -40,14 +40,12 @@ SAMPLE = re.compile(r"sample-(\d{1,9})")
 
 @dataclass(slots=True)
 class _Document:
-    """One sample of a document: the place of its first line, and the metrics of all its lines."""
+    """One sample of a document: its first line, and the metrics of all its lines by filter."""
 
-    offset: int
+    where: str
     number: int
-    doc_id: str
-    doc_hash: str
-    sample: int
-    metrics: dict[str, FoundScore] = field(default_factory=dict)
+    line: _Line
+    metrics: dict[str, dict[str, FoundScore]] = field(default_factory=dict)
 
 
 def is_lm_eval(path: Path) -> bool:
@@ -58,106 +56,84 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read a file of samples.
-
-    Args:
-        path: The file.
-        task: Name for the task; by default the file's.
-        score: The score that decides what passed; by default see `Verdicts`.
-    """
+    """Read a file of samples; `judged` says which score decides if `score` is not given."""
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results = _results(path.with_name(f"results_{named[2]}.json")) if named else {}
     model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
     documents = _documents(path)
-    verdicts = _verdicts(documents, score)
     hashes: dict[str, set[str]] = {}
     for one in documents:
-        hashes.setdefault(one.doc_id, set()).add(one.doc_hash)
-    names = [
-        one.doc_id if len(hashes[one.doc_id]) == 1 else f"{one.doc_id}-{one.doc_hash[:8]}"
-        for one in documents
-    ]
-    first = _Line(_line_at(path, documents[0]), str(path)) if documents else None
-    data = {name: one.doc_hash for name, one in zip(names, documents, strict=True)}
+        hashes.setdefault(one.line.doc_id, set()).add(one.line.doc_hash)
+    several = len({reading for one in documents for reading in one.metrics}) > 1
+    data: dict[str, str] = {}
+    found = []
+    for one in documents:
+        name, line = one.line.doc_id, one.line
+        if len(hashes[name]) > 1:
+            name = f"{name}-{line.doc_hash[:8]}"
+        data[name] = line.doc_hash
+        scores = {
+            f"{metric},{reading or 'none'}" if several else metric: value
+            for reading, metrics in one.metrics.items()
+            for metric, value in metrics.items()
+        }
+        found.append(((one.where, _attempt(path, name, one)), scores))
+    every = dict.fromkeys(name for _, scores in found for name in scores)
+    headlines = [name for wanted in HEADLINES for name in every if name.split(",")[0] == wanted]
+    attempts, measure = judged(
+        found, lambda name: bool(ACCURACY.fullmatch(name)), score, next(iter(headlines), "")
+    )
+    first = documents[0].line if documents else None
     simulated = bool(first and first.simulated) or results.get("model_source") == "dummy"
-    samples = 1 + max((one.sample for one in documents), default=0)
+    samples = 1 + max((one.line.sample for one in documents), default=0)
     return Imported(
         format="lm-eval",
         config=config(task, model, samples, first.decoding() if first else {}),
-        manifest=manifest(task, model, data, verdicts.measure, simulated=simulated),
-        attempts=_attempts(path, documents, names, verdicts),
+        manifest=manifest(task, model, data, measure, simulated=simulated),
+        attempts=attempts,
     )
 
 
 def _documents(path: Path) -> list[_Document]:
-    lines: list[tuple[_Document, str, dict[str, FoundScore]]] = []
     documents: dict[tuple[str, str, int], _Document] = {}
-    seen: set[tuple[tuple[str, str, int], str]] = set()
-    offset = number = 0
+    number = 0
     with opened(path) as file:
         while content := file.readline(MAX_BYTES + 1):
             number += 1
             where = f"{path}, line {number}"
             if len(content) > MAX_BYTES:
                 raise invalid(where, f"longer than {MAX_BYTES:,} bytes")
-            if content.strip():
-                line = _Line(_parsed(content, where), where)
-                key = (line.doc_id, line.doc_hash, line.sample)
-                if (key, line.filter) in seen:  # nothing says which of them counts
-                    raise invalid(where, f"the document {line.doc_id[:80]!r} occurs twice")
-                seen.add((key, line.filter))
-                document = documents.setdefault(key, _Document(offset, number, *key))
-                lines.append((document, line.filter, line.metrics()))
-            offset += len(content)
-    several = len({reading for _, reading, _ in lines}) > 1
-    for document, reading, metrics in lines:
-        for name, found in metrics.items():
-            document.metrics[f"{name},{reading or 'none'}" if several else name] = found
+            if not content.strip():
+                continue
+            line = _Line(_parsed(content, where), where)
+            key = (line.doc_id, line.doc_hash, line.sample)
+            document = documents.setdefault(key, _Document(where, number, line))
+            if line.filter in document.metrics:  # nothing says which of them counts
+                raise invalid(where, f"the document {line.doc_id[:80]!r} occurs twice")
+            document.metrics[line.filter] = line.metrics()
     return list(documents.values())
 
 
-def _verdicts(documents: list[_Document], score: str) -> Verdicts:
-    every = dict.fromkeys(name for document in documents for name in document.metrics)
-    headlines = [name for wanted in HEADLINES for name in every if name.split(",")[0] == wanted]
-    headline = next(iter(headlines), "")
-    verdicts = Verdicts(lambda name: ACCURACY.fullmatch(name) is not None, score, headline)
-    for document in documents:
-        for name, found in document.metrics.items():
-            verdicts.add(name, found)
-    verdicts.decide()
-    return verdicts
-
-
-def _attempts(
-    path: Path, documents: list[_Document], names: list[str], verdicts: Verdicts
-) -> Iterator[tuple[str, Attempt]]:
+def _attempt(path: Path, name: str, document: _Document) -> Attempt:
+    asked, answer = document.line.messages(), document.line.answer()
     written = path.stat().st_mtime
-    for name, document in zip(names, documents, strict=True):
-        where = f"{path}, line {document.number}"
-        line = _Line(_line_at(path, document), where)
-        asked, answer = line.messages(), line.answer()
-        scores = {one: verdicts.score(one, found) for one, found in document.metrics.items()}
-        deciding = scores.get(verdicts.deciding)
-        call = hashlib.blake2b(f"{path.name}/{document.number}".encode(), digest_size=16)
-        attempt = Attempt(
-            v=SCHEMA_VERSION,
-            instance=name,
-            sample=document.sample,
-            round=1,
-            groups={},
-            cluster=messages_hash(asked),
-            request={"messages_hash": messages_hash(asked), "messages": asked},
-            outcome="empty" if answer is not None and not answer.strip() else "ok",
-            started_at=written,
-            ended_at=written,
-            text=answer,
-            passed=deciding.passed if deciding else None,
-            scores=scores,
-            call_id=call.hexdigest(),
-            cached=True,  # this run has not paid for it
-        )
-        yield where, attempt
+    call = hashlib.blake2b(f"{path.name}/{document.number}".encode(), digest_size=16)
+    return Attempt(
+        v=SCHEMA_VERSION,
+        instance=name,
+        sample=document.line.sample,
+        round=1,
+        groups={},
+        cluster=messages_hash(asked),
+        request={"messages_hash": messages_hash(asked), "messages": asked},
+        outcome="empty" if answer is not None and not answer.strip() else "ok",
+        started_at=written,
+        ended_at=written,
+        text=answer,
+        call_id=call.hexdigest(),
+        cached=True,  # this run has not paid for it
+    )
 
 
 def _parsed(content: bytes, where: str) -> dict[str, Any]:
@@ -170,12 +146,6 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
     return found
 
 
-def _line_at(path: Path, document: _Document) -> dict[str, Any]:
-    with opened(path) as file:
-        file.seek(document.offset)
-        return _parsed(file.readline(), f"{path}, line {document.number}")
-
-
 def _results(path: Path) -> Mapping[str, Any]:
     """Return what lm-eval wrote about the same evaluation beside the samples; empty if missing."""
     try:
@@ -186,19 +156,9 @@ def _results(path: Path) -> Mapping[str, Any]:
 
 
 class _Line:
-    """A line of samples.
-
-    doc_id, doc_hash: of the document.
-    sample: number among k samples.
-    filter: which reading of the answer it is; empty if there is one.
-    """
+    """A decoded line of samples; `filter` is which reading of the answer it is, if several."""
 
     def __init__(self, tree: Mapping[str, Any], where: str) -> None:
-        """Read a decoded line.
-
-        Raises:
-            DataInvalid: It is not lm-eval's.
-        """
         self._tree = tree
         self._where = where
         doc_id = tree.get("doc_id")
