@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.analysis.summary import measure
     from harness.config.loading import load
     from harness.config.settings import Settings
-    from harness.run import execute, prepare
+    from harness.run.job import execute, prepare
 
     __version__: str
 
@@ -37,8 +37,8 @@ __all__ = ["Settings", "__version__", "execute", "load", "measure", "prepare"]
 _HOMES = {
     "load": "harness.config.loading",
     "Settings": "harness.config.settings",
-    "prepare": "harness.run",
-    "execute": "harness.run",
+    "prepare": "harness.run.job",
+    "execute": "harness.run.job",
     "measure": "harness.analysis.summary",
 }
 

@@ -197,7 +197,7 @@ def job(work: Work) -> Any:
     """The run that `harness run` would make of a run file."""
     from harness.config.run_file import RunFile
     from harness.config.settings import Settings
-    from harness.run import prepare
+    from harness.run.job import prepare
 
     run = RunFile.model_validate(
         {
@@ -225,7 +225,7 @@ def harness(work: Work) -> Measured:
     """A run from its file to its metrics."""
     import openai  # noqa: F401 (else imported at the first call)
 
-    from harness.run import execute
+    from harness.run.job import execute
 
     async def main() -> int:
         return passed(await execute(job(work)))
@@ -255,7 +255,7 @@ def half(work: Work) -> Measured:
 
 def resume(work: Work) -> Measured:
     """Continue a run for two seconds."""
-    from harness.run import execute
+    from harness.run.job import execute
 
     @contextmanager
     def watch(tally: Any, stop: Any, *others: Any) -> Iterator[None]:

@@ -22,7 +22,6 @@ from harness.cli.live import Display
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
 from harness.report.text import inert, inert_text
-from harness.run import Resources
 from harness.run.curation import (
     CurationEnd,
     CurationJob,
@@ -31,6 +30,7 @@ from harness.run.curation import (
     prepare_curation,
     stage_names,
 )
+from harness.run.models import Resources
 from harness.run.pool import Tally
 
 BUDGET_SPENT = 3

@@ -27,7 +27,7 @@ from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nea
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.terminal import terminal
 from harness.report.text import date_text, size_text
-from harness.run import replies_path
+from harness.run.reply_cache import replies_path
 
 cache = typer.Typer(help="Inspect and clear the cache of paid replies.", **SETTINGS)
 

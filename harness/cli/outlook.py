@@ -9,7 +9,8 @@ from rich.text import Text
 
 from harness.cli.console import output
 from harness.report.text import inert_text
-from harness.run import DryRun, EstimateRange, Job, estimate_run
+from harness.run.dry_run import DryRun, EstimateRange, estimate_run
+from harness.run.job import Job
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:

@@ -25,7 +25,9 @@ from harness.errors import ConfigError, HarnessError, SecretMissing, nearest
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text
-from harness.run import FileVariant, Job, Resources, Result, Tally, execute, prepare
+from harness.run.job import FileVariant, Job, Result, execute, prepare
+from harness.run.models import Resources
+from harness.run.pool import Tally
 from harness.store.run_folder import fresh_base, run_name
 
 BUDGET_SPENT = 3

@@ -24,7 +24,8 @@ from harness.records import SCHEMA_VERSION
 from harness.report.terminal import terminal
 from harness.report.text import inert
 from harness.report.transcript import change_line, changes_document
-from harness.run import build_task, rescored
+from harness.run.models import build_task
+from harness.run.rescoring import rescored
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
