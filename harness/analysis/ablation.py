@@ -12,7 +12,7 @@ values are null, never 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from harness.analysis.comparable import (
     refuse_incomparable,
 )
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import holm, paired
+from harness.analysis.paired import Paired, holm, paired
 from harness.errors import ConfigError, RunConflict, nearest
 
 
@@ -164,50 +164,50 @@ def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
 def _label(variants: Sequence[Variant], wanted: str) -> str:
     """Return the requested label, or the first one that all runs have."""
     labels = dict.fromkeys(label for variant in variants for label in variant.metrics.groups)
-    lacking = {
-        label: [v.metrics.run for v in variants if label not in v.metrics.groups]
-        for label in labels
-    }
-    whole = [label for label in labels if not lacking[label]]
-    if wanted in whole or (whole and not wanted):
-        return wanted or whole[0]
-    if lacking.get(wanted):
-        message = f"The run {lacking[wanted][0]!r} has no groups of {wanted!r}."
-    elif wanted:
-        message = f"The runs have no groups of {wanted!r}."
-    else:
-        message = "The runs have no label in common to average over."
-    raise ConfigError(message, nearest(wanted, whole) or "Run variants of one task.")
+    whole = [one for one in labels if all(one in variant.metrics.groups for variant in variants)]
+    if not wanted and not whole:
+        raise ConfigError(
+            "The runs have no label in common to average over.", "Run variants of one task."
+        )
+    for variant in variants:
+        if wanted and wanted not in variant.metrics.groups:
+            raise ConfigError(
+                f"The run {variant.metrics.run!r} has no groups of {wanted!r}.",
+                nearest(wanted, whole),
+            )
+    return wanted or whole[0]
 
 
 def _score(variants: Sequence[Variant], wanted: str) -> str:
     """Return the requested score, or the task's primary metric."""
     metrics = [variant.metrics for variant in variants]
+    measures = dict.fromkeys(found.measure or PASS_RATE for found in metrics)
+    if not wanted and len(measures) > 1:
+        raise RunConflict(
+            f"The runs are measured by different scores: {', '.join(measures)}.",
+            "Name one with --score.",
+        )
     valid = dict.fromkeys([PASS_RATE, *(name for found in metrics for name in found.scores)])
-    if not wanted:
-        measures = dict.fromkeys(found.measure or PASS_RATE for found in metrics)
-        if len(measures) > 1:
-            raise RunConflict(
-                f"The runs are measured by different scores: {', '.join(measures)}.",
-                "Name one with --score.",
-            )
-        return next(iter(measures))
-    if wanted not in valid:
+    if wanted and wanted not in valid:
         raise ConfigError(f"The runs have no score {wanted!r}.", nearest(wanted, valid))
-    return wanted
+    return wanted or next(iter(measures))
 
 
 def group_values(variant: Variant, over: str, score: str) -> dict[str, float]:
     """Return the score's mean in each group that has it."""
-    found = {}
-    for name, group in variant.metrics.groups.get(over, {}).items():
-        if score == PASS_RATE:
-            value = group.pass_rate
-        else:
-            value = group.scores[score].mean if score in group.scores else None
-        if value is not None:
-            found[name] = value
-    return found
+    found = {
+        name: group.pass_rate
+        if score == PASS_RATE
+        else (group.scores[score].mean if score in group.scores else None)
+        for name, group in variant.metrics.groups.get(over, {}).items()
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
+    """Compare the values of the groups that both have."""
+    common = [name for name in base if name in values]
+    return paired([values[name] for name in common], [base[name] for name in common])
 
 
 def several(label: str) -> str:
@@ -243,15 +243,10 @@ def _row(
 ) -> AblationRow:
     values, base = group_values(variant, over, score), group_values(baseline, over, score)
     is_baseline = variant.name == baseline.name
-    pairs = [] if is_baseline else [name for name in base if name in values]
-    found = paired([values[name] for name in pairs], [base[name] for name in pairs])
+    found = compare_groups({} if is_baseline else values, base)
 
-    def gain_within(coarse: str) -> Gain:
-        ours, theirs = (
-            {name: value for name, value in of.items() if member.get(name) == coarse}
-            for of in (values, base)
-        )
-        return gain(ours, theirs)
+    def within(coarse: str, of: Mapping[str, float]) -> dict[str, float]:
+        return {name: value for name, value in of.items() if member.get(name) == coarse}
 
     return AblationRow(
         variant=variant.name,
@@ -269,31 +264,29 @@ def _row(
         ci95=found.interval(),
         p_value=found.p_value,
         n_better=found.n_more,
-        by={coarse: gain_within(coarse) for coarse in sorted(set(member.values()))},
+        by={
+            coarse: gain(within(coarse, values), within(coarse, base))
+            for coarse in sorted(set(member.values()))
+        },
     )
 
 
-def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> list[str]:
+def _doubts(variant: Variant, baseline: Variant, over: str, score: str) -> Iterator[str]:
     """Yield the reasons why a variant's mean may not be comparable with the baseline's."""
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
-    doubts = []
     more = len(groups.keys() - others.keys()) if others else 0
     if more:
-        doubts.append(f"{counted(more, over)} that the baseline lacks")
+        yield f"{counted(more, over)} that the baseline lacks"
     if variant.metrics.complete and baseline.metrics.complete:
         common = groups.keys() & others.keys()
         unlike = sum(groups[name].instances != others[name].instances for name in common)
         if unlike:
-            doubts.append(f"other instances in {counted(unlike, over)}")
-    if score == PASS_RATE:
-        missing = sum(group.not_judged for group in groups.values())
-    else:
-        missing = sum(
-            group.scores[score].not_measured
-            if score in group.scores
-            else group.n + group.not_judged
-            for group in groups.values()
-        )
+            yield f"other instances in {counted(unlike, over)}"
+    missing = 0
+    for group in groups.values():
+        if score in group.scores:
+            missing += group.scores[score].not_measured
+        else:
+            missing += group.not_judged + (0 if score == PASS_RATE else group.n)
     if missing:
-        doubts.append(f"{missing:,} samples without {score}")
-    return doubts
+        yield f"{missing:,} samples without {score}"

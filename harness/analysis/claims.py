@@ -7,18 +7,18 @@ examples (label ``examples``). Incomplete and simulated runs are evidence for no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import hypot
 from typing import Literal
 
 from msgspec import Struct
 
-from harness.analysis.ablation import Ablation, counted, group_values, several
+from harness.analysis.ablation import Ablation, compare_groups, counted, group_values, several
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparable import Variant, changed
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paired import Paired, heterogeneity, holm, paired
+from harness.analysis.paired import Paired, heterogeneity, holm
 from harness.ports import Claim, Claiming
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
@@ -84,21 +84,18 @@ class _Evidence:
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
         self._table = table
         self._task = task
-        self._units = several(table.over)
         self._runs: dict[str, Variant] = {}
         baseline = next(variant for variant in variants if variant.name == table.baseline)
-
-        def counts(variant: Variant) -> bool:
-            """Return whether the run counts: it must differ from the baseline in the prompt
-            only.
-            """
-            same = all(key.startswith("task.") for key in changed(baseline, variant))
-            return same and not variant.marks
-
-        self.silent = [variant.name for variant in variants if not counts(variant)]
+        # A run counts if it differs from the baseline in the prompt only.
+        self.silent = [
+            variant.name
+            for variant in variants
+            if variant.marks
+            or not all(key.startswith("task.") for key in changed(baseline, variant))
+        ]
         for variant in variants:
             encoding = _encoding(variant)
-            if encoding and counts(variant) and self._values(variant):
+            if encoding and variant.name not in self.silent and self._values(variant):
                 rival = self._runs.get(encoding)
                 if rival is None or self._rank(variant) > self._rank(rival):
                     self._runs[encoding] = variant
@@ -113,14 +110,8 @@ class _Evidence:
         mean = sum(number * n for number, n in numbers) / (sum(n for _, n in numbers) or 1)
         return len(self._values(variant)), mean
 
-    def _differences(self, more: Variant, less: Variant) -> list[float]:
-        values, base = self._values(more), self._values(less)
-        return [values[name] - base[name] for name in base if name in values]
-
     def _compared(self, more: Variant, less: Variant) -> Paired:
-        values, base = self._values(more), self._values(less)
-        common = [name for name in base if name in values]
-        return paired([values[name] for name in common], [base[name] for name in common])
+        return compare_groups(self._values(more), self._values(less))
 
     def fields(self) -> list[FieldGain]:
         """Return what each single field adds, field by field."""
@@ -164,12 +155,8 @@ class _Evidence:
         if missing:
             return "not tested", f"no usable run of {' and of '.join(missing)}"
         more, less = self._runs[claim.more], self._runs[claim.less]
-        found = self._compared(more, less)
-        if found.difference is None:
-            return "not tested", f"{more.name} and {less.name} have no {self._table.over} in common"
-        interval = found.interval()
-        described = f"{more.name} over {less.name}: {self._described(found, interval)}"
-        return _result(found.difference, interval), described
+        result, described = self._tested(more, less)
+        return result, f"{more.name} over {less.name}: {described}"
 
     def _rows(self, _: Claim) -> tuple[ClaimResult, str]:
         added = [g for g in self.fields() if self._base and g.less == self._base.name]
@@ -178,77 +165,78 @@ class _Evidence:
         ranked = sorted(added, key=lambda gain: gain.difference)
         least, most = ranked[0], ranked[-1]
         named = {variant.name: variant for variant in self._runs.values()}
-        found = self._compared(named[most.more], named[least.more])
-        if found.difference is None:
-            return "not tested", f"{most.more} and {least.more} have nothing in common"
         pairs = len(added) * (len(added) - 1) // 2
-        interval = found.interval(comparisons=pairs)
+        result, described = self._tested(named[most.more], named[least.more], pairs)
         extremes = ", ".join(
             f"{gain.field} {100 * gain.difference:+z.2f} ({gain.more})" for gain in (least, most)
         )
-        return _result(found.difference, interval), (
+        return result, (
             f"of {len(added)} fields added to {least.less}, smallest and largest gain: {extremes}; "
-            f"apart by {self._described(found, interval)}; the interval covers all {pairs} pairs "
-            "(Bonferroni)"
+            f"apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
+        )
+
+    def _tested(
+        self, more: Variant, less: Variant, comparisons: int = 1
+    ) -> tuple[ClaimResult, str]:
+        """Return whether one run scores higher than another, and the evidence."""
+        found = self._compared(more, less)
+        if found.difference is None:
+            return "not tested", f"no {self._table.over} in common"
+        interval, between = found.interval(comparisons), "no interval"
+        result: ClaimResult = "does not hold" if found.difference <= 0 else "undecided"
+        if interval is not None:
+            between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
+            result = "holds" if interval[0] > 0 else result
+        return result, (
+            f"{100 * found.difference:+z.2f} ({between}), "
+            f"more on {found.n_more} of {counted(found.n, self._table.over)}"
         )
 
     def _groups(self, _: Claim) -> tuple[ClaimResult, str]:
-        baseline = self._base
+        baseline, units = self._base, several(self._table.over)
         if baseline is None:
             return "not tested", "the baseline is not a usable run of its encoding"
-        others = [variant for variant in self._runs.values() if variant is not baseline]
-        compared = [(variant, self._differences(variant, baseline)) for variant in others]
-        compared = [(variant, found) for variant, found in compared if len(found) > 1]
-        if not compared:
-            return "not tested", f"no run has two {self._units} in common with the baseline"
-        mixed = sum(min(found) < 0 < max(found) for _, found in compared)
-        p_values = [self._heterogeneity(variant, baseline) for variant, _ in compared]
+        base, mixed = self._values(baseline), 0
+        p_values = []
+        for variant in self._runs.values():
+            values = self._values(variant)
+            gains = {name: values[name] - base[name] for name in base if name in values}
+            if variant is not baseline and len(gains) > 1:
+                mixed += min(gains.values()) < 0 < max(gains.values())
+                p_values.append(self._heterogeneity(variant, baseline, gains))
+        if not p_values:
+            return "not tested", f"no run has two {units} in common with the baseline"
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
         result: ClaimResult = "holds" if beyond else "undecided" if mixed else "does not hold"
         return result, (
-            f"{mixed} of {len(compared)} other encodings (of each, the run with the most examples) "
-            f"gain on some {self._units} and lose on others; of {beyond} the gains differ by more "
+            f"{mixed} of {len(p_values)} other encodings (of each, the run with the most examples) "
+            f"gain on some {units} and lose on others; of {beyond} the gains differ by more "
             "than their errors (Cochran's Q, Holm)"
         )
 
-    def _heterogeneity(self, variant: Variant, baseline: Variant) -> float | None:
+    def _heterogeneity(
+        self, variant: Variant, baseline: Variant, gains: Mapping[str, float]
+    ) -> float | None:
         """Return the p value of the gain being the same in each group.
 
         The errors are those of two independent samples: too large where the answers to one instance
         are correlated, so the p value is too large rather than too small.
         """
         effects, errors = [], []
-        values, base = self._values(variant), self._values(baseline)
-        for name in base.keys() & values.keys():
-            stderrs = [self._stderr(run, name) for run in (variant, baseline)]
+        over, score = self._table.over, self._table.score
+        for name, gain in gains.items():
+            groups = [run.metrics.groups[over][name] for run in (variant, baseline)]
+            stderrs = [
+                (group if score == PASS_RATE else group.scores[score]).stderr for group in groups
+            ]
             error = hypot(*(found or 0.0 for found in stderrs))
             if None not in stderrs and error > ROUNDING:
-                effects.append(values[name] - base[name])
+                effects.append(gain)
                 errors.append(error)
         return heterogeneity(effects, errors)
-
-    def _stderr(self, variant: Variant, group: str) -> float | None:
-        found = variant.metrics.groups[self._table.over][group]
-        score = self._table.score
-        return found.stderr if score == PASS_RATE else found.scores[score].stderr
-
-    def _described(self, found: Paired, interval: tuple[float, float] | None) -> str:
-        between = "no interval"
-        if interval is not None:
-            between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
-        return (
-            f"{100 * (found.difference or 0.0):+z.2f} ({between}), "
-            f"more on {found.n_more} of {counted(found.n, self._table.over)}"
-        )
 
 
 def _encoding(variant: Variant) -> str:
     """Return the one encoding of a run's prompts; empty if there are several or none."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""
-
-
-def _result(difference: float, interval: tuple[float, float] | None) -> ClaimResult:
-    if difference <= 0:
-        return "does not hold"
-    return "holds" if interval is not None and interval[0] > 0 else "undecided"
