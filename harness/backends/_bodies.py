@@ -41,11 +41,7 @@ LEAST_LOGPROB = -9999.0
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Decode a body into the shape its protocol promises: strictly first, then leniently.
-
-    Raises:
-        ValueError: It cannot be read; this holds for any of `harness.backends._http.UNREADABLE`.
-    """
+    """Decode a body into the shape its protocol promises: strictly first, then leniently."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -65,11 +61,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content: a text, a list of parts, or nothing.
-
-    Raises:
-        ValueError: It is anything else.
-    """
+    """Return the text of a message's content: a text, a list of parts, or nothing."""
     if isinstance(content, list):
         return "".join(
             text_of(part.get("text") if isinstance(part, dict) else part) for part in content
@@ -85,11 +77,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def finish(reason: object) -> str:
-    """Return the finish reason, or ``stop`` if the server gives none.
-
-    Raises:
-        TransientError: The reason says that there is no answer.
-    """
+    """Return the finish reason, or ``stop`` if the server gives none."""
     found = text_or_none(reason) or "stop"
     if found in FAILED:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
@@ -146,11 +134,7 @@ _VLLM_NAMES: Mapping[ConstraintKind, str] = {
 
 
 def constrained(constraint: DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return the fields of a request's body that constrain decoding.
-
-    Raises:
-        KeyError: The server does not support this kind of constraint; its features say so.
-    """
+    """Return the fields of a request's body that constrain decoding."""
     match dialects[constraint.kind]:
         case "response_format":
             schema = {"name": "answer", "strict": True, "schema": constraint.json_schema}

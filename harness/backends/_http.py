@@ -60,17 +60,10 @@ class HttpClient:
     """A client of one server.
 
     Args:
-        url: The server's base URL.
         key: Sent as a bearer token; empty to send none. Never shown in an error.
         key_variable: The environment variable of the key, for error messages.
-        headers: Sent with every request.
-        concurrency: Connections to hold.
         timeout_s: Seconds for connecting and reading.
         on_allowances: Called with what the provider says about its rate limits.
-        clock: Seconds since the epoch.
-
-    Raises:
-        ConfigError: The URL is not valid, or holds a password.
     """
 
     def __init__(
@@ -113,16 +106,7 @@ class HttpClient:
         }
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Send a JSON body and return the body of the successful answer.
-
-        Args:
-            path: Below the base URL.
-            body: The request.
-            model: The model's name in error messages.
-
-        Raises:
-            CallError: Anything that went wrong.
-        """
+        """Send a JSON body and return the body of the successful answer."""
         try:
             response = await self.send(path, _encode(body))
         except Exception as error:
@@ -176,17 +160,6 @@ class SDKClient(HttpClient):
     ones are copies with another body, sent by the same HTTP client: half the CPU time of the
     SDK's `post`, a quarter of that of its typed methods (scripts/bench_calls.py). The SDK's own
     retries are off.
-
-    Args:
-        vendor: Whose SDK.
-        url: The server's base URL.
-        key_variable: The environment variable that holds the key; None to send none.
-        secret: Looks up a secret by its variable's name.
-        options: As `HttpClient` takes them.
-
-    Raises:
-        ConfigError: The URL is not valid, or holds a password.
-        SecretMissing: The variable is not set.
     """
 
     def __init__(
@@ -254,7 +227,6 @@ class HttpBackend:
     """A backend that answers a request with one POST; a subclass has `path`, `body` and `reply`.
 
     Args:
-        client: The client of its server.
         features: What the backend supports (`harness.ports.Backend`).
     """
 
@@ -280,11 +252,7 @@ class HttpBackend:
         raise NotImplementedError
 
     async def generate(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            CallError: Anything that went wrong.
-        """
+        """Answer one request."""
         content = await self.client.post(self.path, self.body(request), request.model)
         try:
             return self.reply(content, request)

@@ -87,11 +87,7 @@ def place(name: str) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of the files of a folder and their names.
-
-    Raises:
-        DataInvalid: A file cannot be read.
-    """
+    """Return a hash of a file, or of the files of a folder and their names."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]

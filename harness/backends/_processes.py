@@ -63,11 +63,6 @@ class ServerProcess:
 
     It runs in a separate session, so that a Ctrl-C in the terminal does not interrupt an answer
     that the harness still waits for.
-
-    Args:
-        command: The program and its arguments.
-        log: File that its output is appended to.
-        grace_s: Seconds between asking it to end and killing it.
     """
 
     def __init__(self, command: Sequence[str], log: Path, grace_s: float = GRACE_S) -> None:
@@ -202,11 +197,6 @@ class OwnedServers:
 
         If two runs see their shared server die at the same moment, one of them restarts it and the
         other one gets the restarted server.
-
-        Args:
-            lease: Is in use from now on.
-            failed: A server known to be broken, even if it is running.
-            launch: Starts a server.
         """
         with self._lock:
             lease.used = True

@@ -101,8 +101,6 @@ class CallContext:
     """A request's endpoint, model and key, for error messages.
 
     Args:
-        endpoint: Base URL.
-        model: The model's name.
         key_variable: The environment variable of the key; None if no key was sent.
         key: The key itself, which is removed from every message: servers like to quote it.
     """
@@ -137,14 +135,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 def from_status(
     status: int, headers: Mapping[str, str], body: object, asked: CallContext
 ) -> CallError:
-    """Map an unsuccessful HTTP answer to our error.
-
-    Args:
-        status: The HTTP status.
-        headers: Its headers, for ``retry-after``.
-        body: The body: as bytes, text, or already parsed.
-        asked: The request.
-    """
+    """Map an unsuccessful HTTP answer to our error."""
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
@@ -275,10 +266,6 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     the limit is untouched again, so it grows with use. A reset further away than a minute can
     only belong to a longer window, whose limit is left out. Invalid, negative, infinite and
     excessive values are left out too.
-
-    Args:
-        headers: The answer's headers.
-        now: Seconds since the epoch, to measure a reset time against.
     """
     return tuple(_found(headers, now))
 

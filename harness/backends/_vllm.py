@@ -74,11 +74,7 @@ BARE = frozenset(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments under vLLM's names, without those that are null.
-
-    Raises:
-        ConfigError: A name is invalid, or one that the harness sets.
-    """
+    """Return the arguments under vLLM's names, without those that are null."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -168,12 +164,7 @@ class VLLMModel:
         return place(self.lora) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """What answers depend on: the content of files, and the arguments that change answers.
-
-        Raises:
-            DataMissing: A folder does not exist.
-            DataInvalid: A file cannot be read.
-        """
+        """What answers depend on: the content of files, and the arguments that change answers."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {
             name: files_identity(Path(value), self.hashes)
@@ -252,11 +243,6 @@ class DeadlyPrompts:
 
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
         """Count the death of an engine while it worked on a request.
-
-        Args:
-            request: The request.
-            life: Identifies this instance of the engine among its restarts.
-            alone: Whether the request was the only one in flight: then its prompt is to blame.
 
         Raises:
             RequestRejected: The prompt is given up.

@@ -48,12 +48,7 @@ memory as their own."""
 
 
 class InProcessEngine:
-    """An engine, once `load` has returned.
-
-    Args:
-        model: The model to load.
-        log: File for vLLM's output.
-    """
+    """An engine, once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
         self._model = model
@@ -64,13 +59,7 @@ class InProcessEngine:
         self._llm: Any = None
 
     async def load(self) -> None:
-        """Load the model, which takes seconds to minutes and blocks the engine's own event loop.
-
-        Raises:
-            ConfigError: vLLM does not know an engine argument.
-            FatalCallError: Loading was cancelled, or the adapter cannot be loaded.
-            Exception: Whatever vLLM raises if it cannot load the model.
-        """
+        """Load the model, which takes seconds to minutes and blocks the engine's own event loop."""
         self._template = _text(self._model.engine.get("chat_template"))
         with _ONE_AT_A_TIME, handed_down(**_log_to(self._log)), self._watched():
             self._llm = self._loaded()
@@ -170,15 +159,7 @@ class InProcessEngine:
         self._guard.close()
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """Return the answer to a request.
-
-        Args:
-            request: The request.
-            name: A unique name for it.
-
-        Raises:
-            CallError: Anything that went wrong.
-        """
+        """Return the answer to a request."""
         from vllm import SamplingParams, TokensPrompt
         from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
@@ -255,12 +236,8 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
     """Return the fields of vLLM's sampling parameters for a request.
 
     Args:
-        request: The request.
         defaults: The fields of the model's generation configuration.
         room: Tokens that the context has left after the prompt.
-
-    Raises:
-        RequestRejected: The answer could not fit.
     """
     decoding = request.decoding
     wanted = decoding.max_tokens

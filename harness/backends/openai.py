@@ -107,11 +107,9 @@ class ProviderPreset:
     """One provider or local server.
 
     Args:
-        title: Its name.
         url: Its base URL; None if each user has another one (`hint` shows its form).
         key: The environment variable of its key; None if it needs none.
         max_tokens: Its name for this parameter.
-        seed: Its name for this parameter; None if it has none.
         hint: The form of the base URL.
         fixed_sampling: Pattern of the models that take no temperature and top_p, and return no
             log-probabilities.
@@ -119,7 +117,6 @@ class ProviderPreset:
         logprobs: Whether it returns log-probabilities in OpenAI's form. False if its reference
             does not say so (or refuses them, as Groq does), has another form (Together AI), or
             if it passes requests on to others (OpenRouter, Hugging Face).
-        prompt_logprobs: Whether it returns those of the prompt's tokens, in vLLM's form.
     """
 
     title: str
@@ -228,9 +225,6 @@ def chosen(
 
     A preset's key is for the preset's host. With the user's own URL it is sent only if the preset
     has no URL (Azure).
-
-    Raises:
-        ConfigError: The preset is unknown, or needs a URL.
     """
     if preset is None:
         found = PRESETS["openai"] if base_url in (None, PRESETS["openai"].url) else COMPATIBLE

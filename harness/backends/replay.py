@@ -148,11 +148,7 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """Return the recorded answer of this sample and round.
-
-        Raises:
-            ReplayMissing: There is none.
-        """
+        """Return the recorded answer of this sample and round."""
         origin = request.origin
         # Each later round has one more user message.
         said = [message.content for message in request.messages if message.role == "user"]

@@ -161,11 +161,7 @@ class VLLMEngineBackend:
         return self._thread is not None and not self._thread.ended()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Load or reload the model, or join another run that is loading it.
-
-        Raises:
-            FatalCallError: The model cannot be loaded.
-        """
+        """Load or reload the model, or join another run that is loading it."""
         if importlib.util.find_spec("vllm") is None:
             raise FatalCallError(
                 "vLLM is not installed beside the harness.",
@@ -195,11 +191,7 @@ class VLLMEngineBackend:
         )
 
     async def generate(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            CallError: Anything that went wrong.
-        """
+        """Answer one request."""
         async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
                 raise TransientError(

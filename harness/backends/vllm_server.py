@@ -161,11 +161,7 @@ class VLLMServerBackend:
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Connect to a running server, or start one; return once it answers.
-
-        Raises:
-            FatalCallError: It is not the right server, or does not start.
-        """
+        """Connect to a running server, or start one; return once it answers."""
         if self._lease is None:
             await serves(self.endpoint, self._model, self._key)
             self.ready = True
@@ -239,11 +235,7 @@ class VLLMServerBackend:
         )
 
     async def generate(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            CallError: Anything that went wrong.
-        """
+        """Answer one request."""
         if self._lease is None:
             return await self._clients[0].generate(request)
         async with self._prompts.turn(request) as alone:
@@ -309,12 +301,7 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists a model; False if it does not say what it serves, or not yet.
-
-    Raises:
-        FatalCallError: It serves other models (a stranger may have taken the port), or refuses
-            the key.
-    """
+    """Return whether a server lists a model; False if it does not say, or not yet."""
     from httpx2 import AsyncClient, HTTPError
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}

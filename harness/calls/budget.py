@@ -38,9 +38,7 @@ class Budget:
     """US dollars that a run may cost.
 
     Args:
-        usd: The cap.
         spent: What the run has cost before.
-        stop: Requested when a call no longer fits.
         unsure: The part of `spent` for calls without an answer, which may have been billed.
 
     Attributes:
@@ -64,7 +62,6 @@ class Budget:
 
         Raises:
             BudgetSpent: It does not fit, and no call in flight can free more.
-            Stopping: The run is stopping.
         """
         if self._stop.requested:
             raise Stopping
@@ -119,8 +116,6 @@ class Budgeted:
     """A model's calls under a budget.
 
     Args:
-        ask: The stack below.
-        budget: The run's budget.
         most: The maximum cost of a call, from its input and output tokens.
         cost: The cost of a call, from its usage.
         charge: Books what a call without a usable reply may have cost; begins at once.
@@ -142,13 +137,7 @@ class Budgeted:
         self._charge = charge
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask within the budget.
-
-        Raises:
-            BudgetSpent: The call might cost more than is left.
-            Stopping: The run is stopping.
-            CallError: As raised below.
-        """
+        """Ask within the budget."""
         most = self._most(*bounds(request))
         await self._budget.reserve(most)
         spent, unsure = 0.0, False
@@ -178,9 +167,6 @@ def bounds(request: Request) -> tuple[int, int]:
 
     A token is at least one byte of UTF-8, whatever the tokeniser. The model also reads what else
     is sent (a schema, tools).
-
-    Raises:
-        ConfigError: Nothing bounds the answer.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra

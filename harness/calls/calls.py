@@ -40,10 +40,6 @@ class PaidCalls:
     """Calls that cost something: never paid twice, by this process or another.
 
     Args:
-        ask: The stack below (retry and so on).
-        backend: The backend's name, part of the key (`call_key`).
-        endpoint: Its endpoint, part of the key.
-        replies: The cache.
         pays: The payment for a reply, for a run with a budget; None to record none.
         sleep: Waits for another process; may raise to end the wait.
     """
@@ -75,7 +71,6 @@ class PaidCalls:
 
         Raises:
             ReplyUnsaved: The reply was paid for but could not be cached.
-            CallError: As raised below.
         """
         key = call_key(self._backend, self._endpoint, request)
         while (same := self._in_flight.get(key)) is not None:

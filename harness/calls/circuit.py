@@ -36,15 +36,11 @@ class Circuit:
     """Lets calls through while the provider works.
 
     Args:
-        ask: The stack below.
         attempts: How often a call is tried; the circuit opens before a call is given up.
-        outage_s: Seconds after which the run ends.
         sleep: Waits between tries; may end the wait by raising `Stopping`.
         status: Reports that the provider is down; cleared when it is back.
         opened: Called with the one request that keeps trying. The others must be sent back
             (`CircuitOpen`), wherever they are waiting below.
-        restored: Called when the provider is back.
-        clock: Seconds.
     """
 
     def __init__(
@@ -74,11 +70,7 @@ class Circuit:
         """While the circuit is open: done when the call that keeps trying has ended."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask, or wait until the provider is back.
-
-        Raises:
-            CallError: As raised below; a `FatalCallError` after an outage.
-        """
+        """Ask, or wait until the provider is back."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -181,12 +173,6 @@ class Startup:
     above the concurrency limiter, whose calls have a time limit, and below the circuit, whose one
     call that keeps trying waits here too: a start uses up no call's tries. The wait ends when the
     run stops.
-
-    Args:
-        ask: The stack below.
-        backend: What is started when the first call needs it.
-        stop: Ends the wait.
-        status: Reports why the run waits.
     """
 
     def __init__(self, ask: Ask, backend: Startable, stop: Stop, status: Report) -> None:
@@ -198,13 +184,7 @@ class Startup:
         stop.on_stop(self._stopped.set)
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask once the backend is ready.
-
-        Raises:
-            Stopping: The run stopped before the backend was ready.
-            FatalCallError: The backend cannot be started.
-            CallError: As raised below.
-        """
+        """Ask once the backend is ready."""
         if not self._backend.ready:
             await self._ready()
         return await self._ask(request)

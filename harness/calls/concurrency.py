@@ -47,7 +47,6 @@ class AdaptiveLimit:
     """The number of calls that may be in flight.
 
     Args:
-        most: Upper bound, set by the user.
         start: Calls to begin with; higher for a server that queues what it cannot take yet.
     """
 
@@ -72,8 +71,6 @@ class AdaptiveLimit:
         """Count a call that was answered, in whatever way.
 
         Args:
-            sent: When it was sent, in seconds.
-            now: The time now, on the same clock.
             full: Whether all of the limit was in use. If not, the answer proves nothing about a
                 higher limit.
         """
@@ -128,13 +125,7 @@ class ConcurrencyLimiter:
     """Asks the backend, with as many calls in flight and per minute as it accepts.
 
     Args:
-        backend: The backend to ask.
-        stop: Ends the wait of calls that have not begun.
-        most: Upper bound on calls in flight.
         timeout_s: Seconds until a call is given up, even if part of its answer has arrived.
-        limits: The model's rate limits.
-        start: Calls in flight to begin with.
-        clock: Seconds, for latencies and the adaptive limit.
     """
 
     def __init__(
@@ -185,9 +176,6 @@ class ConcurrencyLimiter:
 
     async def __call__(self, request: Request) -> Reply:
         """Ask the backend when it is this call's turn.
-
-        Returns:
-            The reply, with its latency.
 
         Raises:
             CallError: As raised by the backend, or because the call timed out.

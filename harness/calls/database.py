@@ -95,12 +95,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
     """Open the file, which is created if it does not exist.
 
     Args:
-        path: The file.
         wal: Whether to try a WAL; without one, writes are slower but safe everywhere.
-
-    Raises:
-        sqlite3.Error: It cannot be opened.
-        StoreFailed: It belongs to another program or a newer version.
     """
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
@@ -181,10 +176,6 @@ def recover(path: Path, restore: Restore) -> str:
 
     Returns:
         A message for the user; empty if nothing was to be done.
-
-    Raises:
-        OSError: A file cannot be moved or written.
-        sqlite3.Error: The new file cannot be written.
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

@@ -17,9 +17,6 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
     index and redraw, and nothing else. The round is in the messages.
 
     Args:
-        backend: The backend's name.
-        endpoint: Where it sends the request.
-        request: The request.
         by_instance: Whether the backend answers instances instead of prompts (a recording with
             differing answers to one prompt); then the origin is part of the key.
     """
@@ -47,9 +44,7 @@ def provider_seed(
     Instances that share a prompt share the seed, and so the call.
 
     Args:
-        run_seed: The run file's `seed`.
         prompt: Hash of the messages.
-        sample: The sample's index.
         redraw: How often the answer was drawn before.
         instance: The instance's id if it gets separate draws. The seed then has 53 bits: no two
             of a million samples of one prompt are likely to coincide, and any JSON holds it.

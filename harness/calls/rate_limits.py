@@ -75,7 +75,6 @@ class RateLimits:
     Args:
         stated: Units per minute, as set by the user. If the provider later reports a lower
             figure, that one counts.
-        clock: Seconds.
     """
 
     def __init__(
@@ -143,7 +142,6 @@ class RateLimits:
 
         Args:
             reservation: What `take` returned for it.
-            request: The request.
             usage: What it has used; None if unknown, and then it counts as reserved.
             refused: Whether the provider did not let it in, so that it used no tokens.
         """
@@ -197,9 +195,6 @@ class SlidingWindow:
     thinks for a minute would halve the rate.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
-
-    Args:
-        limit: Units in any sixty seconds.
     """
 
     def __init__(self, limit: float) -> None:
@@ -227,9 +222,7 @@ class SlidingWindow:
         for the provider to refuse it.
 
         Args:
-            amount: Units.
             margin: Units that the unanswered calls may use beyond their reservations.
-            now: The time in seconds.
         """
         used = self.used(now)
         if used + margin + amount > self.limit and used > 0:

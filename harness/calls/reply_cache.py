@@ -85,15 +85,11 @@ class ReplyCache:
     """Complete replies by key, and what was paid for them.
 
     Args:
-        path: The database's file; created with its folder if it does not exist.
         shared_memory: False for the safe mode without a write-ahead log; None to detect what works.
         patience_s: Seconds to keep trying while another process holds the file.
         notice: Called with messages for the user, and with an empty text when a wait is over; from
             any thread.
         restore: Returns the replies recorded elsewhere, to refill a damaged cache.
-
-    Raises:
-        StoreFailed: The file cannot be opened.
     """
 
     def __init__(
@@ -188,10 +184,6 @@ class ReplyCache:
 
         Read in the caller's thread: an index look-up takes microseconds, less than handing it to
         another thread would.
-
-        Raises:
-            StoreBusy: Another process holds the file right now.
-            StoreFailed: It cannot be read.
         """
         rows = self._read("SELECT reply FROM replies WHERE key = ?", bytes.fromhex(key))
         try:
@@ -202,11 +194,7 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """Look up the reply of a key; while another process holds the file, other tasks continue.
-
-        Raises:
-            StoreFailed: It is held for too long, or cannot be read.
-        """
+        """Look up a reply, waiting for a process that holds the file; other tasks continue."""
         since = time.monotonic()
         while True:
             try:

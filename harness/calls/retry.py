@@ -38,8 +38,6 @@ class Retry:
     """Tries a call again after a transient failure.
 
     Args:
-        ask: The stack below.
-        attempts: Maximum tries of one call.
         total_s: Seconds after its first failure within which a call is tried again.
         sleep: Waits between tries.
     """

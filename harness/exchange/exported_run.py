@@ -15,12 +15,7 @@ Turn = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """A run to export.
-
-    Attributes:
-        name, task, model, simulated: As in its manifest and folder name.
-        index: The index of its attempts.
-    """
+    """A run to export."""
 
     name: str
     task: str
@@ -29,12 +24,7 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self) -> Iterator[list[Attempt]]:
-        """Yield the attempts of each sample by round, instance by instance.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: A file cannot be read.
-        """
+        """Yield the attempts of each sample by round, instance by instance."""
         attempts = self.index.read(Attempt)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)

@@ -55,10 +55,8 @@ class Imported:
     """The contents of a file.
 
     Attributes:
-        format: The tool's name.
         config: The run file that would have made it, as far as the file says.
         manifest: The part of the manifest that depends on the file.
-        notes: Sentences for the user.
     """
 
     format: str
@@ -127,16 +125,12 @@ def judged(
     tool's headline, else the first verdict.
 
     Args:
-        found: The attempts with the scores of each.
         is_accuracy: Whether the tool treats a score as an accuracy, by its name.
         wanted: The score that the user names; empty for none.
         headline: The tool's own headline score; empty for none.
 
     Returns:
         The attempts with scores, and the run's primary metric; None if that is the pass rate.
-
-    Raises:
-        ConfigError: The file lacks the requested score.
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:
@@ -198,11 +192,8 @@ def manifest(
     """Return the manifest of results that the harness has not made.
 
     Args:
-        task: Name of the task.
-        model: Name of the model.
         data: For each instance, the hash of its question and reference answer.
         measure: The primary metric; None for the pass rate.
-        others: Further keys.
     """
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
@@ -231,10 +222,7 @@ def write_run(
     """Write the run; if that fails, nothing is left behind.
 
     Args:
-        root: The folder of runs.
-        name: Name of the new run.
         source: The imported file.
-        imported: Its contents.
         finish: What to do with the run before it appears among the others.
     """
     wanted = RunFolder(root, name)

@@ -72,13 +72,7 @@ def write_inspect(
 
 
 def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
-    """Build a sample of a log.
-
-    Args:
-        rounds: Its attempts.
-        model: The model's name.
-        uuid: An id that is unique in the log.
-    """
+    """Build a sample of a log."""
     last = rounds[-1]
     content: Any = last.text or ""
     if last.reasoning:
@@ -155,14 +149,7 @@ def _value(value: bool | float | None) -> str | float | None:
 def _header(
     config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
 ) -> dict[str, Any]:
-    """Build a log without its samples.
-
-    Args:
-        config: The run file.
-        manifest: The run's manifest.
-        metrics: The run's metrics.
-        instances: Names of the instances, in the order of the log.
-    """
+    """Build a log without its samples."""
     backend, name = config.model.backend, config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))

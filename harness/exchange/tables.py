@@ -99,12 +99,7 @@ class AttemptRows:
         return sum(len(run.index.attempts) for run in self.runs)
 
     def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        """Yield the rows run by run, instance by instance, each by sample and round.
-
-        Raises:
-            DataInvalid: A line is damaged.
-            StoreFailed: A file cannot be read.
-        """
+        """Yield the rows run by run, instance by instance, each by sample and round."""
         readers = self._readers
         for run in self.runs:
             fixed = (run.name, run.task, run.model, run.simulated)
@@ -175,10 +170,6 @@ def write_csv(rows: AttemptRows, file: TextIO) -> None:
     The data are exact: a text is always quoted, with newlines kept and quotes doubled (RFC 4180);
     NULL is an empty cell, unlike the empty text, which is two quotes. Texts that a spreadsheet
     would take for formulas are not altered.
-
-    Args:
-        rows: The table.
-        file: Open for UTF-8 text, without newline translation.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
     for row in rows:

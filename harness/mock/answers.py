@@ -121,11 +121,7 @@ def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> An
 
 
 def read_recording(path: Path) -> Answerer:
-    """Read the answers of a JSONL file of ``{"prompt": …, "text": …}``.
-
-    Raises:
-        MockError: the file cannot be read, or a line is invalid; names file and line.
-    """
+    """Read the answers of a JSONL file of ``{"prompt": …, "text": …}``."""
     answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(_Recording)
     try:
@@ -212,12 +208,6 @@ def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
 ) -> tuple[TokenPosition, ...]:
     """Return the positions of an answer, each with its `n` likeliest tokens.
-
-    Args:
-        text: the answer.
-        distributions: log-probabilities by token for each position; if empty, the tokens are the
-            text's words, each with probability `SURE`.
-        n: the number of alternatives.
 
     >>> [position.token for position in positions("Yes, it is.", (), 2)]
     ['Yes', ',', ' it', ' is', '.']

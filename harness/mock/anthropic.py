@@ -260,11 +260,7 @@ class AnthropicMessages(WireFormat):
         return ApiError(status, error, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Compare the key of ``x-api-key``, or else the bearer token, which the SDK sends.
-
-        Raises:
-            ApiError: The key is missing or wrong (401).
-        """
+        """Compare the key of ``x-api-key``, or else the bearer token, which the SDK sends."""
         own, token = header(headers, b"x-api-key"), bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"

@@ -102,11 +102,7 @@ class Provider:
         return Conditions(self.faults.shares, self.latency.spec, self.limits.limits)
 
     def change(self, conditions: Conditions) -> None:
-        """Apply conditions to the requests from now on.
-
-        Raises:
-            MockError: a value is invalid; nothing has changed then.
-        """
+        """Apply conditions to the requests from now on."""
         faults = self.faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
             self.latency = Latency(conditions.latency)

@@ -26,11 +26,7 @@ OPTIONS: Mapping[Unit, str] = {
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What each model may use in any 60 seconds; None for no limit.
-
-    Raises:
-        MockError: a limit is below 1.
-    """
+    """What each model may use in any 60 seconds; None for no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None

@@ -34,22 +34,14 @@ class MockServer:
     Use it as a context manager. It can be started again, on the same port if one was given.
 
     Args:
-        host: the address to listen on.
-        port: the port to listen on; 0 for any free one.
         latency: seconds, or a distribution (see `faults.LATENCY_FORMS`).
         faults: probability by name (see `faults.Fault`).
-        seed: of faults and latencies.
         answers: texts by last user message, an answers file, or a function; by default sentences
             that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: the only valid key; None accepts any.
-        models: the known models; empty accepts any.
         requests_per_minute: rate limit per model, in any 60 seconds; so are the next three.
-        tokens_per_minute: input and output together.
-        input_tokens_per_minute: input only.
-        output_tokens_per_minute: output only.
         retry_after: seconds in the retry-after header of a drawn 429; None sends no header.
         reasoning: how answers carry reasoning (see `wire.REASONING`); None for no reasoning.
-        refuse: names of parameters that the model rejects.
     """
 
     def __init__(

@@ -34,12 +34,10 @@ class Snapshot(Struct):
     """The counters at one moment; also the JSON of ``GET /stats``.
 
     Attributes:
-        requests: POSTs to the path of a wire format, rejected ones included.
         answered: Usable replies, which a client must keep: complete, well formed, and with text,
             a refusal or a content filter's verdict.
         repeated: Requests for a body that already had a usable answer. Legitimate if the body does
             not distinguish samples.
-        abandoned: Requests whose client left before the whole answer was sent.
         prompt_tokens, completion_tokens: As reported in complete, well-formed replies.
         by_model: Requests with a valid key, body and model, including those that a rate limit
             rejected.

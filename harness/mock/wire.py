@@ -52,8 +52,6 @@ class MockRequest(Struct, frozen=True):
     """A decoded request.
 
     Attributes:
-        digest: Hash of the request body, byte for byte.
-        n: Number of choices.
         max_tokens: Upper bound per choice, reasoning included.
         reasons: Whether the model may reason before it answers.
         shows_reasoning: Whether the text of the reasoning is returned.

@@ -137,7 +137,7 @@ async def test_a_cancelled_wait_takes_nothing() -> None:
     assert (await setting.ask(asked())).text == "2"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(1, 400),
     st.lists(st.tuples(st.integers(0, 100), st.integers(0, 4)), max_size=60),

@@ -66,7 +66,7 @@ async def test_names_that_no_file_could_hold(path: Path) -> None:
         assert spent(replies, ["run\ud800"]) == 1.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -46,7 +46,7 @@ def provider_counts(
     return counted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(40, 200), CALLS)
 def test_no_sixty_seconds_of_the_providers_hold_more_than_the_limit(
     limit: int, calls: list[tuple[float, float, float, int, float]]

@@ -41,7 +41,7 @@ def there_and_back(tmp: Path, suffix: str, found: list[Attempt]) -> tuple[RunFol
     return folder, write_run(tmp / "runs", "again", path, read_inspect(path))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(attempts().filter(bool))
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
 def test_a_run_that_is_exported_and_imported_is_equal(suffix: str, found: list[Attempt]) -> None:

@@ -32,7 +32,7 @@ def exported(tmp: Path, found: list[Attempt]) -> list[dict[str, Any]]:
     return read_parquet(tmp / "r.parquet")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(attempts())
 def test_parquet_reads_back_equal(found: list[Attempt]) -> None:
     with tempfile.TemporaryDirectory() as tmp:
@@ -65,7 +65,7 @@ def test_every_field_of_an_attempt_has_a_column(tmp_path: Path) -> None:
     assert {"group_parity", *Usage.__struct_fields__} <= columns.keys()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(attempts())
 def test_csv_holds_what_parquet_does(found: list[Attempt]) -> None:
     with tempfile.TemporaryDirectory() as tmp:

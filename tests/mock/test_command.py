@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from tests.cli.command import harness
+
 COMMAND = [sys.executable, "-c", "import harness.cli; harness.cli.main()", "mock"]
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -85,12 +87,13 @@ def test_every_option_reaches_the_server(start: Start) -> None:
     assert told == ["1000", "2000"]
 
 
-def test_bad_options_are_told_in_two_lines(start: Start, tmp_path: Path) -> None:
+def test_bad_options_are_told_in_two_lines(tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text("{")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
-        cases = {
+        for options, message in {
             ("--port", port): "Address already in use",
             ("--fault", "rest=0.1"): "Did you mean 'reset'?",
             ("--fault", "reset=2"): "must be in 0..1",
@@ -98,12 +101,11 @@ def test_bad_options_are_told_in_two_lines(start: Start, tmp_path: Path) -> None
             ("--reasoning", "loud"): "Forms: think, field, blocks",
             ("--answers", str(tmp_path / "absent.jsonl")): "No such file",
             ("--answers", str(broken)): "line 1",
-        }
-        running = {options: start(*options) for options in cases}
-        for options, message in cases.items():
-            output, errors = running[options].communicate(timeout=20)
-            assert running[options].returncode not in (0, None), options
-            assert output == ""
-            assert message in errors
-            assert "Traceback" not in errors
-            assert len(errors.strip().splitlines()) <= 2
+        }.items():
+            ended = harness("mock", *options)
+            assert ended.returncode != 0, options
+            assert ended.stdout == ""
+            assert message in ended.stderr
+            assert len(ended.stderr.strip().splitlines()) <= 2
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
