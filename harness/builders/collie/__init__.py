@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from harness.builders import folder
 from harness.builders.collie.audit import Audited, audit
-from harness.builders.collie.consistency import refuse_impossible
 from harness.builders.collie.extraction import (
     Batch,
     ExtractionPlan,
@@ -114,8 +113,6 @@ def build(
     nltk_data = data.root / "nltk_data"
     folder.refuse_other(out, KIND, (INSTANCES, AUDIT, CARD, REPORT))
     _refuse_mismatch(structures, sources)
-    for structure in structures:
-        refuse_impossible(structure)
     units = splitter(nltk_data)
     for source in sources:
         Segmenter(source, units, seed)  # reports a mistyped filter before any work

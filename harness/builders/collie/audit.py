@@ -161,7 +161,7 @@ def _audit_piece(piece: _Piece) -> list[Audited]:
             passes=passes,
             near_misses=missed.texts,
             unbroken=tuple(clauses[place] for place in missed.unbroken),
-            problems=tuple(map(str, problems(specification))),
+            problems=tuple(problems(specification)),
             natural=n,
             share=share,
             trivial=share is not None and share >= TRIVIAL,

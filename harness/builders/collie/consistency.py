@@ -2,20 +2,14 @@
 
 It examines the base constraints that must all hold. Numbers are compared as ranges, texts as the
 checker compares them. A constraint without a known problem may still be impossible.
-
->>> [problem.kind for problem in problems(specification)]  # doctest: +SKIP
-['contradictory']
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, product
-from typing import Any, Literal, NamedTuple
+from itertools import combinations
+from typing import Literal
 
-from harness.builders.collie.structure import Structure
-from harness.builders.collie.targets import Sweep
-from harness.errors import DataInvalid
 from harness.scoring.constraints.check import bare
 from harness.scoring.constraints.grammar import (
     Base,
@@ -30,63 +24,24 @@ from harness.scoring.constraints.render import clause
 
 Kind = Literal["duplicate", "implied", "contradictory"]
 INFINITY = float("inf")
-MOST_TRIED = 10_000
-"""Pairs of values of two sweeps."""
 
 
-class Problem(NamedTuple):
-    """A problem, and the base constraints that cause it, in words."""
-
-    kind: Kind
-    clauses: tuple[str, str]
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {' / '.join(self.clauses)}"
-
-
-def problems(specification: Specification) -> list[Problem]:
-    """Return the problems of pairs of base constraints."""
-    found = []
+def problems(specification: Specification) -> list[str]:
+    """Return the problems of pairs of base constraints, as ``contradictory: … / …``."""
     pairs = _required(specification.constraint, specification.targets)
-    for one, other in combinations(pairs, 2):
-        kind = _problem(*one, *other)
-        if kind is not None:
-            found.append(Problem(kind, (clause(*one), clause(*other))))
-    return found
+    return [
+        f"{kind}: {clause(*one)} / {clause(*other)}"
+        for one, other in combinations(pairs, 2)
+        if (kind := _problem(*one, *other))
+    ]
 
 
-def refuse_impossible(structure: Structure) -> None:
-    """Refuse a structure if two parts of each of its constraints contradict each other.
-
-    Only values that sweeps name are examined: those taken from a text are satisfied by that text.
-
-    Raises:
-        DataInvalid: No text can satisfy the structure.
-    """
-    found = [_contradiction(one, structure.rules) for one in structure.constraints]
-    if found[0] is not None and None not in found:
-        raise DataInvalid(
-            f"No text can satisfy the structure {structure.name}: {found[0]}.",
-            "Change the values of its targets.",
-        )
-
-
-def _contradiction(constraint: Constraint, rules: Any) -> Problem | None:
-    """Return the first two parts that contradict each other for all values of their sweeps."""
-    swept = [(b, rule.values) for b, rule in _required(constraint, rules) if type(rule) is Sweep]
-    for (one, values), (other, others) in combinations(swept, 2):
-        targets = product(values, others) if len(values) * len(others) <= MOST_TRIED else ()
-        kinds = {_problem(one, target, other, wanted) for target, wanted in targets}
-        if kinds == {"contradictory"}:
-            return Problem("contradictory", (clause(one, values[0]), clause(other, others[0])))
-    return None
-
-
-def _required(constraint: Constraint, targets: Any) -> Iterator[tuple[Base, Any]]:
-    """Yield the base constraints outside of every ``or``, with their targets (or rules)."""
+def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
+    """Yield the base constraints outside of every ``or``, with their targets."""
     if isinstance(constraint, Base):
         yield constraint, targets
     elif constraint.logic != "or":
+        assert isinstance(targets, tuple)
         for part, target in zip(constraint.constraints, targets, strict=True):
             yield from _required(part, target)
 

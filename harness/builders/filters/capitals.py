@@ -1,14 +1,8 @@
-"""Drops text in capitals: titles, and text without letters."""
+"""Drops text in capitals, or without letters: headings, numbers and rules."""
 
-from __future__ import annotations
-
-
-class CapitalsFilter:
-    """Leaves out text without a small letter, such as headings, numbers and rules."""
-
-    def __call__(self, text: str) -> bool:
-        """Return whether the text has no small letter."""
-        return text.upper() == text
+from harness.ports import Filter
 
 
-plugin = CapitalsFilter
+def plugin() -> Filter:
+    """Leave out text without a small letter."""
+    return lambda text: text.upper() == text

@@ -1,17 +1,15 @@
 """Drops copyright notices."""
 
-from __future__ import annotations
-
 import string
 
+from harness.ports import Filter
 
-class CopyrightFilter:
-    """Leaves out text with a ©, or whose first word is "copyright"."""
 
-    def __call__(self, text: str) -> bool:
-        """Return whether it is a notice."""
+def plugin() -> Filter:
+    """Leave out text with a ©, or whose first word is "copyright"."""
+
+    def is_notice(text: str) -> bool:
         first = text.split(maxsplit=1)[:1]
         return "©" in text or [w.lower().strip(string.punctuation) for w in first] == ["copyright"]
 
-
-plugin = CopyrightFilter
+    return is_notice

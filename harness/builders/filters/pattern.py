@@ -1,33 +1,20 @@
 """Drops text that matches your own regular expression."""
 
-from __future__ import annotations
-
+from harness.ports import Filter
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
-class PatternFilter:
-    """Leaves out text in which a pattern is found.
+def plugin(pattern: str, ignore_case: bool = False) -> Filter:
+    """Leave out text in which a pattern is found.
 
-    Args:
-        pattern: A regular expression.
-        ignore_case: Whether capitals and small letters are the same.
-
-    Raises:
-        ConfigError: The pattern is invalid.
+    A search that takes too long is an error, since the content of a data set must not depend on a
+    clock.
     """
+    compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
-    def __init__(self, pattern: str, ignore_case: bool = False) -> None:
-        self._pattern = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
-
-    def __call__(self, text: str) -> bool:
-        """Return whether the pattern is found.
-
-        Raises:
-            PatternTooSlow: The search takes too long. It is an error, since the content of a data
-                set must not depend on a clock.
-        """
+    def is_found(text: str) -> bool:
         try:
-            return self._pattern.search(text) is not None
+            return compiled.search(text) is not None
         except PatternTooSlow as error:
             raise PatternTooSlow(
                 error.message,
@@ -35,5 +22,4 @@ class PatternFilter:
                 "texts (the source's 'longest').",
             ) from None
 
-
-plugin = PatternFilter
+    return is_found

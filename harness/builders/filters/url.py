@@ -6,19 +6,12 @@ optional, so these alone decide; the whole pattern would take quadratic time on 
 letters.
 """
 
-from __future__ import annotations
-
 import re
 
-NAME_AND_ENDING = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
+from harness.ports import Filter
 
 
-class UrlFilter:
-    """Leaves out text with a URL, or what looks like one ("the end.Then")."""
-
-    def __call__(self, text: str) -> bool:
-        """Return whether the text has a URL."""
-        return NAME_AND_ENDING.search(text) is not None
-
-
-plugin = UrlFilter
+def plugin() -> Filter:
+    """Leave out text with a URL, or what looks like one ("the end.Then")."""
+    name_and_ending = re.compile(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}")
+    return lambda text: name_and_ending.search(text) is not None

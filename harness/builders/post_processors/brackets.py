@@ -1,16 +1,15 @@
-r"""Removes text in square brackets: references, notes, pictures.
+"""Removes text in square brackets: references, notes, pictures."""
 
-Like the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
-"""
-
-from __future__ import annotations
+from harness.ports import PostProcessor
 
 
-class BracketsProcessor:
-    """Cuts out square brackets with their content, up to the first closing one."""
+def plugin() -> PostProcessor:
+    r"""Cut out square brackets with their content, up to the first closing one.
 
-    def __call__(self, text: str) -> str:
-        """Return the text without brackets."""
+    Like the paper's ``\[[^\]]*\]``, which takes quadratic time on a run of opening brackets.
+    """
+
+    def without_brackets(text: str) -> str:
         kept = []
         at = 0
         while (begin := text.find("[", at)) >= 0 and (end := text.find("]", begin)) >= 0:
@@ -18,5 +17,4 @@ class BracketsProcessor:
             at = end + 1
         return "".join([*kept, text[at:]])
 
-
-plugin = BracketsProcessor
+    return without_brackets
