@@ -7,13 +7,14 @@ texts; github.com/aparrish/gutenberg-dammit), or any folder of the project's own
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from harness.builders.loaders._documents import Files
+from harness.builders.loaders._files import FileLoader
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid
 from harness.records import Document
@@ -23,37 +24,23 @@ BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
 END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
 
 
-class GutenbergLoader:
-    """A document per book.
-
-    Args:
-        path: The folder.
-        language: Language of the books to use, if there is metadata.
-        encoding: Encoding of the texts.
-    """
+class GutenbergLoader(FileLoader):
+    """A document per book, with title and author; of one language, if there is metadata."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._files = Files(data, path, "**/*.txt", encoding)
-        metadata = self._files.root / METADATA
+        super().__init__(path, "**/*.txt", encoding, data=data)
+        metadata = self._root / METADATA
         self._books = _books(metadata, language) if metadata.is_file() else None
 
     def names(self) -> Iterator[str]:
-        """Yield the books' paths.
+        """Yield the books' paths."""
+        return super().names() if self._books is None else iter(self._books)
 
-        Raises:
-            DataMissing: There are none.
-        """
-        return self._files.names() if self._books is None else iter(self._books)
-
-    def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the books' texts, with title and author."""
-        for name in self.names():
-            if name in names:
-                book = self._files.read(name)
-                facts = (self._books or {}).get(name, {})
-                yield Document(book.name, body(book.text), facts, book.problem)
+    def _document(self, name: str) -> Document:
+        book = super()._document(name)
+        return replace(book, text=body(book.text), about=(self._books or {}).get(name, {}))
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.builders.loaders._documents import row_document
+from harness.builders.loaders._files import row_document
 from harness.errors import ConfigError, DataMissing
 from harness.records import Document
 
@@ -16,8 +16,7 @@ class HuggingFaceLoader:
 
     Args:
         dataset: Its name on the hub, or a folder written by ``save_to_disk``.
-        config: One of its configurations.
-        split: One of its splits.
+        config: One of its configurations; ``split``: one of its splits.
         column: The column of the text; short values of the others are kept as facts.
         revision: The revision on the hub; name one to make the build repeatable.
     """

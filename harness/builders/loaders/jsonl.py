@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harness.builders.loaders._documents import row_document
+from harness.builders.loaders._files import row_document
 from harness.datasets.folder import DataFolder, numbered_lines
 from harness.records import Document, encodable
 
@@ -31,19 +31,11 @@ class JsonlLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Yield the numbers of the lines that are not blank.
-
-        Raises:
-            DataInvalid, DataMissing: The file cannot be read.
-        """
+        """Yield the numbers of the lines that are not blank."""
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the texts.
-
-        Raises:
-            DataInvalid, DataMissing: The file cannot be read.
-        """
+        """Yield the texts."""
         for number, row in json_rows(self._path, names):
             if isinstance(row, str):
                 yield Document(str(number), "", problem=row)
@@ -62,9 +54,6 @@ def json_rows(
 
     Yields:
         Each line's number, from 1, with its object, or with a description of what is wrong.
-
-    Raises:
-        DataInvalid, DataMissing: The file cannot be read.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:
@@ -75,11 +64,7 @@ def json_rows(
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Decode an object; half of a surrogate pair, as of a cut emoji, becomes U+FFFD.
-
-    Raises:
-        MsgspecError, ValueError, RecursionError: The line is not an object.
-    """
+    """Decode an object; half of a surrogate pair, as of a cut emoji, becomes U+FFFD."""
     line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
     try:
         return msgspec.json.decode(line, type=dict[str, Any])

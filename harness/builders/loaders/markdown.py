@@ -7,14 +7,13 @@ emphasis the words stay. Each paragraph becomes one line, with a blank line betw
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from harness.builders.loaders._documents import Files
+from harness.builders.loaders._files import FileLoader
 from harness.datasets.folder import DataFolder
 from harness.records import Document
 
@@ -25,32 +24,17 @@ if TYPE_CHECKING:
 FRONT_MATTER = re.compile(r"\A---\n(?:.*\n)*?---(?:\n|\Z)")
 
 
-class MarkdownLoader:
-    """A document per file of Markdown.
-
-    Args:
-        path: A folder or a file.
-        files: A glob below the folder.
-        encoding: Encoding of the texts.
-    """
+class MarkdownLoader(FileLoader):
+    """A document per file of Markdown."""
 
     def __init__(
         self, path: str, files: str = "**/*.md", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._files = Files(data, path, files, encoding)
+        super().__init__(path, files, encoding, data=data)
 
-    def names(self) -> Iterator[str]:
-        """Yield the files' paths.
-
-        Raises:
-            DataMissing: There are none.
-        """
-        return self._files.names()
-
-    def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the files' paragraphs."""
-        for document in self._files.read_chosen(names):
-            yield replace(document, text=running_text(document.text))
+    def _document(self, name: str) -> Document:
+        document = super()._document(name)
+        return replace(document, text=running_text(document.text))
 
 
 def running_text(markdown: str) -> str:

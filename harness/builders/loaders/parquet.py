@@ -6,7 +6,7 @@ import glob
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from harness.builders.loaders._documents import is_below, printable, row_document
+from harness.builders.loaders._files import is_below, printable, row_document
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid
 from harness.plugins import import_extra
@@ -43,19 +43,11 @@ class ParquetLoader:
         self._column = column
 
     def names(self) -> Iterator[str]:
-        """Yield the rows' names.
-
-        Raises:
-            DataInvalid: A file is not Parquet.
-        """
+        """Yield the rows' names."""
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the texts.
-
-        Raises:
-            DataInvalid: A file is not Parquet.
-        """
+        """Yield the texts."""
         for file, own in self._names_by_file():
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):

@@ -23,19 +23,20 @@ LONGEST_FACT = 200
 """Characters of a fact."""
 
 
-class Files:
-    """The files below a folder, or one file; packed with gzip or not.
+class FileLoader:
+    """A document per file; packed with gzip or not.
 
     Args:
-        data: The data folder.
-        path: A folder or file, below the data folder or anywhere else.
-        pattern: A glob below the folder. A link out of the folder counts as unreadable.
+        path: A folder or a file.
+        files: A glob below the folder. A link out of the folder counts as unreadable.
         encoding: Encoding of the texts. A document in another encoding is unreadable.
     """
 
-    def __init__(self, data: DataFolder, path: str, pattern: str, encoding: str) -> None:
-        self.root = data.place(path)
-        self._pattern = pattern
+    def __init__(
+        self, path: str, files: str = "**/*", encoding: str = "utf-8", *, data: DataFolder
+    ) -> None:
+        self._root = data.place(path)
+        self._pattern = files
         self._encoding = encoding
         try:
             "".encode(encoding)
@@ -43,41 +44,35 @@ class Files:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """Yield the paths below the folder, sorted, without hidden files.
-
-        Raises:
-            DataMissing: There are none.
-        """
-        if self.root.is_file():
-            yield self.root.name
+        """Yield the paths below the folder, sorted, without hidden files."""
+        if self._root.is_file():
+            yield self._root.name
             return
         try:
-            found = {p.relative_to(self.root) for p in self.root.glob(self._pattern) if p.is_file()}
+            files = [path for path in self._root.glob(self._pattern) if path.is_file()]
         except (ValueError, NotImplementedError, OSError) as error:
             raise ConfigError(f"{self._pattern!r} is no pattern of files ({error}).") from None
-        names = sorted(
-            path.as_posix() for path in found if not any(part[0] == "." for part in path.parts)
-        )
+        paths = {path.relative_to(self._root) for path in files}
+        names = sorted(p.as_posix() for p in paths if not any(part[0] == "." for part in p.parts))
         if not names:
             raise DataMissing(
-                f"{self.root} has no file {self._pattern}.",
+                f"{self._root} has no file {self._pattern}.",
                 "Check the path, or name the files in the source's load section.",
             )
         yield from names
 
-    def read_chosen(self, names: Collection[str]) -> Iterator[Document]:
+    def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents of the chosen names, in order."""
-        return (self.read(name) for name in self.names() if name in names)
+        return (self._document(name) for name in self.names() if name in names)
 
-    def read(self, name: str) -> Document:
-        """Return the document of one name."""
-        path = self.root if self.root.is_file() else self.root / name
+    def _document(self, name: str) -> Document:
+        path = self._root if self._root.is_file() else self._root / name
         text, problem = self._text_or_problem(path)
         return Document(printable(name), text, problem=problem)
 
     def _text_or_problem(self, path: Path) -> tuple[str, str]:
         try:
-            if not is_below(path, self.root):
+            if not is_below(path, self._root):
                 return "", "leads out of the folder"
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 content = file.read(LARGEST + 1)
@@ -121,11 +116,7 @@ def _normalised(text: str) -> str:
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Return whether a path, with links resolved, is a folder or below it.
-
-    Raises:
-        OSError, RuntimeError, ValueError: It cannot be resolved.
-    """
+    """Return whether a path, with links resolved, is a folder or below it."""
     return path.resolve().is_relative_to(root.resolve())
 
 
