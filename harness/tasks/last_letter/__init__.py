@@ -4,11 +4,6 @@ From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442) and the reply to
 Mean" by .txt, who found that the paper's prompts asked for one structure and its parsers read
 another. Data sets: ``builtin`` (new questions drawn with a seed, offline), ``recorded`` (the 150
 questions that .txt recorded answers to, in the data folder), or your own JSONL file (`questions`).
-
->>> task = LastLetterTask(n=1, data=folder)  # doctest: +SKIP
->>> [question] = task.instances()  # doctest: +SKIP
->>> task.score(question, "The answer is nhsa.")["correct"].passed  # doctest: +SKIP
-True
 """
 
 from __future__ import annotations
@@ -28,14 +23,12 @@ from harness.records import ConstraintKind, DecodingConstraint, Instance, Messag
 from harness.tasks.last_letter.prompt import (
     PAPER_EXAMPLE,
     PAPER_FORM,
-    PAPER_SHOT_QUESTION,
     SHOTS,
     PromptExample,
     content,
     example_errors,
     form_errors,
     length_errors,
-    own_shots,
     render,
     written,
 )
@@ -117,11 +110,7 @@ class LastLetterTask:
             self._path = data.file(dataset)
 
     def instances(self) -> Iterator[Instance[LetterQuestion]]:
-        """Yield the questions, drawn or read.
-
-        Raises:
-            DataInvalid: The file is malformed.
-        """
+        """Yield the questions, drawn or read."""
         avoid = frozenset(shot.words for shot in SHOTS)
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
         found = read_questions(self._path) if self._path else fresh(self._n, self._seed, avoid)
@@ -134,10 +123,9 @@ class LastLetterTask:
             )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return parser, form and data; ``content_sha256`` covers all of the prompts except the
-        form.
+        """Return parser, form and data.
 
-        Runs with different content hashes differ in more than the form: comparing forms between
+        Runs whose ``content_sha256`` differs differ in more than the form: comparing forms between
         them is confounded.
         """
         return {
@@ -154,10 +142,7 @@ class LastLetterTask:
     def messages(
         self, instance: Instance[LetterQuestion], shots: Sequence[Instance[LetterQuestion]]
     ) -> tuple[Message, ...]:
-        """Build one turn: the task, the form, examples, the question.
-
-        Shots replace the task's own examples.
-        """
+        """Build one turn; shots replace the task's own examples."""
         question = instance.data
         examples = self._examples(question)
         if shots:
@@ -165,11 +150,7 @@ class LastLetterTask:
         return (Message("user", render(self._described(), examples, question.text)),)
 
     def score(self, instance: Instance[LetterQuestion], text: str) -> Mapping[str, Score]:
-        """Score ``correct``: whether the letters that the parser reads are correct.
-
-        Raises:
-            Unparseable: The parser reads none.
-        """
+        """Score ``correct``: whether the letters that the parser reads are correct."""
         read = self._parser.read(text)
         right = read.letters == instance.data.label
         reason = "" if right else f"read {read.letters!r}, which is wrong"
@@ -179,8 +160,7 @@ class LastLetterTask:
     def score_parsed(self, instance: Instance[LetterQuestion], answer: str) -> Mapping[str, Score]:
         """Score ``correct``: whether a judge read the correct letters, in any case or spelled out.
 
-        Raises:
-            Unparseable: The answer is neither a word nor letters.
+        An answer that is neither a word nor letters is `Unparseable`.
         """
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
@@ -203,9 +183,7 @@ class LastLetterTask:
         )
 
     def reference(self, instance: Instance[LetterQuestion]) -> str | None:
-        """Return a correct answer in the form, or None if the form cannot hold it (five
-        letters).
-        """
+        """Return a correct answer in the form; None if the form cannot hold it (five letters)."""
         text = written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
@@ -245,12 +223,12 @@ class LastLetterTask:
     def _examples(self, question: LetterQuestion) -> tuple[PromptExample, ...]:
         if self.examples == "paper":
             return (PAPER_EXAMPLE,)
-        return tuple(written(shot, self.form) for shot in own_shots(self.examples, question))
+        others = [shot for shot in SHOTS if shot.label != question.label]
+        return tuple(written(shot, self.form) for shot in others[: self.examples])
 
     def _shown_questions(self) -> tuple[LetterQuestion, ...]:
         if self.examples == "paper":
-            words, letters = PAPER_EXAMPLE.words, PAPER_EXAMPLE.letters
-            return (LetterQuestion("paper", PAPER_SHOT_QUESTION, words, letters),)
+            return (PAPER_EXAMPLE.question,)
         return SHOTS[: self.examples]
 
     def _data_hash(self) -> str:

@@ -32,6 +32,8 @@ Note: Ensure you've read the question thoroughly before beginning.
 Instruct : Provide your output in the following text format:
 """
 """From "Let Me Speak Freely?" (arXiv 2408.02442), as recorded in dottxt-ai/demos."""
+MOST_NAMED = 8
+"""How many ids a message names."""
 EXAMPLES = "\n\n\nHere are some examples:\n"
 
 PAPER_FORM = "Answer: <think step by step>. The final answer is <answer>"
@@ -57,43 +59,25 @@ SHOTS = (
 
 
 class PromptExample(NamedTuple):
-    """A worked example as the prompt shows it.
+    """A worked example: a question, and its answer as the prompt writes it."""
 
-    Attributes:
-        question, answer: As they are written.
-        words: The names in the question.
-        letters: The bare answer.
-    """
-
-    question: str
+    question: LetterQuestion
     answer: str
-    words: tuple[str, ...]
-    letters: str
 
 
-PAPER_EXAMPLE = PromptExample(PAPER_SHOT_QUESTION, PAPER_SHOT_ANSWER, ("Elon", "Musk"), "nk")
+PAPER_EXAMPLE = PromptExample(
+    LetterQuestion("paper", PAPER_SHOT_QUESTION, ("Elon", "Musk"), "nk"), PAPER_SHOT_ANSWER
+)
 
 
 def written(question: LetterQuestion, form: Form) -> PromptExample:
     """Write a question with its answer in a form."""
-    answer = form.write(reasoning(question.words), question.label)
-    return PromptExample(question.text, answer, question.words, question.label)
-
-
-def own_shots(n: int, question: LetterQuestion) -> tuple[LetterQuestion, ...]:
-    """Return the first n of the task's shots whose answer is not also that of the question."""
-    return tuple(shot for shot in SHOTS if shot.label != question.label)[:n]
+    return PromptExample(question, form.write(reasoning(question.words), question.label))
 
 
 def render(described: str, examples: Sequence[PromptExample], question: str) -> str:
-    """Render the prompt.
-
-    Args:
-        described: The answer's form, in words.
-        examples: Shown before the question.
-        question: The question's text.
-    """
-    shown = "".join(f"Question: {one.question}\n{one.answer}\n" for one in examples)
+    """Render the prompt: the form in words, the examples, and the question's text."""
+    shown = "".join(f"Question: {one.question.text}\n{one.answer}\n" for one in examples)
     before = EXAMPLES if examples else "\n\n\n"
     return f"{TASK}{described}{before}{shown}Question: {question}"
 
@@ -104,14 +88,10 @@ def content(examples: Sequence[LetterQuestion]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-MOST_NAMED = 8
-"""How many ids a message names."""
-
-
 def form_errors(described: str, form: Form, parser: Parser) -> list[str]:
-    """List what is wrong with the form that a prompt describes.
+    """List what is wrong with the text form that a prompt describes.
 
-    Only a text form is checked: the description of a JSON object is not itself JSON.
+    The description of a JSON object is not itself JSON, so it is not checked.
     """
     if not isinstance(form, TextForm):
         return []
@@ -135,27 +115,26 @@ def example_errors(
 ) -> list[str]:
     """List what is wrong with the examples of a prompt; questions have ``words`` names."""
     found = []
-    for example in examples:
-        name = f"The prompt's example ({' '.join(example.words)})"
-        if len(example.words) != words:
-            found.append(f"{name} has {len(example.words)} words; the questions have {words}.")
-        if not _reads(parser, example.answer, example.letters):
-            found.append(f"{name} answers {example.letters!r}, which the parser does not read.")
-        if not form.holds(example.answer):
+    for shown, answer in examples:
+        name = f"The prompt's example ({' '.join(shown.words)})"
+        if len(shown.words) != words:
+            found.append(f"{name} has {len(shown.words)} words; the questions have {words}.")
+        if not _reads(parser, answer, shown.label):
+            found.append(f"{name} answers {shown.label!r}, which the parser does not read.")
+        if not form.holds(answer):
             found.append(f"{name} is not what constrained decoding can write.")
     return found
 
 
 def length_errors(questions: Sequence[LetterQuestion]) -> list[str]:
-    """List the questions that have more or fewer words than the letters that are read."""
-    others = [question for question in questions if len(question.words) != LETTERS]
+    """Return what to say of questions that have more or fewer words than letters are read."""
+    others = [question.id for question in questions if len(question.words) != LETTERS]
     if not others:
         return []
-    named = ", ".join(question.id for question in others[:MOST_NAMED])
-    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    named = ", ".join(others[:MOST_NAMED]) + ("…" if len(others) > MOST_NAMED else "")
     return [
         f"{len(others)} of {len(questions)} questions do not have {LETTERS} words, and the parser "
-        f"reads {LETTERS} letters: {named}{more}."
+        f"reads {LETTERS} letters: {named}."
     ]
 
 

@@ -5,9 +5,6 @@ training data with their answers. The recorded ones, and your own, come from JSO
 
     {"id": "1", "names": ["Ian", "Peter", "Bernard", "Steven"]}
     {"id": "2", "question": "Take the last letters of each words in \\"…\\" …", "answer": "nrdn"}
-
->>> next(fresh(1, seed=0)).words  # doctest: +SKIP
-('Alan', 'Ulrich', 'Boris', 'Wanda')
 """
 
 from __future__ import annotations
@@ -17,30 +14,25 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from harness.errors import DataInvalid, nearest
-from harness.tasks._rows import Row, rows, text_id, unique
+from harness.errors import DataInvalid
+from harness.tasks._rows import Row, converted, rows, text_id, unique
 from harness.tasks.last_letter.structure import LETTERS
 
 NAMES = Path(__file__).with_name("names.txt")
 
-READ = {"id", "idx", "names", "question", "answer"}
-IGNORED = {"response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"} | {
-    "input_prompt"
-}
+IGNORED = (
+    *("response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"),
+    "input_prompt",
+)
 """Keys of a recorded answer that are not used here."""
 
 
 class LetterQuestion(Struct, frozen=True):
-    """A question.
-
-    Attributes:
-        text: The question's text.
-        words: The names in it.
-        label: The correct answer according to the data, in lower case.
-    """
+    """A question, the names in it, and the correct answer according to the data, in lower case."""
 
     id: str
     text: str
@@ -51,6 +43,17 @@ class LetterQuestion(Struct, frozen=True):
     def letters(self) -> str:
         """The last letters themselves, in lower case."""
         return last_letters(self.words)
+
+
+class _Row(Struct):
+    id: Any = None
+    idx: Any = None
+    names: (
+        Annotated[tuple[Annotated[str, Meta(pattern=r"^\s*\S+\s*$")], ...], Meta(min_length=1)]
+        | None
+    ) = None
+    question: str | None = None
+    answer: Annotated[str, Meta(min_length=1)] | None = None
 
 
 def last_letters(words: tuple[str, ...]) -> str:
@@ -87,13 +90,7 @@ def first_names() -> tuple[str, ...]:
 def fresh(
     n: int, seed: int, avoid: frozenset[tuple[str, ...]] = frozenset()
 ) -> Iterator[LetterQuestion]:
-    """Draw distinct questions; a larger n begins with the same ones.
-
-    Args:
-        n: Number of questions.
-        seed: Seed of the drawing.
-        avoid: Words of questions that must not be drawn (those of the shots).
-    """
+    """Draw n distinct questions, none with the words to avoid; a larger n begins with the same."""
     drawn = set(avoid)
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -104,41 +101,19 @@ def fresh(
 
 
 def read_questions(path: Path) -> Iterator[LetterQuestion]:
-    """Read the questions of a file.
-
-    Raises:
-        DataInvalid: An item is malformed; the message names file and item.
-        DataMissing: The file cannot be read.
-    """
+    """Read the questions of a file."""
     return unique((where, _question(row, where)) for where, row in rows(path))
 
 
-_QUOTED = re.compile(r'"([^"]+)"')
-
-
-def _question(row: Row, where: str) -> LetterQuestion:
-    for key in row:
-        if key not in READ and key not in IGNORED:
-            raise DataInvalid(f"{where}: unknown key {key!r:.60}.", nearest(key, READ))
-    text, words = row.get("question"), row.get("names")
-    if text is not None and not isinstance(text, str):
-        raise DataInvalid(f"{where}: 'question' must be text.")
-    if words is None:
-        quoted = _QUOTED.search(text or "")
-        if quoted is None:
-            raise DataInvalid(
-                f"{where}: needs 'names', or a 'question' with the words in double quotes."
-            )
-        words = quoted[1].split()
-    if (
-        not isinstance(words, list)
-        or not words
-        or not all(isinstance(word, str) and len(word.split()) == 1 for word in words)
-    ):
-        raise DataInvalid(f"{where}: the names must be a list of words.")
-    listed = tuple(word.strip() for word in words)
-    label = row.get("answer", last_letters(listed))
-    if not isinstance(label, str) or not label:
-        raise DataInvalid(f"{where}: 'answer' must be text.")
-    name = text_id(row, row.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
-    return LetterQuestion(name, text or asked(listed), listed, label.lower())
+def _question(raw: Row, where: str) -> LetterQuestion:
+    row = converted(raw, _Row, where, IGNORED)
+    quoted = re.search(r'"([^"]+)"', row.question or "")
+    words = row.names or tuple(quoted[1].split() if quoted else ())
+    if not words:
+        raise DataInvalid(
+            f"{where}: needs 'names', or a 'question' with the words in double quotes."
+        )
+    words = tuple(word.strip() for word in words)
+    name = text_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
+    label = (row.answer or last_letters(words)).lower()
+    return LetterQuestion(name, row.question or asked(words), words, label)

@@ -6,8 +6,6 @@ part of the expression. So none can drift from the others, as happened in "Let M
 Freely?" (arXiv 2408.02442) and what "Say What You Mean" by .txt corrected
 (https://blog.dottxt.co/say-what-you-mean.html); the patterns are that article's.
 
->>> FREE.pattern
-'Answer: T[\\\\w \\\\\\\\",\\\\\\\\.]{30,250}. The answer is ([A-Za-z]{4})'
 >>> FREE.described
 'Answer: <think step by step>. The answer is <the 4 letters>'
 >>> answer = FREE.write('The last letter of … Concatenating them is "nrdn"', "nrdn")
@@ -20,8 +18,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache, cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import cache
+from typing import Any, Literal, NamedTuple
 
 from harness.errors import Unparseable
 from harness.scoring.extraction import RegexExtraction, json_object
@@ -46,53 +44,30 @@ ParserName = Literal["strict", "flexible", "json"]
 
 
 class Reading(NamedTuple):
-    """What a parser has read.
-
-    Attributes:
-        letters: The letters in lower case, without separators.
-        pattern: Index of the parser's pattern that matched.
-    """
+    """Letters in lower case, without separators, and the index of the pattern that matched."""
 
     letters: str
     pattern: int = 0
 
 
-class Part(NamedTuple):
-    """A segment of an answer.
+class TextForm:
+    """An answer as a line of text.
 
-    Attributes:
-        regex: A pattern for its possible texts.
-        described: How the prompt describes it.
-        written: Its text in a correct answer with the placeholders {reasoning} and {answer}.
+    Each part is a pattern, its description in the prompt, and its text in a correct answer.
     """
 
-    regex: str
-    described: str
-    written: str
-
-
-class TextForm:
-    """An answer as a line of text: a chain of parts."""
-
-    name: FormName = "free"
-
-    def __init__(self, *parts: Part) -> None:
-        self.parts = parts
-
-    @property
-    def pattern(self) -> str:
-        """The regular expression that matches a whole answer."""
-        return "".join(part.regex for part in self.parts)
-
-    @property
-    def described(self) -> str:
-        """The form as the prompt describes it."""
-        return "".join(part.described for part in self.parts)
+    parts = (
+        ("Answer: ", "Answer: ", "Answer: "),
+        # .txt's expression, letter for letter; reasoning begins with a T, as in the shots.
+        (r'T[\w \\",\\.]{30,250}', "<think step by step>", "{reasoning}"),
+        (". The ", ". The ", ". The "),
+        (STRICT, f"answer is <the {LETTERS} letters>", "answer is {answer}"),
+    )
+    pattern, described, written = ("".join(column) for column in zip(*parts, strict=True))
 
     def write(self, reasoning: str, answer: str) -> str:
         """Write an answer in this form."""
-        written = "".join(part.written for part in self.parts)
-        return written.format(reasoning=reasoning.removesuffix("."), answer=answer)
+        return self.written.format(reasoning=reasoning.removesuffix("."), answer=answer)
 
     def constraint(self) -> dict[str, Any]:
         """Return the fields of the constraint on decoding."""
@@ -106,7 +81,6 @@ class TextForm:
 class JsonForm:
     """An answer as a JSON object with the schema of `answer_model`."""
 
-    name: FormName = "json"
     described = (
         f'{{"reasoning": <think step by step, at most {LONGEST_REASONING} characters>, '
         f'"answer": <the {LETTERS} letters, in capitals>}}'
@@ -117,14 +91,9 @@ class JsonForm:
         found = {"reasoning": f"{reasoning.removesuffix('.')}.", "answer": answer.upper()}
         return json.dumps(found, ensure_ascii=False)
 
-    @cached_property
-    def _schema(self) -> dict[str, Any]:
-        found: dict[str, Any] = answer_model().model_json_schema()
-        return found
-
     def constraint(self) -> dict[str, Any]:
         """Return the fields of the constraint on decoding."""
-        return {"json_schema": self._schema}
+        return {"json_schema": answer_model().model_json_schema()}
 
     def holds(self, text: str) -> bool:
         """Return whether constrained decoding could write this text."""
@@ -136,14 +105,7 @@ class JsonForm:
 
 Form = TextForm | JsonForm
 
-FREE = TextForm(
-    Part("Answer: ", "Answer: ", "Answer: "),
-    # .txt's expression, letter for letter; reasoning begins with a T, as in the shots.
-    Part(r'T[\w \\",\\.]{30,250}', "<think step by step>", "{reasoning}"),
-    Part(". The ", ". The ", ". The "),
-    Part(STRICT, f"answer is <the {LETTERS} letters>", "answer is {answer}"),
-)
-JSON = JsonForm()
+FREE, JSON = TextForm(), JsonForm()
 FORMS: Mapping[FormName, Form] = {"free": FREE, "json": JSON}
 PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
     "free": ("strict", "flexible"),
@@ -152,37 +114,18 @@ PARSERS_OF: Mapping[FormName, tuple[ParserName, ...]] = {
 """Form -> the parsers that read it; the first is the default."""
 
 
-class Parser(Protocol):
-    """Reads the letters of an answer."""
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """Return the parser's patterns, for the fingerprint."""
-        ...
-
-    def read(self, text: str) -> Reading:
-        """Read the letters.
-
-        Raises:
-            Unparseable: The text has no answer in the form.
-        """
-        ...
-
-
 class RegexParser:
     """Reads letters with patterns; the leftmost match counts."""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self.patterns = patterns
-        self.extraction = RegexExtraction(patterns, "last_letter")
+        self._extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """Read the letters, in lower case, separators removed."""
-        found = self.extraction.find(text)
+        """Read the letters."""
+        found = self._extraction.find(text)
         if found is None:
-            raise Unparseable(
-                "The answer could not be read.", f"End it with: {FREE.parts[-1].described}"
-            )
+            raise Unparseable("The answer could not be read.", f"End it with: {FREE.parts[-1][1]}")
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
 
 
@@ -211,21 +154,21 @@ class JsonParser:
         return (json.dumps(answer_model().model_json_schema(), sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Read the letters, in lower case."""
+        """Read the letters."""
         from pydantic import ValidationError
 
-        found = json_object(text)
         try:
-            return Reading(str(answer_model()(**found).answer).lower())
-        except (ValidationError, TypeError) as error:
-            problem = ""
-            if isinstance(error, ValidationError):
-                first = error.errors()[0]
-                problem = f" ({'.'.join(map(str, first['loc']))}: {first['msg']})"
+            return Reading(str(answer_model().model_validate(json_object(text)).answer).lower())
+        except ValidationError as error:
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             raise Unparseable(
-                f"The answer does not have the form asked for{problem:.200}.",
+                f"The answer does not have the form asked for ({problem:.200}).",
                 f"Write {JSON.described}",
             ) from None
+
+
+Parser = RegexParser | JsonParser
 
 
 def parser(name: ParserName) -> Parser:
