@@ -24,6 +24,11 @@ from harness.errors import RunConflict, StoreFailed
 MANIFEST = "manifest.json"
 
 
+class _Manifest(msgspec.Struct):
+    kind: str
+    sha256: dict[str, str]
+
+
 def write(
     out: Path,
     kind: str,
@@ -87,28 +92,27 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
             the folder is the working directory.
         StoreFailed: It cannot be read.
     """
+    remedy = "Name another folder, or move this one away."
     try:
         if Path.cwd().is_relative_to(os.path.realpath(out)):
             raise RunConflict(
                 f"{out} is the working directory or one above it, and a build replaces a folder.",
                 "Name a folder below it, for example --out mine.",
             )
-        if not out.exists():
+        found = {each.name for each in out.iterdir()} if out.is_dir() else set()
+        if not found and not out.is_file():
             return
-        found = {each.name for each in out.iterdir()} if out.is_dir() else None
-        if found == set():
-            return
-        built = _hashes(out / MANIFEST, kind)
-        if found is None or found - {MANIFEST, *files} or built is None:
+        built = _read(out / MANIFEST)
+        if built is None or built.kind != kind or found - {MANIFEST, *files}:
             raise RunConflict(
                 f"{out} exists and is not a benchmark that was built here, or holds other files.",
-                "Name another folder, or move this one away.",
+                remedy,
             )
-        for name in sorted(found & built.keys()):
-            if sha256(out / name) != built[name]:
+        for name in sorted(found & built.sha256.keys()):
+            if sha256(out / name) != built.sha256[name]:
                 raise RunConflict(
                     f"{out / name} was changed since it was built; a new build would lose that.",
-                    "Name another folder, or move this one away.",
+                    remedy,
                 )
     except OSError as error:
         raise StoreFailed(
@@ -116,13 +120,8 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
         ) from None
 
 
-def _hashes(manifest: Path, kind: str) -> dict[str, Any] | None:
-    """Return the SHA-256 of each table, or None if this is not the manifest of such a benchmark."""
+def _read(manifest: Path) -> _Manifest | None:
     try:
-        found = json.loads(manifest.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+        return msgspec.json.decode(manifest.read_bytes(), type=_Manifest)
+    except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError, RecursionError):
         return None
-    if not isinstance(found, dict) or found.get("kind") != kind:
-        return None
-    hashes = found.get("sha256")
-    return hashes if isinstance(hashes, dict) else None

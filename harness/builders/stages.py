@@ -33,16 +33,8 @@ class _Saved(msgspec.Struct, Generic[T]):
     result: T
 
 
-class _KeyOnly(msgspec.Struct):
-    key: str
-
-
 class Stages:
-    """The saved results of a build's stages, in a folder.
-
-    Attributes:
-        resumed: Number of results that were reused.
-    """
+    """The saved results of a build's stages, in a folder; ``resumed`` counts those reused."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,30 +43,22 @@ class Stages:
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
         """Return a stage's result if it was saved under this key."""
         try:
-            saved = (self.folder / f"{name}.json").read_bytes()
-            if msgspec.json.decode(saved, type=_KeyOnly).key != key:
-                return None
-            result = msgspec.json.decode(saved, type=_Saved[type_]).result  # type: ignore[valid-type]
+            content = (self.folder / f"{name}.json").read_bytes()
+            saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
         except (OSError, msgspec.MsgspecError):  # missing, torn, or from another version
             return None
+        if saved.key != key:
+            return None
         self.resumed += 1
-        return result
+        return saved.result
 
     def save(self, name: str, key: str, result: object) -> None:
-        """Save a stage's result.
-
-        Raises:
-            StoreFailed: It cannot be written.
-        """
+        """Save a stage's result."""
         with replacing(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's saved result, or compute and save it.
-
-        Raises:
-            StoreFailed: It cannot be written.
-        """
+        """Return a stage's saved result, or compute and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -87,9 +71,7 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the stages if the input of the build was wrong: a corrected input cannot use
-        them.
-        """
+        """Delete the stages if the input was wrong: a corrected input cannot use them."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
@@ -109,6 +91,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
         RunConflict: Another process holds the lock, or the folder holds something else.
         StoreFailed: The folder cannot be written.
     """
+    lock = FileLock(folder / ".lock", timeout=0)
     try:
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             raise RunConflict(
@@ -116,7 +99,6 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
             )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARK).write_text("{}\n")
-        lock = FileLock(folder / ".lock", timeout=0)
         lock.acquire()
     except Timeout:
         raise RunConflict(

@@ -11,19 +11,20 @@ if it is killed), and leave Ctrl-C to it.
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cached_property
 from itertools import chain, islice
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from harness.errors import HarnessError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ProcessPoolExecutor
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,15 +38,19 @@ class Workers:
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._pool: ProcessPoolExecutor | None = None
+
+    @cached_property
+    def _pool(self) -> ProcessPoolExecutor:
+        # A forked process could inherit locks that other threads hold.
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_begin)
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        if "_pool" in vars(self):
+            self._pool.shutdown(cancel_futures=True)
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Apply a function to each piece; results come in the order of the pieces.
@@ -62,13 +67,10 @@ class Workers:
         if self._jobs == 1 or len(first) < 2:
             yield from map(work, chain(first, pieces))
             return
-        from concurrent.futures.process import BrokenProcessPool
-
-        pool = self._started()
         pending: deque[Future[R]] = deque()
         try:
             for piece in chain(first, pieces):
-                pending.append(pool.submit(work, piece))
+                pending.append(self._pool.submit(work, piece))
                 if len(pending) >= self._jobs * PENDING:
                     yield pending.popleft().result()
             while pending:
@@ -81,16 +83,6 @@ class Workers:
         finally:
             for future in pending:
                 future.cancel()
-
-    def _started(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            import multiprocessing
-            from concurrent.futures import ProcessPoolExecutor
-
-            # A forked process could inherit locks that other threads hold.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_begin)
-        return self._pool
 
 
 def cores() -> int:
@@ -108,9 +100,7 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    from multiprocessing import parent_process
-
-    parent = parent_process()
+    parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
     os._exit(1)
