@@ -11,10 +11,6 @@ A row is prompted with the template ``prompt``, or with its own ``prompt`` or ``
 have ``id``, ``target`` or ``targets``, ``groups``, ``cluster``, ``checks``, ``criteria`` and any
 other field. Each check is a score, by a rule or by a judge of the run, and an answer passes if all
 of them pass. docs/jsonl.md has the details.
-
->>> task = JsonlTask(data=folder)  # doctest: +SKIP
->>> [instance.id for instance in task.instances()][:1]  # doctest: +SKIP
-['capital/1']
 """
 
 from __future__ import annotations
@@ -30,15 +26,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, Unparseable
+from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.prompts.template import Template
-from harness.records import Criterion, Instance, Message, Score, verdict
-from harness.scoring.checks import Rules, read_checks
+from harness.records import Criterion, Instance, Message, Score, encodable, verdict
+from harness.scoring.checks import Rules, checks_of, read_checks
 from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_check import Shown, faults, garbled
-from harness.tasks._rows import rows
-from harness.tasks.jsonl.items import JsonlItem, Reader, RowForm
+from harness.tasks._rows import Row, rows, text_id, unique
+from harness.tasks.jsonl.items import JsonlItem, RowForm
 from harness.tasks.jsonl.judging import JudgeChecks
 from harness.tasks.jsonl.presets import PRESETS
 
@@ -46,6 +42,8 @@ BUILTIN = Path(__file__).with_name("example.jsonl")
 TARGETS = ("target", "targets")
 LOOKED_AT = 200
 """How many instances `check_prompt` looks at."""
+MOST_KEPT = 20_000
+"""Instances that are kept in memory; a larger file is read again for each pass of a run."""
 
 
 class JsonlTask:
@@ -96,28 +94,54 @@ class JsonlTask:
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
-        shared = read_checks(checks or [], "task.checks")
-        self._rules = Rules(shared)
+        self._shared = read_checks(checks or [], "task.checks")
+        self._rules = Rules(self._shared)
         self._judges = JudgeChecks(
-            shared, judges, panels, lambda: (row for _, row in rows(self.path))
+            self._shared, judges, panels, lambda: (row for _, row in rows(self.path))
         )
-        form = RowForm(
+        self._form = RowForm(
             None if prompt is None else Template(prompt, "task.prompt"),
             None if system is None else Template(system, "task.system"),
             groups or [],
             None if known is None else known.adapt,
         )
-        self._reader = Reader(self.path, form, shared, self._rules, self._judges)
+        self._kept: list[Instance[JsonlItem]] | None = None
         written = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
         self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()
 
     def instances(self) -> Iterator[Instance[JsonlItem]]:
-        """Return the rows in file order, each with its prompt and checks.
+        """Yield the rows in file order, each with its prompt and checks."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[Instance[JsonlItem]] = []
+        for instance in unique(self._read()):
+            if len(kept) <= MOST_KEPT:
+                kept.append(instance)
+            yield instance
+        self._kept = kept if len(kept) <= MOST_KEPT else None
 
-        Raises:
-            DataInvalid: A row is malformed; the message names file, item and field.
-        """
-        return self._reader.read()
+    def _read(self) -> Iterator[tuple[str, Instance[JsonlItem]]]:
+        for number, (where, row) in enumerate(rows(self.path), start=1):
+            try:
+                yield where, self._instance(row, number)
+            except (DataInvalid, ConfigError) as error:
+                raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
+
+    def _instance(self, row: Row, number: int) -> Instance[JsonlItem]:
+        if self._form.adapt is not None:
+            row = self._form.adapt(row)
+        name = encodable(text_id(row, number, ""))
+        cluster = row.get("cluster")
+        if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
+            raise DataInvalid("'cluster' must be text or an integer.")
+        messages = self._form.messages(row)
+        checks = checks_of(row, self._shared)
+        rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
+        item = JsonlItem(row, messages, rules, judges)
+        return Instance(
+            name, item, self._form.groups(row), None if cluster is None else str(cluster)
+        )
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes of data, prompt and checks, and the version of the regex engine."""
@@ -148,9 +172,6 @@ class JsonlTask:
 
         If extracting the answer takes too long, no score is made: none passes or fails. A row that
         only judges check has no score here, and nothing is extracted.
-
-        Raises:
-            Unparseable: The answer, or a check's part of it, cannot be read.
         """
         checks = instance.data.rules
         answer = text
@@ -178,9 +199,7 @@ class JsonlTask:
     def feedback(
         self, instance: Instance[JsonlItem], text: str, scores: Mapping[str, Score]
     ) -> str:
-        """List the reasons of the failed checks; those of matching checks do not reveal the
-        target.
-        """
+        """List the reasons of the failed checks, which do not reveal targets."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed:
             return "That is right."
@@ -226,18 +245,12 @@ class JsonlTask:
         return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
     def criteria(self, instance: Instance[JsonlItem]) -> Sequence[Criterion]:
-        """Return what a row asks of judges, or of the judge that this view is for (`for_judge`).
-
-        Raises:
-            DataInvalid: The row's field ``criteria`` has none.
-        """
+        """Return what a row asks of judges, or of the judge that this view is for (`for_judge`)."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: Instance[JsonlItem], judge: str) -> bool:
-        """Return whether a judge judges a row: its checks name the judge, or no check of any row
-        does.
-        """
+        """Return whether a row's checks name the judge, or no check of any row does."""
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
@@ -247,9 +260,7 @@ class JsonlTask:
         return view
 
     def prompt_errors(self) -> list[str]:
-        """List where prompts do not ask for what is extracted, and references that cannot be
-        read.
-        """
+        """List prompts that do not ask for what is extracted, and targets that are misread."""
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}
@@ -262,8 +273,10 @@ class JsonlTask:
             problems = faults(shown, self._extraction)
             if self._gold is not None and not self._passes(instance):
                 problems.append("task.gold gives an answer that does not pass.")
-            for target in _texts(instance.data.row):
-                read = garbled(self._extraction, target)
+            row = instance.data.row
+            targets = next((row[field] for field in TARGETS if field in row), None)
+            for target in targets if isinstance(targets, list) else [targets]:
+                read = garbled(self._extraction, target) if isinstance(target, str) else None
                 if read is not None:
                     problems.append(
                         f"From the target {target!r:.40} the parser would read {read!r:.40}."
@@ -280,12 +293,6 @@ class JsonlTask:
             return verdict(self.score(instance, self.reference(instance) or "")) is not False
         except Unparseable:
             return False
-
-
-def _texts(row: Mapping[str, Any]) -> list[str]:
-    """Return the right answers of a row that are text."""
-    found = next((row[field] for field in TARGETS if field in row), None)
-    return [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, str)]
 
 
 def _first(value: Any) -> Any:

@@ -45,9 +45,6 @@ class JudgeChecks:
         judges: Maps each of the run's judges to whether it decides on criteria; None if unknown.
         panels: Maps each of the run's panels to its judges.
         rows: Reads all rows of the task, to find the judges that others name.
-
-    Raises:
-        ConfigError: A check of the run file names an unknown judge, or criteria it cannot use.
     """
 
     def __init__(
@@ -66,12 +63,7 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[JudgeCheck, ...]:
-        """Return the checks of a row by judges.
-
-        Raises:
-            DataInvalid: The run has no such judge; a judge that does not decide on criteria has
-                some; or one that does has none.
-        """
+        """Return the checks of a row by judges; each must suit its judge."""
         found: list[JudgeCheck] = []
         for check in checks:
             if check.checker == JUDGE:
@@ -79,15 +71,11 @@ class JudgeChecks:
                 criteria = _criteria(check, row)
                 found += [JudgeCheck(judge, criteria) for judge in self._members(check.name)]
         for judge, by_criteria in (self._judges or {}).items():
-            if (
-                by_criteria
-                and self.judged_by(found, judge)
-                and not self.criteria(row, found, judge)
-            ):
+            judges = by_criteria and self.judged_by(found, judge)
+            if judges and not self.criteria(row, found, judge):
                 raise DataInvalid(
                     f"the judge {judge!r} has no criteria to decide on.",
-                    "Write criteria below '- judge: …' among the checks, or 'criteria' into the "
-                    "row.",
+                    "Write criteria into its check or into the row.",
                 )
         return tuple(found)
 
@@ -98,11 +86,7 @@ class JudgeChecks:
     def criteria(
         self, row: Mapping[str, Any], found: Sequence[JudgeCheck], judge: str | None
     ) -> tuple[str, ...]:
-        """Return what a judge decides on for a row with these checks, or all criteria for None.
-
-        Raises:
-            DataInvalid: The row's field has no criteria.
-        """
+        """Return what a judge decides on for a row with these checks, or all criteria for None."""
         of_judge = [one for one in found if one.judge == judge]
         for one in of_judge:
             if one.criteria:

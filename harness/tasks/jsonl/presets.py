@@ -6,9 +6,6 @@ r"""``preset:`` well-known row formats, with prompt, extraction and checks that 
 ``#### 42``. ``shuffled_objects`` (BIG-bench Hard, Suzgun et al. 2022, arXiv 2210.09261): ``input``
 with options ``(A)`` to ``(G)``, and a ``target`` like ``(B)``. The prompt asks for the structure
 that is parsed: "the answer is". Whatever the run file sets takes precedence.
-
->>> PRESETS["gsm8k"].adapt({"question": "…", "answer": "2 + 2 = 4\n#### 1,004"})["target"]
-'1004'
 """
 
 from __future__ import annotations
@@ -20,18 +17,12 @@ from typing import Any
 
 from harness.errors import DataInvalid
 from harness.scoring.patterns import numbers
-
-Row = dict[str, Any]
+from harness.tasks._rows import Row
 
 
 @dataclass(frozen=True, slots=True)
 class ParserPreset:
-    """Defaults for a run file.
-
-    Attributes:
-        gold: A template of a right answer.
-        adapt: Adds the ``target`` to a row; raises DataInvalid if it cannot.
-    """
+    """Defaults for a run file; ``adapt`` adds the ``target`` to a row."""
 
     prompt: str
     extract: Mapping[str, Any]
