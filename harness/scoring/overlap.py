@@ -24,14 +24,8 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WORD = re.compile(r"[a-z0-9]+")
 
-STEMS = 2**16
-"""Words whose stems are cached."""
-TEXTS = 2**12
-"""Texts whose words are cached: references and answers come again."""
 MEMORABLE = 2_000
-"""Characters of the longest text that is cached."""
-STEMMED_FROM = 4
-"""Letters of the shortest word that is stemmed."""
+"""Characters of the longest text whose words are cached."""
 
 
 def first_line(text: str) -> str:
@@ -83,24 +77,14 @@ def _words(text: str) -> list[str]:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest label that an answer is or begins with, or None.
-
-    Args:
-        answer: The answer.
-        labels: The labels, `bare`.
-    """
+    """Return the longest of some `bare` labels that an answer is or begins with, or None."""
     own = bare(answer)
-    fitting = [
-        label
-        for label in labels
-        if own == label or (own.startswith(label) and _ends(own, len(label)))
-    ]
-    return max(fitting, key=len, default=None)
 
+    def begins(label: str) -> bool:
+        inside_a_word = label[-1:].isalnum() and own[len(label) :][:1].isalnum()
+        return bool(label) and own.startswith(label) and not inside_a_word
 
-def _ends(text: str, at: int) -> bool:
-    """Return whether a word ends at an offset."""
-    return at > 0 and not (text[at - 1].isalnum() and text[at].isalnum())
+    return max((label for label in labels if own == label or begins(label)), key=len, default=None)
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
@@ -123,25 +107,24 @@ def covered(text: str, source: str) -> tuple[int, int]:
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the stemmed words of a text."""
+    """Return the words of a text, those of four letters and more stemmed."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 
 def _tokens(text: str) -> tuple[str, ...]:
     stem = _stems()
-    return tuple(
-        [word if len(word) < STEMMED_FROM else stem(word) for word in _WORD.findall(text.lower())]
-    )
+    words = _WORD.findall(text.lower())
+    return tuple([word if len(word) < 4 else stem(word) for word in words])
 
 
-_cached_tokens = lru_cache(TEXTS)(_tokens)
+_cached_tokens = lru_cache(2**12)(_tokens)  # references and answers come again
 
 
 @cache
 def _stems() -> Callable[[str], str]:
     from harness.scoring.punkt import stem  # imports NLTK, which takes a second
 
-    return lru_cache(STEMS)(stem)
+    return lru_cache(2**16)(stem)
 
 
 def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:

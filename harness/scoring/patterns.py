@@ -24,6 +24,7 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from harness.errors import ConfigError, HarnessError
+from harness.scoring import cut
 
 TIMEOUT_S = 1.0
 """Limit of one search, in seconds of CPU time."""
@@ -73,7 +74,7 @@ class Pattern:
                 self._compiled: Any = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
         except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
             raise ConfigError(
-                f"{where}: {_cut(pattern)!r} is no regular expression "
+                f"{where}: {cut(pattern, 60)!r} is no regular expression "
                 f"({str(error) or type(error).__name__}).",
                 "In YAML put it in single quotes, where backslashes stay as they are.",
             ) from None
@@ -112,7 +113,7 @@ class Pattern:
             return look()
         except TimeoutError:
             problem = (
-                f"{self._where}: the pattern {_cut(self.pattern)!r} takes more than "
+                f"{self._where}: the pattern {cut(self.pattern, 60)!r} takes more than "
                 f"{self._timeout_s:g} s"
             )
         self._timeouts += 1
@@ -193,10 +194,6 @@ def _closing(pattern: str, opened: int) -> int | None:
             regex.compile(pattern[opened : opened + found.end()])
             return opened + found.start()
     return None
-
-
-def _cut(text: str, length: int = 60) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 _NUMERAL = re.compile(

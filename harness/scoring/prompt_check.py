@@ -18,6 +18,7 @@ from typing import Any
 
 from harness.errors import Unparseable
 from harness.ports import PromptChecked
+from harness.scoring import cut
 from harness.scoring.extraction import Extraction, RegexExtraction
 from harness.scoring.patterns import PatternTooSlow, around_group
 
@@ -63,8 +64,9 @@ def faults(shown: Shown, parser: Extraction) -> list[str]:
     for context in contexts if isinstance(parser, RegexExtraction) else ():
         line = context.split("\n")[0]
         if not reads(parser, line) and not _stands_for_an_answer(line, expected):
-            line = line if len(line) <= 40 else f"{line[:39]}…"
-            found.append(f"The prompt says {line!r} where its parser would read no answer.")
+            found.append(
+                f"The prompt says {cut(line, 40)!r} where its parser would read no answer."
+            )
     return list(dict.fromkeys(found))
 
 

@@ -90,12 +90,7 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
 
 
 class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK's algorithm, with a shortcut for clear cases.
-
-    Args:
-        parameters: NLTK's.
-        name: Its name in the manifest.
-    """
+    """NLTK's algorithm, with a shortcut for clear cases, and a name for the manifest."""
 
     def __init__(self, parameters: PunktParameters, name: str) -> None:
         super().__init__(parameters, lang_vars=UntimedVariables())
@@ -119,11 +114,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 def english(folder: Path | None = None) -> Punkt | None:
     """Return the splitter that COLLIE used, or None if its parameters are not found.
 
-    Args:
-        folder: Where to look for them after NLTK's own folders.
-
-    Raises:
-        DataInvalid: They exist but cannot be read.
+    They are looked for in the folder after NLTK's own ones.
     """
     if folder and str(folder) not in data.path:
         data.path.append(str(folder))  # NLTK opens no file elsewhere

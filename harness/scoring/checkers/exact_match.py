@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.records import Instance, Score
+from harness.scoring import cut
 
 Value = str | int | float | bool
 """Numbers and booleans are compared as JSON writes them."""
@@ -48,9 +49,8 @@ class ExactMatchChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Compare the whole text. The reason never reveals the target."""
         passed = self._bare(text) in self._targets
-        shown = text.strip()
-        shown = repr(shown if len(shown) <= 60 else f"{shown[:59]}…")
-        return Score(passed, passed, "" if passed else f"{shown} is not the expected answer")
+        reason = f"{cut(text.strip(), 60)!r} is not the expected answer"
+        return Score(passed, passed, "" if passed else reason)
 
     def _bare(self, text: str) -> str:
         text = unicodedata.normalize("NFC", text)

@@ -15,7 +15,7 @@ import hashlib
 import inspect
 import operator
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias
@@ -30,6 +30,7 @@ from harness.scoring.constraints.grammar import (
     MeasureOp,
     Min,
     Position,
+    Reduction,
     Relation,
     Specification,
     Target,
@@ -44,6 +45,14 @@ Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+_REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
+    "all": lambda held, of, n: held == of,
+    "any": lambda held, of, n: held > 0,
+    "none": lambda held, of, n: held == 0,
+    "at least": lambda held, of, n: held >= n,
+    "at most": lambda held, of, n: held <= n,
+    "exactly": lambda held, of, n: held == n,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +74,9 @@ class CheckResult:
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Check a text; every base constraint is evaluated, for feedback and details.
+    """Check a text, split by ``units`` or else by the best splitter available.
 
-    Args:
-        specification: The constraint.
-        text: The text.
-        units: Splits it; None takes the best splitter available.
+    Every base constraint is evaluated, for feedback and details.
     """
     units = units or splitter()
     return judged(specification, (extract(base, text, units) for base, _ in specification.bases()))
@@ -102,20 +108,7 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
     held = outcomes(base, observed, target)
     if held is None:
         return False
-    n = base.reduction_value or 0
-    match base.reduction:
-        case "all":
-            return all(held)
-        case "any":
-            return any(held)
-        case "none":
-            return not any(held)
-        case "at least":
-            return sum(held) >= n
-        case "at most":
-            return sum(held) <= n
-        case "exactly":
-            return sum(held) == n
+    return _REDUCTIONS[base.reduction](sum(held), len(held), base.reduction_value or 0)
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:

@@ -17,6 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from harness.records import Score
+from harness.scoring import cut
+from harness.scoring.constraints import render
 from harness.scoring.constraints.check import (
     CheckResult,
     ConstraintFinding,
@@ -34,21 +36,7 @@ from harness.scoring.constraints.grammar import (
     Target,
     Transformation,
 )
-from harness.scoring.constraints.render import (
-    AMOUNT,
-    Nouns,
-    asked_phrase,
-    clause,
-    count_phrase,
-    described,
-    inside,
-    instruction,
-    numbered,
-    position_phrase,
-    quoted,
-    sole,
-    unit_nouns,
-)
+from harness.scoring.constraints.render import AMOUNT, described, inside, quoted
 
 LONGEST_REASON = 300
 """Characters."""
@@ -69,15 +57,15 @@ def feedback(specification: Specification, result: CheckResult) -> str:
         part = constraint.input_level if isinstance(constraint, Base) else None
         return f"The generated {part or level} satisfies all constraints."
     clauses = [_clause(finding, specification) for finding in result.findings]
-    joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
-    asked = instruction(specification).removeprefix("Please ").removesuffix(".")
+    joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{render.numbered(clauses)}"
+    asked = render.instruction(specification).removeprefix("Please ").removesuffix(".")
     return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
 
 
 def _clause(finding: ConstraintFinding, specification: Specification) -> str:
     """Describe what was observed for a base constraint: "with 86 character"."""
     base, observed = finding.base, finding.observed
-    transformation, nouns = base.transformation, unit_nouns(base)
+    transformation, nouns = base.transformation, render.unit_nouns(base)
     if base.input_level is None and transformation in (ForEach(Identity()), Identity()):
         return f"containing the {nouns[0]} {quoted(observed)}"
     if base.reduction is None:
@@ -94,18 +82,20 @@ def _clause(finding: ConstraintFinding, specification: Specification) -> str:
 def _observed_phrase(
     base: Base,
     measured: Transformation,
-    nouns: Nouns,
+    nouns: render.Nouns,
     observed: Observed,
     specification: Specification,
 ) -> str | None:
     """Describe an observed count or position, or return None if there is no short wording."""
     if isinstance(measured, Count):
-        worst = _worst(base, sole(observed))
+        worst = _worst(base, render.sole(observed))
         # Quirk: plural and singular are swapped.
-        return count_phrase("", measured, nouns[0], worst, plural=worst == 1)
+        return render.count_phrase("", measured, nouns[0], worst, plural=worst == 1)
     if isinstance(measured, Position):
         # Quirk: if there is nothing, all the targets are listed.
-        return position_phrase(measured, nouns[0], observed or specification.targets, "being")
+        return render.position_phrase(
+            measured, nouns[0], observed or specification.targets, "being"
+        )
     return None
 
 
@@ -121,26 +111,22 @@ def _worst(base: Base, counts: Observed) -> Observed:
     return counts
 
 
-def _whose(base: Base, nouns: Nouns, observed: Observed) -> str:
+def _whose(base: Base, nouns: render.Nouns, observed: Observed) -> str:
     return f"with {described(base.transformation, nouns)} being {quoted(observed)}"
 
 
 def score(result: CheckResult) -> Score:
     """Score a checked text: a short reason for people, compact details for analysis."""
-    reasons = [None if finding.passed else reason(finding) for finding in result.findings]
-    failed = [why for why in reasons if why is not None]
-    return Score(
-        value=result.passed,
-        passed=result.passed,
-        reason="" if result.passed else _cut("; ".join(failed), LONGEST_REASON),
-        details={"constraints": list(map(_details, result.findings, reasons))},
-    )
+    reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
+    why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
+    details = {"constraints": list(map(_details, result.findings, reasons))}
+    return Score(result.passed, result.passed, why, details)
 
 
 def reason(finding: ConstraintFinding) -> str:
     """Say why a base constraint failed, in a few words: "98 of 100 words"."""
     base, observed, target = finding.base, finding.observed, finding.target
-    transformation, nouns = base.transformation, unit_nouns(base)
+    transformation, nouns = base.transformation, render.unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
         held = outcomes(base, observed, target)
         if held is None:
@@ -151,8 +137,8 @@ def reason(finding: ConstraintFinding) -> str:
             return f"{met} as asked"
         phrase = None
         if not isinstance(target, tuple):
-            phrase = asked_phrase(base, transformation.do, inside(nouns), target)
-        return f"{met} have {phrase or described(transformation.do, inside(nouns)) + ' as asked'}"
+            phrase = render.asked_phrase(base, transformation.do, inside(nouns), target)
+        return f"{met} have {phrase or f'{described(transformation.do, inside(nouns))} as asked'}"
     if base.relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = tuple(part for part in wanted if holds("in", observed, part))
@@ -176,7 +162,7 @@ def kind(base: Base, target: Target) -> str:
 
 @lru_cache(maxsize=4096)  # a data set has few kinds, which every answer needs
 def _kind(base: Base, left_out: Target) -> str:
-    return clause(base, left_out).replace(str(_NUMBER), "N")
+    return render.clause(base, left_out).replace(str(_NUMBER), "N")
 
 
 def _left_out(base: Base, target: Target) -> Target:
@@ -194,21 +180,21 @@ def _has_positions(base: Base) -> bool:
     return isinstance(measured, Position) and isinstance(measured.index, tuple)
 
 
-def _details(finding: ConstraintFinding, why: str | None) -> dict[str, Any]:
+def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
     details = {
-        "constraint": _cut(clause(finding.base, finding.target), LONGEST_REASON),
-        "kind": _cut(kind(finding.base, finding.target), LONGEST_REASON),
+        "constraint": cut(render.clause(finding.base, finding.target), LONGEST_REASON),
+        "kind": cut(kind(finding.base, finding.target), LONGEST_REASON),
         "passed": finding.passed,
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),
     }
-    return details if why is None else details | {"reason": why[:LONGEST_REASON]}
+    return details | {"reason": why[:LONGEST_REASON]} if why else details
 
 
 def _compact(value: Observed) -> Any:
     """Shorten a value for a line of JSON; cuts in long texts and lists are marked."""
     if isinstance(value, str):
-        return _cut(value, LONGEST_TEXT)
+        return cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):
         return value
     kept = [_compact(part) for part in value[:MOST_VALUES]]
@@ -219,8 +205,4 @@ def _shown(value: Observed) -> str:
     if isinstance(value, tuple):
         more = f" and {len(value) - MOST_VALUES} more" if len(value) > MOST_VALUES else ""
         return ", ".join(map(_shown, value[:MOST_VALUES])) + more
-    return quoted(_cut(value, LONGEST_TEXT) if isinstance(value, str) else value)
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    return quoted(cut(value, LONGEST_TEXT) if isinstance(value, str) else value)

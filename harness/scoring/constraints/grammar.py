@@ -43,48 +43,51 @@ MAX_DEPTH = 32
 MAX_PARTS = 10_000
 """Mappings, lists and values in it: a few lines of YAML aliases can stand for billions."""
 
-KEYS = ("level", "constraint", "targets")
 _ORDERINGS = ("<", ">", "<=", ">=")
 _COUNTED = ("at least", "at most", "exactly")
 
 
-class Count(Struct, frozen=True, tag_field="op", tag="count", forbid_unknown_fields=True):
+class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True):
+    """What is done with units."""
+
+
+class Count(_Operation, frozen=True, tag="count"):
     """The number of units, or of those that equal ``of``."""
 
     of: str | None = None
 
 
-class Position(Struct, frozen=True, tag_field="op", tag="position", forbid_unknown_fields=True):
+class Position(_Operation, frozen=True, tag="position"):
     """The unit at an index from 0 (negative: from the end), or those at several."""
 
     index: int | tuple[int, ...]
 
 
-class ForEach(Struct, frozen=True, tag_field="op", tag="for_each", forbid_unknown_fields=True):
+class ForEach(_Operation, frozen=True, tag="for_each"):
     """Apply ``do`` to every unit."""
 
     do: Transformation
 
 
-class Max(Struct, frozen=True, tag_field="op", tag="max", forbid_unknown_fields=True):
+class Max(_Operation, frozen=True, tag="max"):
     """The greatest number that ``do`` gives."""
 
     do: Transformation
 
 
-class Min(Struct, frozen=True, tag_field="op", tag="min", forbid_unknown_fields=True):
+class Min(_Operation, frozen=True, tag="min"):
     """The least number that ``do`` gives."""
 
     do: Transformation
 
 
-class MeasureOp(Struct, frozen=True, tag_field="op", tag="measure", forbid_unknown_fields=True):
+class MeasureOp(_Operation, frozen=True, tag="measure"):
     """A number that a plug-in computes from the units (`harness.ports.Measure`)."""
 
     name: str
 
 
-class Identity(Struct, frozen=True, tag_field="op", tag="identity", forbid_unknown_fields=True):
+class Identity(_Operation, frozen=True, tag="identity"):
     """The units themselves."""
 
 
@@ -94,12 +97,9 @@ Transformation: TypeAlias = Count | Position | ForEach | Max | Min | MeasureOp |
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
     """A base constraint.
 
-    Attributes:
-        input_level: Split the text into these units first, and each of them into units of
-            ``target_level``; None splits the text into the latter directly.
-        reduction: How the outcomes for several values become one verdict; None relates the value
-            as a whole.
-        reduction_value: The n of ``at least``, ``at most`` and ``exactly``.
+    The text is split into units of ``input_level`` first, if there is one, and these into units of
+    ``target_level``. A reduction makes one verdict of those on several values; ``reduction_value``
+    is the n of ``at least``, ``at most`` and ``exactly``.
     """
 
     target_level: Unit
@@ -143,11 +143,7 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return a plug-in's measure, made once.
-
-    Raises:
-        ConfigError: There is none of this name, or it cannot be made.
-    """
+    """Return a plug-in's measure, made once."""
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
@@ -161,16 +157,6 @@ def measure_name(base: Base) -> str | None:
     return inner.name if isinstance(inner, MeasureOp) else None
 
 
-_WORDS: Mapping[str, tuple[str, ...]] = {
-    "op": ("count", "position", "for_each", "max", "min", "measure", "identity"),
-    "relation": get_args(Relation),
-    "target_level": get_args(Unit),
-    "input_level": get_args(Unit),
-    "reduction": get_args(Reduction),
-}
-"""Key -> the words that it may hold."""
-
-
 def read(raw: object, where: str = "the constraint") -> Specification:
     """Read a specification from its plain form.
 
@@ -182,8 +168,9 @@ def read(raw: object, where: str = "the constraint") -> Specification:
         DataInvalid: It is not a specification.
     """
     refuse_excess(raw, where)
-    fields = _mapping(raw, where, KEYS)
-    for key in KEYS:
+    keys = ("level", "constraint", "targets")
+    fields = _mapping(raw, where, keys)
+    for key in keys:
         if key not in fields:
             raise DataInvalid(f"{where}: {key!r} is missing.")
     level = fields["level"]
@@ -201,11 +188,7 @@ def write(part: Specification | Constraint | Target) -> Any:
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Refuse oversized trees and half characters, before anything uses them.
-
-    Raises:
-        DataInvalid: There is one.
-    """
+    """Refuse oversized trees and half characters, before anything uses them."""
     parts = 0
     pending: list[tuple[object, int]] = [(raw, 1)]
     while pending:
@@ -236,15 +219,13 @@ def read_constraint(raw: object, where: str) -> Constraint:
     """Read a tree without targets: a base constraint unless it has a ``logic``.
 
     `refuse_misfits` checks whether it fits a level and targets.
-
-    Raises:
-        DataInvalid: It is not a tree of constraints.
     """
     if not (isinstance(raw, Mapping) and "logic" in raw):
         try:
             return msgspec.convert(raw, Base)
         except msgspec.ValidationError as error:
-            raise _misread(raw, where, str(error)) from None
+            problem = f"{str(error)[:1].lower()}{str(error)[1:]}"
+            raise DataInvalid(f"{where}: {problem}.", "docs/collie.md has the grammar.") from None
     fields = _mapping(raw, where, ("logic", "constraints"))
     logic, parts = fields["logic"], fields.get("constraints")
     if logic not in ("and", "or", "all"):
@@ -257,28 +238,8 @@ def read_constraint(raw: object, where: str) -> Constraint:
     )
 
 
-def _misread(raw: object, where: str, message: str) -> DataInvalid:
-    """Return the error for a wrong base constraint; a mistyped word gets the nearest valid one."""
-    # msgspec's message ends in the place: … - at `$.transformation.op`
-    path = message.partition("`$.")[2].rstrip("`").split(".")
-    value = raw
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    if path[-1] in _WORDS and value is not None:
-        place = f"{where}.{'.'.join(path)}"
-        return DataInvalid(
-            f"{place}: there is no {value!r:.40} here.", nearest(str(value), _WORDS[path[-1]])
-        )
-    message = message[:1].lower() + message[1:]
-    return DataInvalid(f"{where}: {message}.", "docs/collie.md has the grammar.")
-
-
 def read_targets(raw: object, where: str) -> Target:
-    """Read targets.
-
-    Raises:
-        DataInvalid: They are not numbers, texts or lists of them.
-    """
+    """Read targets: numbers, texts or lists of them."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{number}") for number, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -301,10 +262,7 @@ MANY_TEXTS = Several("text")
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
     """Derive the shape of a transformation's result from the grammar alone.
 
-    A text is a sequence of characters.
-
-    Raises:
-        DataInvalid: The transformation does not apply to such units.
+    A text is a sequence of characters. A transformation that does not apply is refused.
     """
     if isinstance(transformation, Identity):
         return units
@@ -343,13 +301,10 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
 
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
-    """Refuse a constraint that does not fit its level or its targets.
-
-    Raises:
-        DataInvalid: It does not fit.
-    """
+    """Refuse a constraint that does not fit its level or its targets."""
     if isinstance(constraint, Base):
-        _refuse_base(level, constraint, targets, where)
+        if problem := _misfit(level, constraint, targets, where):
+            raise DataInvalid(f"{where}: {problem}.")
         return
     parts = constraint.constraints
     if constraint.logic != "all" and len(parts) < 2:
@@ -363,83 +318,64 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
         refuse_misfits(level, part, target, f"{where}, constraint {number}")
 
 
-def _refuse_base(level: Level, base: Base, target: Target, where: str) -> None:
+def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
+    """Return why a base constraint fits neither level nor target; empty if it does."""
     outer = base.input_level or base.target_level
     if LEVELS.index(outer) > LEVELS.index(level):
-        raise DataInvalid(f"{where}: a {level} is not made of {outer}s.")
+        return f"a {level} is not made of {outer}s"
     if base.input_level and LEVELS.index(base.target_level) >= LEVELS.index(base.input_level):
-        raise DataInvalid(f"{where}: a {base.input_level} is not made of {base.target_level}s.")
+        return f"a {base.input_level} is not made of {base.target_level}s"
     units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS
     shape = outcome(base.transformation, units, where)
-
     counted = base.reduction in _COUNTED
     if counted != (base.reduction_value is not None):
-        raise DataInvalid(
-            f"{where}: 'reduction_value' goes with the reductions {', '.join(_COUNTED)},"
-            " and with no other."
+        return (
+            f"'reduction_value' goes with the reductions {', '.join(_COUNTED)}, and with no other"
         )
-    if counted and (base.reduction_value or 0) < 0:
-        raise DataInvalid(f"{where}: 'reduction_value' is negative.")
-
+    if base.reduction_value is not None and base.reduction_value < 0:
+        return "'reduction_value' is negative"
     if base.reduction is None:
-        _refuse_target(base, shape, target, where)
-        if (
-            isinstance(base.transformation, Position)
-            and isinstance(base.transformation.index, tuple)
-            and base.relation in ("==", "!=")
-            and isinstance(target, tuple)
-            and len(target) != len(base.transformation.index)
-        ):
-            raise DataInvalid(
-                f"{where}: {len(base.transformation.index)} positions need as many targets, "
-                f"not {len(target)}."
-            )
-        return
+        return _target_misfit(base, shape, target) or _positions_misfit(base, target)
     if not isinstance(shape, Several):
-        raise DataInvalid(f"{where}: a reduction needs several values, not one {shape}.")
+        return f"a reduction needs several values, not one {shape}"
     # A list of targets applies item by item, a single one to every value.
     each = target if isinstance(target, tuple) else (target,)
     if not each:
-        raise DataInvalid(f"{where}: the list of targets is empty.")
-    for part in each:
-        _refuse_target(base, shape.of, part, where)
+        return "the list of targets is empty"
+    return next(filter(None, (_target_misfit(base, shape.of, part) for part in each)), "")
 
 
-def _refuse_target(base: Base, shape: Shape, target: Target, where: str) -> None:
-    """Refuse a target for which the relation can never hold with a value of this shape."""
+def _positions_misfit(base: Base, target: Target) -> str:
+    index = base.transformation.index if isinstance(base.transformation, Position) else None
+    if not isinstance(index, tuple) or not isinstance(target, tuple):
+        return ""
+    if base.relation not in ("==", "!=") or len(index) == len(target):
+        return ""
+    return f"{len(index)} positions need as many targets, not {len(target)}"
+
+
+def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
+    """Return why the relation can never hold with a value of this shape."""
     if target == ():
-        raise DataInvalid(f"{where}: the list of targets is empty.")
-    if isinstance(shape, Several) and isinstance(shape.of, Several):
-        raise DataInvalid(
-            f"{where}: a list of lists needs a reduction, or a transformation of each."
-        )
+        return "the list of targets is empty"
+    of = shape.of if isinstance(shape, Several) else shape
+    if isinstance(of, Several):
+        return "a list of lists needs a reduction, or a transformation of each"
+    targets = target if isinstance(target, tuple) else (target,)
+    fits = all(isinstance(part, int if of == "number" else str) for part in targets)
+    several = False
     if base.relation in ("in", "not in"):
         if shape == "number":
-            raise DataInvalid(f"{where}: {base.relation!r} needs texts or a list, not a number.")
-        wanted = shape.of if isinstance(shape, Several) else shape
-        fits = all(
-            _is(part, wanted) for part in (target if isinstance(target, tuple) else (target,))
-        )
+            return f"{base.relation!r} needs texts or a list, not a number"
     elif isinstance(shape, Several):
         if base.relation in _ORDERINGS:
-            raise DataInvalid(
-                f"{where}: {base.relation!r} compares numbers one by one: add a reduction."
-            )
-        wanted = shape.of
-        fits = isinstance(target, tuple) and all(_is(part, wanted) for part in target)
+            return f"{base.relation!r} compares numbers one by one: add a reduction"
+        several, fits = True, fits and isinstance(target, tuple)
     else:
         if base.relation in _ORDERINGS and shape != "number":
-            raise DataInvalid(f"{where}: {base.relation!r} compares numbers, not a {shape}.")
-        wanted = shape
-        # Published targets of a single constraint come in a list of one.
-        fits = _is(target[0] if isinstance(target, tuple) and len(target) == 1 else target, wanted)
-    if not fits:
-        several = isinstance(shape, Several) and base.relation in ("==", "!=")
-        raise DataInvalid(
-            f"{where}: the target of {base.relation!r} must be a {'list of ' if several else ''}"
-            f"{wanted}{'s' if several else ''}, not {target!r:.60}."
-        )
-
-
-def _is(target: Target, shape: Shape) -> bool:
-    return isinstance(target, int if shape == "number" else str)
+            return f"{base.relation!r} compares numbers, not a {shape}"
+        fits = fits and len(targets) == 1  # published targets of one come in a list of one
+    if fits:
+        return ""
+    wanted = f"list of {of}s" if several else of
+    return f"the target of {base.relation!r} must be a {wanted}, not {target!r:.60}"

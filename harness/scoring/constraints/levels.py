@@ -21,8 +21,6 @@ from harness.scoring.constraints.grammar import Unit
 
 PARAGRAPH_BREAK = "\n\n"
 
-MEMORY = 256
-"""Texts whose units a splitter caches: base constraints and shared prompts ask again."""
 MEMORABLE = 8_000
 """Characters of the longest text that is cached."""
 
@@ -45,11 +43,7 @@ class SentenceSplitter(Protocol):
 
 
 class Splitter:
-    """Splits texts with one sentence splitter, and caches recent results.
-
-    Attributes:
-        name: Identifies the splitter in the manifest.
-    """
+    """Splits texts with one sentence splitter, by its name, and caches recent results."""
 
     def __init__(
         self, sentences: SentenceSplitter, word_tokens: Callable[[str], list[str]]
@@ -57,10 +51,10 @@ class Splitter:
         self.name = sentences.name
         self._sentences = sentences
         self._word_tokens = word_tokens
-        self._cached = lru_cache(MEMORY)(self._split)
+        self._cached = lru_cache(256)(self._split)  # constraints and shared prompts ask again
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """Return the units of a text."""
+        """Return the units of a text, bare of white space and periods around them."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)
@@ -96,12 +90,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return the splitter with NLTK's English parameters, or the next best
-    (`harness.scoring.punkt`).
-
-    Args:
-        nltk_data: A folder to search besides NLTK's own.
-    """
+    """Return the splitter with NLTK's English parameters, or the next best (`punkt.best`)."""
     from harness.scoring import punkt  # takes two seconds
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)

@@ -21,16 +21,12 @@ from typing import ClassVar
 from harness.scoring.rules import forms, keywords, lengths
 from harness.scoring.rules.wording import Rule, RuleVerdict, Wording, read, rules_version
 
-__all__ = ["Every", "Rule", "Verdict", "recognise", "rules_version"]
+__all__ = ["Every", "Rule", "recognise", "rules_version"]
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Several rules that must all hold: a compound constraint.
-
-    >>> Every(()).check("anything").passed
-    True
-    """
+    """Several rules that must all hold: a compound constraint."""
 
     rules: tuple[Rule, ...]
     name: ClassVar[str] = "compound"
@@ -53,14 +49,9 @@ def recognise(constraint: str) -> Rule | None:
     """Find the rule that fully decides a constraint; None if there is none, or in doubt.
 
     A compound constraint has one if each of its parts has.
-
-    >>> [rule.name for rule in recognise("Use at most 50 words and no commas.").rules]
-    ['word_count', 'no_commas']
     """
     wording = read(constraint)
-    if wording is None:
-        return None
-    return _rule(wording, alone=True) or _compound(wording)
+    return None if wording is None else _rule(wording, alone=True) or _compound(wording)
 
 
 def _rule(wording: Wording, *, alone: bool) -> Rule | None:

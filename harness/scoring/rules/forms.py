@@ -54,8 +54,7 @@ class Form:
 class Edge:
     """The first or last words: ``starts_with`` or ``ends_with``.
 
-    Attributes:
-        word: The text is one word: it stands by itself, and end marks may follow it.
+    One ``word`` stands by itself, and end marks may follow it.
     """
 
     name: str
@@ -99,14 +98,12 @@ def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _list(n: int, kind: str) -> str:
+    return "" if n >= 2 else f"no {kind} list: {n} such lines"
+
+
 def _numbered(text: str) -> str:
-    n = sum(bool(_NUMBERED.match(line)) for line in text.splitlines())
-    return "" if n >= 2 else f"no numbered list: {n} such lines"
-
-
-def _bulleted(text: str) -> str:
-    n = bullets(text)
-    return "" if n >= 2 else f"no bulleted list: {n} such lines"
+    return _list(sum(bool(_NUMBERED.match(line)) for line in text.splitlines()), "numbered")
 
 
 def _table(text: str) -> str:
@@ -126,11 +123,8 @@ def _is_ruler(line: str) -> bool:
     bare = line.strip()
     if not set(bare) <= set("|:- \t") or "|" not in bare:
         return False
-    return all(cell.strip().strip(":").strip("-") == "" and "-" in cell for cell in _split(bare))
-
-
-def _split(row: str) -> list[str]:
-    return row.removeprefix("|").removesuffix("|").split("|")
+    cells = bare.removeprefix("|").removesuffix("|").split("|")
+    return all(cell.strip().strip(":").strip("-") == "" and "-" in cell for cell in cells)
 
 
 def _case(text: str, *, upper: bool) -> str:
@@ -157,7 +151,7 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "json_object": lambda text: _json(text, dict),
     "json_array": lambda text: _json(text, list),
     "numbered_list": _numbered,
-    "bulleted_list": _bulleted,
+    "bulleted_list": lambda text: _list(bullets(text), "bulleted"),
     "markdown_table": _table,
     "upper_case": lambda text: _case(text, upper=True),
     "lower_case": lambda text: _case(text, upper=False),

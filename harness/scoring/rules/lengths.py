@@ -85,18 +85,9 @@ def paragraphs(text: str) -> int:
 
 
 def bullets(text: str) -> int:
-    """Count the lines that begin with a bullet and have text after it."""
-    return sum(is_bullet(line) for line in text.splitlines())
-
-
-def is_bullet(line: str) -> bool:
-    """Return whether a line is a bullet point; a rule of dashes or stars is not.
-
-    >>> is_bullet("- bread"), is_bullet("* * *"), is_bullet("**Bold**")
-    (True, False, False)
-    """
-    found = _BULLET.match(line)
-    return bool(found) and any(map(str.isalnum, line))
+    """Count the lines that begin with a bullet and have text after it, not dashes or stars."""
+    lines = text.splitlines()
+    return sum(bool(_BULLET.match(line)) and any(map(str.isalnum, line)) for line in lines)
 
 
 _MEASURES: Mapping[str, Callable[[str], int]] = {
@@ -144,12 +135,10 @@ _HYPHENED = re.compile(
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """The rule of a wording; None if there is none, or doubt.
+    """Return the rule of a wording; None if there is none, or doubt.
 
-    Args:
-        text: The wording.
-        alone: It is the whole constraint. In one of several parts, a number without a word of
-            comparison may belong to another part.
+    If it is not alone but a part of a constraint, a number without a word of comparison may belong
+    to another part.
     """
     hyphened = _HYPHENED.fullmatch(text)
     if hyphened:

@@ -20,11 +20,7 @@ VERSION = "1"
 
 
 def rules_version() -> str:
-    """Return what verdicts depend on besides the text, for manifests: our version and NLTK's.
-
-    >>> rules_version().partition(",")[0]
-    '1'
-    """
+    """Return what verdicts depend on besides the text, for manifests: our version and NLTK's."""
     return f"{VERSION}, nltk {version('nltk')}"
 
 
@@ -107,18 +103,14 @@ def read(constraint: str) -> Wording | None:
     return Wording(text.rstrip(" .!;,"), tuple(quoted))
 
 
-def verbatim(quoted: str) -> str | None:
-    """Return a quoted text as the answer must contain it.
-
-    None if it ends with a period or comma: American typesetting puts these inside the quotation
-    marks whether or not they belong to the text.
-    """
-    return None if quoted.rstrip().endswith((".", ",")) else quoted.strip()
-
-
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
-    """A quoted word without the punctuation at its end, or a text `verbatim`; None if in doubt."""
-    return (quoted.strip().rstrip(".,").strip() or None) if is_word else verbatim(quoted)
+    """Return a quoted word, or a text as the answer must contain it; None if in doubt.
+
+    American typesetting puts periods and commas inside the quotation marks whether or not they
+    belong to the text. They are not part of a word, and leave doubt about a text.
+    """
+    bare = quoted.strip().rstrip(".,").strip()
+    return bare or None if is_word or bare == quoted.strip() else None
 
 
 _WORDS = (
@@ -145,11 +137,7 @@ EXACTLY = "exactly|precisely|only|just"
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """The least and greatest number; None if there is no such bound.
-
-    Attributes:
-        bare: It is a number without a word of comparison.
-    """
+    """The least and greatest number, if any; ``bare`` without a word of comparison."""
 
     low: int | None
     high: int | None
@@ -160,11 +148,7 @@ class CountBounds:
         return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
 
     def __str__(self) -> str:
-        """Describe the bounds in words.
-
-        >>> str(Bounds(2, 3)), str(Bounds(None, 5))
-        ('2 to 3', 'at most 5')
-        """
+        """Describe the bounds in words: "2 to 3", "at most 5"."""
         if self.low is None:
             return f"at most {self.high}"
         if self.high is None:
@@ -174,14 +158,13 @@ class CountBounds:
 
 def amount(unit: str) -> str:
     """Return a pattern for an amount of a unit, which is itself a pattern without groups."""
-    n = f"(?P<n>{NUMBER})"
     return (
         rf"(?:between (?P<b1>{NUMBER}) (?:and|to) (?P<b2>{NUMBER}) (?P<ub>{unit})"
         rf"|(?:from )?(?P<r1>{NUMBER})(?: to |(?P<or> or )| ?[-\u2013\u2014] ?)"
         rf"(?P<r2>{NUMBER}) (?P<ur>{unit})"
         rf"|(?:(?P<ge>{AT_LEAST})|(?P<gt>{MORE_THAN})|(?P<le>{AT_MOST})|(?P<lt>{LESS_THAN})"
         rf"|(?P<eq>{EXACTLY})) (?P<c>{NUMBER}) (?P<uc>{unit})"
-        rf"|{n}(?:(?P<more1>\+| or more)|(?P<less1> or (?:less|fewer))) (?P<us>{unit})"
+        rf"|(?P<n>{NUMBER})(?:(?P<more1>\+| or more)|(?P<less1> or (?:less|fewer))) (?P<us>{unit})"
         rf"|(?P<m>{NUMBER}) (?P<um>{unit})"
         r"(?:(?P<more2> or more| at least| minimum| min)"
         r"|(?P<less2>,? or (?:less|fewer|under|shorter|below)| at most| maximum| max))?)"
@@ -197,18 +180,19 @@ def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
             return None
         return CountBounds(low, high), group["ub"] or group["ur"]
     n = number(group["c"] or group["n"] or group["m"])
-    unit = group["uc"] or group["us"] or group["um"]
-    if n == 0:
+    if n == 0 or (group["lt"] and n == 1):
         return None
     if group["ge"] or group["more1"] or group["more2"]:
-        return CountBounds(n, None), unit
-    if group["gt"]:
-        return CountBounds(n + 1, None), unit
-    if group["le"] or group["less1"] or group["less2"]:
-        return CountBounds(None, n), unit
-    if group["lt"]:
-        return (CountBounds(None, n - 1), unit) if n > 1 else None
-    return CountBounds(n, n, bare=not group["eq"]), unit
+        bounds = CountBounds(n, None)
+    elif group["gt"]:
+        bounds = CountBounds(n + 1, None)
+    elif group["le"] or group["less1"] or group["less2"]:
+        bounds = CountBounds(None, n)
+    elif group["lt"]:
+        bounds = CountBounds(None, n - 1)
+    else:
+        bounds = CountBounds(n, n, bare=not group["eq"])
+    return bounds, group["uc"] or group["us"] or group["um"]
 
 
 def number(text: str) -> int:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.records import Score, encodable
+from harness.scoring import cut
 from harness.scoring.validators.schemas import type_of
 
 LONGEST_VALUE = 120
@@ -96,10 +97,10 @@ def score(violations: Sequence[Violation]) -> Score:
     return Score(
         value=False,
         passed=False,
-        reason=_cut("; ".join(first), LONGEST_REASON),
+        reason=cut("; ".join(first), LONGEST_REASON),
         details={
             "errors": [
-                {name: _cut(text, 200) for name, text in asdict(one).items()}
+                {name: cut(text, 200) for name, text in asdict(one).items()}
                 for one in violations[:MOST_IN_DETAILS]
             ],
             "keywords": dict(Counter(one.keyword[:60] for one in violations)),
@@ -135,7 +136,7 @@ def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
         length += len(piece)
         if length > longest:
             break
-    return _cut(encodable("".join(pieces)), longest)
+    return cut(encodable("".join(pieces)), longest)
 
 
 def _pieces(value: Any, longest: int) -> Iterator[str]:
@@ -156,7 +157,3 @@ def _pieces(value: Any, longest: int) -> Iterator[str]:
         yield "an integer of thousands of digits"  # Python writes at most 4,300
     else:
         yield str(value)[: longest + 1]
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
