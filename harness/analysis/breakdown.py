@@ -1,8 +1,8 @@
 """Rates, means and macro-F1 by the groups of one label, or of two together.
 
-Each function takes one row per sample: a given round, the last round (`AttemptTable.last_rounds`)
-or all of the first k. Samples without a verdict or value are counted and left out. Where
-`harness.analysis.summary` has the same figures, they are equal.
+Each function takes one row per sample: a given round, the last round or all of the first k.
+Samples without a verdict or value are counted and left out. The figures are those of
+`harness.analysis.summary`.
 
 >>> first = of_round(attempts)  # doctest: +SKIP
 >>> rates(first, "structure", "source")["word01", "wiki"].mean  # doctest: +SKIP
@@ -13,18 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.analysis.clustered import SampleStatistic, clustered_mean
-from harness.analysis.comparison import values_of
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.summary import are_fractions, score_statistic
 from harness.errors import ConfigError
-from harness.store.columns import NOT_JUDGED, AttemptTable, Ints, rows_by
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints, rows_by
 
 Key = tuple[str, ...]
 """A group of each label that was asked for."""
+
+
+def last_rounds(attempts: AttemptTable, round_: int | None = None) -> AttemptTable:
+    """Return each sample's last round up to a round; None for its last round."""
+    reached = attempts if round_ is None else attempts.take(attempts.round <= round_)
+    return reached.last_rounds()
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
@@ -48,6 +54,27 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     return replace(attempts.take(starts), passed=passed)
 
 
+def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
+    """Return a mask of the samples that have a score (or `PASS_RATE`), and their values."""
+    if score == PASS_RATE:
+        return samples.judged, samples.passed[samples.judged]
+    if score not in samples.scores:
+        return np.zeros(len(samples), np.bool_), np.zeros(0)
+    measured = samples.measured(score)
+    return measured, samples.scores[score][measured]
+
+
+def is_verdict(table: AttemptTable, score: str) -> bool:
+    """Return whether a score is the pass rate, or true or false."""
+    return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
+
+
+def are_fractions(samples: AttemptTable, score: str) -> bool:
+    """Return whether all values of a score are between 0 and 1."""
+    _, values = values_of(samples, score)
+    return bool(np.all((values >= 0) & (values <= 1)))
+
+
 def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the pass rate of each group, sorted; without labels, of all samples under ``()``.
 
@@ -55,12 +82,7 @@ def rates(samples: AttemptTable, *labels: str) -> dict[Key, SampleStatistic]:
         samples: One row for each sample.
         labels: A sample is in a group if its instance has a group of each label.
     """
-    found = {}
-    for key, rows in _groups(samples, labels):
-        judged = rows.judged
-        estimate = clustered_mean(rows.passed[judged], rows.cluster[judged])
-        found[key] = estimate.over_samples(estimate.rate_ci95, len(rows))
-    return found
+    return {key: value_of(rows, PASS_RATE) for key, rows in _groups(samples, labels)}
 
 
 def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
@@ -68,30 +90,30 @@ def means(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleSt
     if score not in samples.scores:
         return {}
     # Of all samples, not of a group's: the intervals in a figure should be of one kind.
-    fractions = are_fractions(samples, score)
-    return {
-        key: score_statistic(rows, score, fraction=fractions)
-        for key, rows in _groups(samples, labels)
-    }
+    fraction = are_fractions(samples, score)
+    return {key: mean_of(rows, score, fraction) for key, rows in _groups(samples, labels)}
 
 
-def value_of(table: AttemptTable, score: str, round_: int | None = None) -> SampleStatistic:
-    """Return the mean of a score over each sample's last round.
+def mean_of(samples: AttemptTable, score: str, fraction: bool) -> SampleStatistic:
+    """Return the mean of a score.
 
     Args:
-        table: A run's attempts.
-        score: Name of a score, or `PASS_RATE`.
-        round_: Use each sample's last round up to this one; None for its last round.
+        samples: One row for each sample.
+        score: Its name.
+        fraction: Whether all values are between 0 and 1, and so is the interval.
     """
-    last, known, values = values_of(table, score, round_)
-    estimate = clustered_mean(values, last.cluster[known])
-    ci95 = estimate.rate_ci95 if is_verdict(table, score) else estimate.clipped_ci95()
-    return estimate.over_samples(ci95, len(last))
+    known, values = values_of(samples, score)
+    estimate = clustered_mean(values, samples.cluster[known])
+    ci95 = estimate.ci95 if fraction else estimate.clipped_ci95()
+    return estimate.over_samples(ci95, len(samples))
 
 
-def is_verdict(table: AttemptTable, score: str) -> bool:
-    """Return whether a score is the pass rate, or true or false."""
-    return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
+def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
+    """Return the mean of a score or of `PASS_RATE`, with a rate's interval for a verdict."""
+    known, values = values_of(samples, score)
+    estimate = clustered_mean(values, samples.cluster[known])
+    ci95 = estimate.rate_ci95 if is_verdict(samples, score) else estimate.clipped_ci95()
+    return estimate.over_samples(ci95, len(samples))
 
 
 def macro_f1(

@@ -20,13 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from math import asin, ceil, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from harness.analysis.breakdown import last_rounds, values_of
 from harness.analysis.clustered import ROUNDING, Interval, clustered_mean
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paired import benjamini_hochberg, holm, mcnemar
@@ -176,33 +177,12 @@ def pair(
     )
 
 
-def values_of(
-    table: AttemptTable, score: str, round_: int | None = None
-) -> tuple[AttemptTable, Bools, NDArray[Any]]:
-    """Return a score's value in each sample's last round.
-
-    Args:
-        table: A run's attempts.
-        score: Name of a score, or `PASS_RATE` for the verdict.
-        round_: Use each sample's last round up to this one; None for its last round.
-
-    Returns:
-        The samples' last rounds; a mask of those with a value; and these values.
-    """
-    last = (table if round_ is None else table.take(table.round <= round_)).last_rounds()
-    if score == PASS_RATE:
-        return last, last.judged, last.passed[last.judged]
-    if score in last.scores:
-        measured = last.measured(score)
-        return last, measured, last.scores[score][measured]
-    return last, np.zeros(len(last), np.bool_), np.zeros(0)
-
-
 def _by_instance(
     table: AttemptTable, score: str, round_: int | None
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return the (m,) sum and number of each instance's values."""
-    last, known, values = values_of(table, score, round_)
+    last = last_rounds(table, round_)
+    known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
     total = np.bincount(instance, weights=values, minlength=m).astype(np.float64)
     return total, np.bincount(instance, minlength=m)

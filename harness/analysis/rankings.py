@@ -22,8 +22,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
+from numpy.typing import NDArray
 
-from harness.analysis.breakdown import value_of
+from harness.analysis.breakdown import last_rounds, value_of
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import Run
 from harness.analysis.comparison import Pairs
@@ -73,9 +74,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
     n_runs: int
 
 
-def rank_correlation(
-    values: Iterable[tuple[float | None, float | None]],
-) -> RankCorrelation:
+def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
     """Correlate the ranks of two scorings.
 
     Args:
@@ -123,10 +122,20 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
     code = np.full(len(pairs), -1)
     for number, rows in enumerate(groups.values()):
         code[rows] = number
-    kept = pairs.take(code >= 0)
-    code = code[code >= 0]
+    kept, code = pairs.take(code >= 0), code[code >= 0]
     n = len(groups)
-    found = _weighted_tau(kept, code, n, np.ones(len(kept)))
+
+    def tau(weights: NDArray[np.float64]) -> float | None:
+        sizes = np.bincount(code, weights=weights, minlength=n)
+        present = sizes > 0  # a draw may miss a small group
+        first, second = (
+            np.bincount(code, weights=weights * values, minlength=n)[present] / sizes[present]
+            for values in (kept.first, kept.second)
+        )
+        # Sums in another order differ in the last bits, which should not decide a rank.
+        return tau_b(np.round(first, 12).tolist(), np.round(second, 12).tolist())
+
+    found = tau(np.ones(len(kept)))
     units, unit = np.unique(kept.cluster, return_inverse=True)
     if found is None or len(units) < 2:
         return Ranking(tau_b=found, ci95=None, n_groups=n, draws=0)
@@ -135,22 +144,9 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
     drawn = []
     for _ in range(draws):
         counts = np.bincount(random.integers(len(units), size=len(units)), minlength=len(units))
-        again = _weighted_tau(kept, code, n, counts[unit].astype(np.float64))
-        if again is not None:
-            drawn.append(again)
-    low, high = np.percentile(drawn, [2.5, 97.5])
+        drawn.append(tau(counts[unit].astype(np.float64)))
+    low, high = np.percentile([one for one in drawn if one is not None], [2.5, 97.5])
     return Ranking(tau_b=found, ci95=(float(low), float(high)), n_groups=n, draws=draws)
-
-
-def _weighted_tau(pairs: Pairs, code: np.ndarray, n: int, weights: np.ndarray) -> float | None:
-    sizes = np.bincount(code, weights=weights, minlength=n)
-    present = sizes > 0  # a draw may miss a small group
-    means = [
-        np.bincount(code, weights=weights * values, minlength=n)[present] / sizes[present]
-        for values in (pairs.first, pairs.second)
-    ]
-    # Sums in another order differ in the last bits, which should not decide a rank.
-    return tau_b(*(np.round(values, 12).tolist() for values in means))
 
 
 class Scoring(Struct, frozen=True, kw_only=True):
@@ -168,22 +164,16 @@ class Scoring(Struct, frozen=True, kw_only=True):
 
 
 class Tau(RankCorrelation, frozen=True, kw_only=True):
-    """How similarly two scorings order the runs.
-
-    Attributes:
-        first, second: Indices of the scorings.
-    """
+    """How similarly two scorings, given by their indices, order the runs."""
 
     first: int
     second: int
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on each run's constraints.
+    """A judge's verdicts on each run's constraints (`harness.analysis.judge_verdicts.read_judged`).
 
     Attributes:
-        judge: Its name in the runs.
-        tables: For each run (`harness.analysis.judge_verdicts.read_judged`).
         without: For each run, samples without any judged constraint.
     """
 
@@ -236,17 +226,31 @@ def induced_rankings(
     Raises:
         ConfigError: A label with too many groups.
     """
-    overall = [value_of(table, score, round_) for _, table in runs]
-    scorings = [Scoring(name=score, kind="all", values=[*overall])]
+    tables = [last_rounds(table, round_) for _, table in runs]
+    scorings = [
+        Scoring(name=score, kind="all", values=[value_of(table, score) for table in tables])
+    ]
     if label and judged is not None:
-        scorings += _by_group(judged.tables, PASS_RATE, label, None)
+        scorings += _by_group(judged.tables, PASS_RATE, label)
     elif label:
-        scorings += _by_group([table for _, table in runs], score, label, round_)
+        scorings += _by_group(tables, score, label)
     unmatched: set[str] = set()
     for name, scores in (external or {}).items():
-        found = [_published(scores, run) for run in runs]
-        unmatched |= scores.keys() - {key for key, _ in found}
-        scorings.append(Scoring(name=name, kind="external", values=[one for _, one in found]))
+        # Under the run's name, else under its model's.
+        found = [
+            next((one for one in (variant.name, variant.metrics.model) if one in scores), None)
+            for variant, _ in runs
+        ]
+        values = [None if one is None else SampleStatistic(mean=scores[one]) for one in found]
+        unmatched |= scores.keys() - set(found)
+        scorings.append(Scoring(name=name, kind="external", values=values))
+    taus = []
+    for first, second in combinations(range(len(scorings)), 2):
+        both = zip(scorings[first].values, scorings[second].values, strict=True)
+        correlation = rank_correlation(
+            (one.mean if one else None, other.mean if other else None) for one, other in both
+        )
+        taus.append(Tau(first=first, second=second, **asdict(correlation)))
     return InducedRankings(
         label=label,
         of="constraints" if judged else "instances",
@@ -254,7 +258,7 @@ def induced_rankings(
         without=list(judged.without) if judged else [],
         score=score,
         scorings=scorings,
-        taus=[_tau(scorings, *places) for places in combinations(range(len(scorings)), 2)],
+        taus=taus,
         unmatched=sorted(unmatched),
     )
 
@@ -271,13 +275,8 @@ def refuse_many_groups(label: str, n: int) -> None:
         )
 
 
-def _by_group(
-    tables: Sequence[AttemptTable], score: str, label: str, round_: int | None
-) -> list[Scoring]:
-    values = [
-        {group: value_of(rows, score, round_) for group, rows in table.by(label)}
-        for table in tables
-    ]
+def _by_group(tables: Sequence[AttemptTable], score: str, label: str) -> list[Scoring]:
+    values = [{group: value_of(rows, score) for group, rows in one.by(label)} for one in tables]
 
     def in_order(group: str) -> tuple[int, str]:
         return (int(group) if group.isdecimal() else -1), group
@@ -288,24 +287,3 @@ def _by_group(
         Scoring(name=group, kind="group", values=[found.get(group) for found in values])
         for group in groups
     ]
-
-
-def _published(scores: Mapping[str, float], run: Run) -> tuple[str, SampleStatistic | None]:
-    """Return a run's published score and the name it was found under: the run's, else its
-    model's.
-    """
-    variant = run[0]
-    for name in (variant.name, variant.metrics.model or ""):
-        if name in scores:
-            return name, SampleStatistic(
-                mean=scores[name], stderr=None, ci95=None, n=0, n_clusters=0
-            )
-    return "", None
-
-
-def _tau(scorings: Sequence[Scoring], first: int, second: int) -> Tau:
-    both = zip(scorings[first].values, scorings[second].values, strict=True)
-    found = rank_correlation(
-        (one.mean if one else None, other.mean if other else None) for one, other in both
-    )
-    return Tau(first=first, second=second, **asdict(found))

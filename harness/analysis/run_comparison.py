@@ -18,7 +18,7 @@ from itertools import combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import is_verdict, value_of
+from harness.analysis.breakdown import is_verdict, last_rounds, value_of
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
     CONFOUNDED,
@@ -290,7 +290,7 @@ def pair_matrix(
                 run=variant.name,
                 model=variant.metrics.model or "",
                 marks=variant.marks,
-                value=value_of(table, score, round_),
+                value=value_of(last_rounds(table, round_), score),
             )
             for variant, table in runs
         ],

@@ -19,9 +19,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.analysis.clustered import Estimate, SampleStatistic, clustered_mean
+from harness.analysis.breakdown import any_of_first, are_fractions, mean_of, of_round, value_of
+from harness.analysis.clustered import Estimate, Statistic, clustered_mean
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
+    PASS_RATE,
     CallFigures,
     Group,
     JudgeFacts,
@@ -220,30 +222,11 @@ def _rate(samples: AttemptTable) -> Rate:
     )
 
 
-def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Return whether all values of a score are between 0 and 1."""
-    values = samples.scores[score][samples.measured(score)]
-    return bool(np.all((values >= 0) & (values <= 1)))
-
-
-def score_statistic(samples: AttemptTable, score: str, *, fraction: bool) -> SampleStatistic:
-    """Return the mean of a score.
-
-    Args:
-        samples: One row for each sample.
-        fraction: Whether all values are between 0 and 1, and so is the interval.
-    """
-    measured = samples.measured(score)
-    estimate = clustered_mean(samples.scores[score][measured], samples.cluster[measured])
-    ci95 = estimate.ci95 if fraction else estimate.clipped_ci95()
-    return estimate.over_samples(ci95, len(samples))
-
-
 def _scores(samples: AttemptTable, fractions: Collection[str]) -> dict[str, Mean]:
     """Return the means of the scores that any of the samples has."""
     means = {}
     for name in samples.scores:
-        found = asdict(score_statistic(samples, name, fraction=name in fractions))
+        found = asdict(mean_of(samples, name, name in fractions))
         if found["n"]:
             means[name] = Mean(not_measured=found.pop("missing"), **found)
     return means
@@ -284,7 +267,7 @@ def _pass_k(samples: AttemptTable) -> dict[str, Any]:
         by_k = enumerate(estimator(drawn, passed, largest), start=1)
         estimates = {k: clustered_mean(values, cluster) for k, values in by_k}
         found[name] = _means(estimates)
-        found[f"{name}_stderr"] = _stderrs(estimates)
+        found[f"{name}_stderr"] = {k: estimate.stderr for k, estimate in estimates.items()}
         found[f"{name}_ci95"] = {k: estimate.ci95 for k, estimate in estimates.items()}
     return found
 
@@ -292,11 +275,8 @@ def _pass_k(samples: AttemptTable) -> dict[str, Any]:
 def _rounds(attempts: AttemptTable) -> Rounds:
     judged = attempts.take(attempts.judged)
     rounds = [int(number) for number in np.unique(judged.round)]
-    each = {}
-    for number in rounds:
-        reached = judged.round == number
-        each[number] = clustered_mean(judged.passed[reached], judged.cluster[reached])
-    any_of_first = _any_of_first(judged, rounds)
+    each = {k: value_of(of_round(judged, k), PASS_RATE) for k in rounds}
+    any_of = {k: value_of(any_of_first(judged, k), PASS_RATE) for k in rounds}
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.where(follows, np.diff(judged.passed), 0)
 
@@ -305,38 +285,18 @@ def _rounds(attempts: AttemptTable) -> Rounds:
 
     return Rounds(
         each=_means(each),
-        each_stderr=_stderrs(each),
-        n={number: estimate.n for number, estimate in each.items()},
-        any_of_first_k=_means(any_of_first),
-        any_of_first_k_stderr=_stderrs(any_of_first),
-        any_of_first_k_n={number: estimate.n for number, estimate in any_of_first.items()},
+        each_stderr={k: found.stderr for k, found in each.items()},
+        n={k: found.n for k, found in each.items()},
+        any_of_first_k=_means(any_of),
+        any_of_first_k_stderr={k: found.stderr for k, found in any_of.items()},
+        any_of_first_k_n={k: found.n for k, found in any_of.items()},
         fixed=changed(1),
         broken=changed(-1),
     )
 
 
-def _any_of_first(judged: AttemptTable, rounds: list[int]) -> dict[int, Estimate]:
-    """Compute, for each round k, the rate of samples that passed in any round up to k."""
-    starts = judged.sample_starts()
-    sample = np.cumsum(starts, dtype=np.int32) - np.int32(1)
-    never = np.int32(np.iinfo(np.int32).max)
-    first_judged = judged.round[starts]
-    first_pass = np.full(len(first_judged), never)
-    np.minimum.at(first_pass, sample, np.where(judged.passed == 1, judged.round, never))
-    cluster = judged.cluster[starts]
-    estimates = {}
-    for k in rounds:
-        known = first_judged <= k
-        estimates[k] = clustered_mean(first_pass[known] <= k, cluster[known])
-    return estimates
-
-
-def _means(estimates: dict[int, Estimate]) -> dict[int, float]:
-    return {key: estimate.mean for key, estimate in estimates.items() if estimate.mean is not None}
-
-
-def _stderrs(estimates: dict[int, Estimate]) -> dict[int, float | None]:
-    return {key: estimate.stderr for key, estimate in estimates.items()}
+def _means(found: Mapping[int, Statistic | Estimate]) -> dict[int, float]:
+    return {k: one.mean for k, one in found.items() if one.mean is not None}
 
 
 class Latencies(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from harness.analysis.breakdown import Key, macro_f1, means, rates
+from harness.analysis.breakdown import Key, are_fractions, last_rounds, macro_f1, means, rates
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
     Run,
@@ -29,7 +29,6 @@ from harness.analysis.comparable import (
     section_of,
 )
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.summary import are_fractions
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.ports import PaperTable, TableFigure
 from harness.store.columns import AttemptTable
@@ -192,8 +191,7 @@ class FilledRun:
 
 def fill(variant: Variant, table: AttemptTable, plan: Layout, round_: int | None) -> FilledRun:
     """Compute a run's cells, by column and over all columns."""
-    reached = table if round_ is None else table.take(table.round <= round_)
-    samples = reached.last_rounds()
+    samples = last_rounds(table, round_)
     rows = (plan.rows,) if plan.rows else ()
     cells: dict[Place, SampleStatistic] = {}
     fractions = {}
