@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 import msgspec
 
@@ -112,54 +113,47 @@ class Budget:
                 turn.set_exception(BudgetSpent() if self.ended else Stopping())
 
 
+@dataclass(eq=False)
 class Budgeted:
     """A model's calls under a budget.
 
     Args:
         most: The maximum cost of a call, from its input and output tokens.
-        cost: The cost of a call, from its usage.
+        cost_of: The cost of a call, from its usage.
         charge: Books what a call without a usable reply may have cost; begins at once.
     """
 
-    def __init__(
-        self,
-        ask: Ask,
-        budget: Budget,
-        *,
-        most: Callable[[int, int], float],
-        cost: Callable[[Usage], float],
-        charge: Callable[[Request, float], asyncio.Future[None]],
-    ) -> None:
-        self._ask = ask
-        self._budget = budget
-        self._most = most
-        self._cost = cost
-        self._charge = charge
+    ask: Ask
+    budget: Budget
+    _: KW_ONLY
+    most: Callable[[int, int], float]
+    cost_of: Callable[[Usage], float]
+    charge: Callable[[Request, float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
         """Ask within the budget."""
-        most = self._most(*bounds(request))
-        await self._budget.reserve(most)
+        most = self.most(*bounds(request))
+        await self.budget.reserve(most)
         spent, unsure = 0.0, False
         try:
-            reply = await self._ask(request)
+            reply = await self.ask(request)
             spent = self.cost(request, reply)
             return reply
         except TransientError as error:
             if error.kind in MAYBE_BILLED:
                 spent, unsure = most, True
-                await self._charge(request, most)
+                await self.charge(request, most)
             raise
         except asyncio.CancelledError:  # stopped midway: the provider continues, and bills
             spent, unsure = most, True
-            self._charge(request, most).add_done_callback(_retrieved)
+            self.charge(request, most).add_done_callback(_retrieved)
             raise
         finally:
-            self._budget.settle(most, spent, unsure=unsure)
+            self.budget.settle(most, spent, unsure=unsure)
 
     def cost(self, request: Request, reply: Reply) -> float:
         """Return what a reply cost, or its maximum if the provider did not count tokens."""
-        return self._most(*bounds(request)) if reply.usage is None else self._cost(reply.usage)
+        return self.most(*bounds(request)) if reply.usage is None else self.cost_of(reply.usage)
 
 
 def bounds(request: Request) -> tuple[int, int]:

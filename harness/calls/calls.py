@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 
 from harness.calls.key import call_key
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
@@ -36,30 +37,24 @@ class ReplyUnsaved(StoreFailed):
         self.call = call
 
 
+@dataclass(eq=False)
 class PaidCalls:
     """Calls that cost something: never paid twice, by this process or another.
 
     Args:
-        pays: The payment for a reply, for a run with a budget; None to record none.
+        pays: The payment for a reply, for a run with a budget.
         sleep: Waits for another process; may raise to end the wait.
     """
 
-    def __init__(
-        self,
-        ask: Ask,
-        *,
-        backend: str,
-        endpoint: str,
-        replies: ReplyCache,
-        pays: Callable[[Request, Reply], Payment | None] = lambda request, reply: None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._ask = ask
-        self._backend = backend
-        self._endpoint = endpoint
-        self._replies = replies
-        self._pays = pays
-        self._sleep = sleep
+    ask: Ask
+    _: KW_ONLY
+    backend: str
+    endpoint: str
+    replies: ReplyCache
+    pays: Callable[[Request, Reply], Payment | None] = lambda request, reply: None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
         # If the last call was not cached, the next one is probably not either: skip the look-up
         # before the claim, as there is another one after it.
         self._paying = False
@@ -72,7 +67,7 @@ class PaidCalls:
         Raises:
             ReplyUnsaved: The reply was paid for but could not be cached.
         """
-        key = call_key(self._backend, self._endpoint, request)
+        key = call_key(self.backend, self.endpoint, request)
         while (same := self._in_flight.get(key)) is not None:
             try:
                 call = await asyncio.shield(same)
@@ -84,7 +79,7 @@ class PaidCalls:
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         if not self._paying:
             try:
-                reply = self._replies.get(key)
+                reply = self.replies.get(key)
             except StoreBusy:
                 reply = None  # looked up again below, and waited for
             if reply is not None:
@@ -108,30 +103,30 @@ class PaidCalls:
 
     async def _claimed(self, key: str, request: Request) -> Call:
         """Make the call if no other process pays for it; else return what that one paid for."""
-        if not self._replies.claim(key):
+        if not self.replies.claim(key):
             await self._wait(key)
         saving: asyncio.Future[None] | None = None
         try:
-            reply = await self._replies.find(key, self._sleep)
+            reply = await self.replies.find(key, self.sleep)
             self._paying = reply is None
             if reply is not None:
                 return _cached(key, reply)
             started = time.time()
-            reply = await self._ask(request)
-            payment = self._pays(request, reply)
+            reply = await self.ask(request)
+            payment = self.pays(request, reply)
             if reply.text.strip() or reply.finish_reason in REFUSALS:
                 call = Call(key, reply, False, started, time.time())
-                saving = self._replies.put(key, reply, self._backend, request.model, payment)
+                saving = self.replies.put(key, reply, self.backend, request.model, payment)
         finally:
             if saving is None:  # else the commit releases it
-                self._replies.release(key)
+                self.replies.release(key)
         if saving is None:
             # An outage may be the cause, so it is never cached: the next such call is
             # paid again, and each has a separate id.
-            own = call_key(self._backend, self._endpoint, request, by_instance=True)
+            own = call_key(self.backend, self.endpoint, request, by_instance=True)
             call = Call(own, reply, False, started, time.time())
             if payment is not None:
-                saving = self._replies.charge(bytes.fromhex(own), payment)
+                saving = self.replies.charge(bytes.fromhex(own), payment)
         try:
             if saving is not None:
                 await saving  # continues in spite of a Ctrl-C
@@ -144,14 +139,14 @@ class PaidCalls:
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while True:
-                await self._sleep(pause)
-                if self._replies.claim(key):
+                await self.sleep(pause)
+                if self.replies.claim(key):
                     return
                 waited += pause
                 pause = min(1.5 * pause, LONGEST_PAUSE_S)
                 if waited >= CLAIMED_NOTICE_S:
                     if not self._waiting_long:
-                        self._replies.notify(
+                        self.replies.notify(
                             "Another process is making the same calls: waiting for its answers, so "
                             "that they are paid for only once."
                         )
@@ -160,7 +155,7 @@ class PaidCalls:
             if key in self._waiting_long:
                 self._waiting_long.remove(key)
                 if not self._waiting_long:
-                    self._replies.notify("")
+                    self.replies.notify("")
 
 
 def _cached(key: str, reply: Reply) -> Call:
@@ -168,18 +163,19 @@ def _cached(key: str, reply: Reply) -> Call:
     return Call(key, reply, True, now, now)
 
 
+@dataclass(eq=False)
 class FreeCalls:
     """Calls that cost nothing (recorded or simulated): neither cached nor shared."""
 
-    def __init__(self, ask: Ask, *, backend: str, endpoint: str, by_instance: bool) -> None:
-        self._ask = ask
-        self._backend = backend
-        self._endpoint = endpoint
-        self._by_instance = by_instance
+    ask: Ask
+    _: KW_ONLY
+    backend: str
+    endpoint: str
+    by_instance: bool
 
     async def __call__(self, request: Request) -> Call:
         """Ask the stack below."""
         started = time.time()
-        reply = await self._ask(request)
-        key = call_key(self._backend, self._endpoint, request, by_instance=self._by_instance)
+        reply = await self.ask(request)
+        key = call_key(self.backend, self.endpoint, request, by_instance=self.by_instance)
         return Call(key, reply, False, started, time.time())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 
 from harness.calls.calls import Ask
 from harness.calls.signals import CircuitOpen, Report, Stop, Stopping
@@ -32,49 +33,44 @@ NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause."""
 
 
+@dataclass(eq=False)
 class Circuit:
     """Lets calls through while the provider works.
 
     Args:
         attempts: How often a call is tried; the circuit opens before a call is given up.
+        outage_s: Seconds after which the run ends.
         sleep: Waits between tries; may end the wait by raising `Stopping`.
         status: Reports that the provider is down; cleared when it is back.
         opened: Called with the one request that keeps trying. The others must be sent back
             (`CircuitOpen`), wherever they are waiting below.
+        restored: Called when the provider is back.
     """
 
-    def __init__(
-        self,
-        ask: Ask,
-        *,
-        attempts: int,
-        outage_s: float,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        status: Report = lambda _: None,
-        opened: Callable[[Request], None] = lambda _: None,
-        restored: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._ask = ask
+    ask: Ask
+    _: KW_ONLY
+    attempts: int
+    outage_s: float
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    status: Report = lambda _: None
+    opened: Callable[[Request], None] = lambda _: None
+    restored: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         fewest, most = FAILURES_IN_A_ROW
-        self._most_failures = max(fewest, min(most, attempts - 1))
-        self._outage_s = outage_s
-        self._sleep = sleep
-        self._status = status
-        self._opened = opened
-        self._restored = restored
-        self._clock = clock
+        self._most_failures = max(fewest, min(most, self.attempts - 1))
         self._reached = False
         self._forget()
         self._closed: asyncio.Future[None] | None = None
         """While the circuit is open: done when the call that keeps trying has ended."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Ask, or wait until the provider is back."""
+        """Ask, or wait until the provider is back; a `FatalCallError` ends the run."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
-                await self._sleep(0)  # the run may be stopping
+                await self.sleep(0)  # the run may be stopping
             try:
                 return await self._counted(request)
             except CircuitOpen:
@@ -89,20 +85,17 @@ class Circuit:
     async def _counted(self, request: Request) -> Reply:
         """Ask once. Any answer, even a refusal, shows that the provider works."""
         try:
-            reply = await self._ask(request)
+            reply = await self.ask(request)
         except TransientError as error:
-            if error.kind not in NEVER_REACHED:
-                self._reached = True
+            self._reached = self._reached or error.kind not in NEVER_REACHED
             raise
         except CallError:
-            self._well()
+            self._reached = True
+            self._forget()
             raise
-        self._well()
-        return reply
-
-    def _well(self) -> None:
         self._reached = True
         self._forget()
+        return reply
 
     def _forget(self) -> None:
         """Forget all failures."""
@@ -128,26 +121,26 @@ class Circuit:
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
         """Open the circuit and keep trying with one call until it is answered."""
         self._closed = asyncio.get_running_loop().create_future()
-        self._opened(request)
-        began, step = self._clock(), 0.5
+        self.opened(request)
+        began, step = self.clock(), 0.5
         try:
             while True:
                 wait = max(step, error.retry_after or 0.0)
-                gone = self._clock() - began
-                if gone + wait > (self._outage_s if self._reached else FIRST_CONTACT_S):
+                gone = self.clock() - began
+                if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
                     raise _down(error, gone, wait) from error
                 then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
-                self._status(f"paused until {then}: {error.message}")
-                await self._sleep(wait)
+                self.status(f"paused until {then}: {error.message}")
+                await self.sleep(wait)
                 step = min(2 * step, LONGEST_STEP_S)
                 try:
                     return await self._counted(request)
                 except TransientError as again:
                     error = again
         finally:
-            self._status("")
+            self.status("")
             self._forget()
-            self._restored()
+            self.restored()
             self._closed.set_result(None)
             self._closed = None
 
@@ -166,6 +159,7 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
     )
 
 
+@dataclass(eq=False)
 class Startup:
     """Starts a backend that must come up first, such as your own server; its calls wait here.
 
@@ -175,19 +169,21 @@ class Startup:
     run stops.
     """
 
-    def __init__(self, ask: Ask, backend: Startable, stop: Stop, status: Report) -> None:
-        self._ask = ask
-        self._backend = backend
-        self._status = status
+    ask: Ask
+    backend: Startable
+    stop: Stop
+    status: Report
+
+    def __post_init__(self) -> None:
         self._stopped = asyncio.Event()
         self._going: asyncio.Task[None] | None = None
-        stop.on_stop(self._stopped.set)
+        self.stop.on_stop(self._stopped.set)
 
     async def __call__(self, request: Request) -> Reply:
         """Ask once the backend is ready."""
-        if not self._backend.ready:
+        if not self.backend.ready:
             await self._ready()
-        return await self._ask(request)
+        return await self.ask(request)
 
     async def _ready(self) -> None:
         """Wait for the one start that all calls share, or for the run to stop."""
@@ -206,8 +202,8 @@ class Startup:
         await going
 
     async def _start(self) -> None:
-        self._status("starting; loading a large model takes minutes")
+        self.status("starting; loading a large model takes minutes")
         try:
-            await self._backend.start(self._status)
+            await self.backend.start(self.status)
         finally:
-            self._status("")
+            self.status("")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -49,26 +48,13 @@ class _Row(AttemptLine, kw_only=True, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
 
-Reader = Callable[[_Row], Cell]
-
-FIXED: Mapping[str, Kind] = {
-    "run": "VARCHAR",
-    "task": "VARCHAR",
-    "model": "VARCHAR",
-    "simulated": "BOOLEAN",
-}
-"""Columns with one value per run; simulated answers must not pass for real ones."""
-
-FIELDS: Mapping[str, Kind] = {
+SCALARS: Mapping[str, Kind] = {
     "text": "VARCHAR",
     "reasoning": "VARCHAR",
     "feedback": "VARCHAR",
     "finish_reason": "VARCHAR",
     "call_id": "VARCHAR",
-    "input_tokens": "BIGINT",
-    "output_tokens": "BIGINT",
-    "cached_input_tokens": "BIGINT",
-    "reasoning_tokens": "BIGINT",
+    **dict.fromkeys(Usage.__struct_fields__, "BIGINT"),
     "cost_usd": "DOUBLE",
     "latency_s": "DOUBLE",
     "cached": "BOOLEAN",
@@ -80,62 +66,48 @@ FIELDS: Mapping[str, Kind] = {
 
 
 class AttemptRows:
-    """The table of some runs.
-
-    columns: SQL type of each column by its name, in order.
-    """
+    """The table of some runs; `columns` has the SQL type of each column by its name, in order."""
 
     def __init__(self, runs: Sequence[ExportedRun]) -> None:
         self.runs = runs
-        labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
-        scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
-        self.columns: dict[str, Kind] = dict(FIXED)
-        self._readers: list[Reader] = []
-        for name, kind, reader in _columns(labels, scores):
+        self._labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
+        self._scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
+        wanted: list[tuple[str, Kind]] = [
+            *(("run", "VARCHAR"), ("task", "VARCHAR"), ("model", "VARCHAR")),
+            ("simulated", "BOOLEAN"),  # simulated answers must not pass for real ones
+            *(("instance", "VARCHAR"), ("sample", "BIGINT"), ("round", "BIGINT")),
+            *[(f"group_{label}", "VARCHAR") for label in self._labels],
+            *(("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")),
+        ]
+        for name in self._scores:
+            wanted += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
+        wanted += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
+        self.columns: dict[str, Kind] = {}
+        for name, kind in wanted:
             self.columns[_unused(name, self.columns)] = kind
-            self._readers.append(reader)
 
     def __len__(self) -> int:
         return sum(len(run.index.attempts) for run in self.runs)
 
-    def __iter__(self) -> Iterator[tuple[Cell, ...]]:
+    def __iter__(self) -> Iterator[list[Cell]]:
         """Yield the rows run by run, instance by instance, each by sample and round."""
-        readers = self._readers
         for run in self.runs:
-            fixed = (run.name, run.task, run.model, run.simulated)
             for line in run.index.read(_Row):
-                yield (*fixed, *[reader(line) for reader in readers])
+                yield [run.name, run.task, run.model, run.simulated, *self._cells(line)]
 
-
-def _columns(labels: Iterable[str], scores: Iterable[str]) -> Iterator[tuple[str, Kind, Reader]]:
-    yield "instance", "VARCHAR", lambda row: row.instance
-    yield "sample", "BIGINT", lambda row: row.sample
-    yield "round", "BIGINT", lambda row: row.round
-    for label in labels:
-        yield f"group_{label}", "VARCHAR", partial(_group, label)
-    yield "cluster", "VARCHAR", lambda row: row.cluster
-    yield "outcome", "VARCHAR", lambda row: row.outcome
-    yield "passed", "BOOLEAN", lambda row: row.passed
-    for name in scores:
-        yield f"score_{name}", "DOUBLE", partial(_value, name)
-        yield f"reason_{name}", "VARCHAR", partial(_reason, name)
-    yield "details", "VARCHAR", _details
-    yield "prompt", "VARCHAR", lambda row: bytes(row.request.messages).decode() or None
-    for name, kind in FIELDS.items():
-        yield name, kind, partial(_usage if name in Usage.__struct_fields__ else _field, name)
-
-
-def _group(label: str, row: _Row) -> Cell:
-    return row.groups.get(label)
-
-
-def _field(name: str, row: _Row) -> Cell:
-    found: Cell = getattr(row, name)
-    return found
-
-
-def _usage(name: str, row: _Row) -> Cell:
-    return None if row.usage is None else getattr(row.usage, name)
+    def _cells(self, line: _Row) -> Iterator[Cell]:
+        yield from (line.instance, line.sample, line.round)
+        yield from map(line.groups.get, self._labels)
+        yield from (line.cluster, line.outcome, line.passed)
+        for name in self._scores:
+            score = line.scores.get(name)
+            yield None if score is None or score.value is None else float(score.value)
+            yield None if score is None else score.reason
+        details = {n: s.details for n, s in line.scores.items() if bytes(s.details) != b"{}"}
+        yield msgspec.json.encode(details).decode() if details else None
+        yield bytes(line.request.messages).decode() or None
+        for name in SCALARS:
+            yield getattr(line.usage if name in Usage.__struct_fields__ else line, name, None)
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
@@ -147,21 +119,6 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
         number += 1
         unused = f"{name}_{number}"
     return unused
-
-
-def _value(name: str, row: _Row) -> Cell:
-    score = row.scores.get(name)
-    return None if score is None or score.value is None else float(score.value)
-
-
-def _reason(name: str, row: _Row) -> Cell:
-    score = row.scores.get(name)
-    return None if score is None else score.reason
-
-
-def _details(row: _Row) -> Cell:
-    found = {n: score.details for n, score in row.scores.items() if bytes(score.details) != b"{}"}
-    return msgspec.json.encode(found).decode() if found else None
 
 
 def write_csv(rows: AttemptRows, file: TextIO) -> None:

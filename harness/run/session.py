@@ -152,7 +152,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
         def charge(_: Request, usd: float) -> asyncio.Future[None]:
             return replies.charge(uuid4().hex, Payment(session.run_id, usd))
 
-        ask = budgeted = Budgeted(ask, budget, most=price.most, cost=price.cost, charge=charge)
+        ask = budgeted = Budgeted(ask, budget, most=price.most, cost_of=price.cost, charge=charge)
     circuit = Circuit(
         ask,
         attempts=limits.attempts,
@@ -165,7 +165,9 @@ def _call_stack(model: Model, session: Session) -> Calls:
     retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
     if not backend.cacheable or replies is None:
         by_instance = "by_instance" in backend.features
-        return FreeCalls(retry, backend=name, endpoint=backend.endpoint, by_instance=by_instance)
+        return FreeCalls(
+            ask=retry, backend=name, endpoint=backend.endpoint, by_instance=by_instance
+        )
 
     def pays(request: Request, reply: Reply) -> Payment | None:
         return Payment(session.run_id, budgeted.cost(request, reply)) if budgeted else None

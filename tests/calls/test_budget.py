@@ -38,7 +38,7 @@ class Setting:
             self.backend.generate,
             self.budget,
             most=lambda read, written: float(written),
-            cost=lambda usage: float(usage.output_tokens),
+            cost_of=lambda usage: float(usage.output_tokens),
             charge=charge,
         )
 
@@ -153,7 +153,7 @@ def test_the_cap_holds_in_every_order_of_answers(usd: int, calls: list[tuple[int
                 await asyncio.sleep(0)
             return Reply("2", "stop", Usage(1, written))
 
-        setting.ask._ask = generate
+        setting.ask.ask = generate
         results = await setting.all(len(calls))
         assert setting.budget.spent <= usd
         assert setting.budget.ended == any(isinstance(r, BudgetSpent) for r in results)

@@ -27,7 +27,7 @@ def replies(tmp_path: Path) -> Iterator[ReplyCache]:
 
 
 def paid(backend: Scripted, replies: ReplyCache) -> PaidCalls:
-    return PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
+    return PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
 
 
 async def test_the_second_time_a_call_comes_from_the_cache(replies: ReplyCache) -> None:
@@ -141,7 +141,7 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
 ) -> None:
     backend = Scripted(lambda request: "" if request.sample == 2 else "2")
     calls = PaidCalls(
-        backend.generate, backend="scripted", endpoint="", replies=replies, pays=priced
+        ask=backend.generate, backend="scripted", endpoint="", replies=replies, pays=priced
     )
     for _ in range(2):
         for sample in range(3):
@@ -193,7 +193,7 @@ async def test_who_stops_does_not_wait_for_another(replies: ReplyCache) -> None:
     owner = asyncio.create_task(paid(backend, replies)(request()))
     await asyncio.sleep(0.01)
     calls = PaidCalls(
-        backend.generate, backend="scripted", endpoint="", replies=replies, sleep=stop.sleep
+        ask=backend.generate, backend="scripted", endpoint="", replies=replies, sleep=stop.sleep
     )
     waiting = asyncio.create_task(calls(request()))
     await asyncio.sleep(0.1)
@@ -215,7 +215,7 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
         owner = asyncio.create_task(paid(backend, replies)(request()))
         await asyncio.sleep(0.01)
         calls = PaidCalls(
-            backend.generate, backend="scripted", endpoint="", replies=replies, sleep=nap
+            ask=backend.generate, backend="scripted", endpoint="", replies=replies, sleep=nap
         )
         found = await asyncio.gather(calls(request()), calls(request(instance="b")), owner)
     assert [call.cached for call in found] == [True, True, False]
@@ -226,8 +226,8 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
 
 async def test_free_calls_share_an_id_by_prompt_or_by_instance() -> None:
     backend = Scripted()
-    by_prompt = FreeCalls(backend.generate, backend="b", endpoint="", by_instance=False)
-    by_instance = FreeCalls(backend.generate, backend="b", endpoint="", by_instance=True)
+    by_prompt = FreeCalls(ask=backend.generate, backend="b", endpoint="", by_instance=False)
+    by_instance = FreeCalls(ask=backend.generate, backend="b", endpoint="", by_instance=True)
     one, two = request(instance="a"), request(instance="b")
     assert (await by_prompt(one)).id == (await by_prompt(two)).id
     assert (await by_instance(one)).id != (await by_instance(two)).id

@@ -28,7 +28,7 @@ ASKER = """
 
     async def main():
         with ReplyCache(path) as replies:
-            calls = PaidCalls(ask, backend="b", endpoint="", replies=replies)
+            calls = PaidCalls(ask=ask, backend="b", endpoint="", replies=replies)
             print("ready", flush=True)
             sys.stdin.readline()
             numbers, paid = iter(range(300)), 0
@@ -113,7 +113,7 @@ async def test_who_is_killed_in_the_middle_of_a_call_holds_nobody_up(path: Path)
 
         async def main():
             with ReplyCache(path) as replies:
-                calls = PaidCalls(ask, backend="scripted", endpoint="", replies=replies)
+                calls = PaidCalls(ask=ask, backend="scripted", endpoint="", replies=replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
         asyncio.run(main())
@@ -121,7 +121,7 @@ async def test_who_is_killed_in_the_middle_of_a_call_holds_nobody_up(path: Path)
     backend = Scripted()
     with ReplyCache(path) as replies, process(script, path) as owner:
         assert line(owner) == "asked"
-        calls = PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
+        calls = PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
         waiting = asyncio.create_task(calls(request()))
         await asyncio.sleep(0.5)
         assert not waiting.done()
@@ -140,7 +140,7 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
 
         async def main():
             with ReplyCache(path) as replies:
-                calls = PaidCalls(ask, backend="scripted", endpoint="", replies=replies)
+                calls = PaidCalls(ask=ask, backend="scripted", endpoint="", replies=replies)
                 await calls(Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0,
                                     Origin("a", 0, 1)))
                 await asyncio.sleep(60)
@@ -149,7 +149,7 @@ async def test_what_another_process_has_paid_for_is_taken_when_it_is_there(path:
     backend = Scripted()
     with ReplyCache(path) as replies, process(script, path) as owner:
         assert line(owner) == "asked"
-        calls = PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
+        calls = PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
         call = await asyncio.wait_for(calls(request()), 30)
     assert (call.reply.text, call.cached) == ("theirs", True)
     assert not backend.requests

@@ -140,7 +140,7 @@ async def test_other_errors_stop_the_run_when_the_calls_in_flight_are_written(
         return Reply("x", "stop")
 
     setting = Setting(tmp_path, Sums(50))
-    calls = FreeCalls(slow_but_one, backend="scripted", endpoint="", by_instance=False)
+    calls = FreeCalls(ask=slow_but_one, backend="scripted", endpoint="", by_instance=False)
     with pytest.raises(type(error)):
         await setting.run(Scripted(), workers=4, calls=calls)
     assert set(setting.attempts()) == {(f"sum/{n}", 0, 1) for n in (0, 1)}
@@ -172,7 +172,7 @@ async def test_a_reply_that_cannot_be_cached_is_still_written(tmp_path: Path) ->
 async def test_instances_that_share_a_prompt_share_the_call(tmp_path: Path) -> None:
     setting, backend = Setting(tmp_path, Sums(9, shared=True), samples=2), Scripted(delay=0.01)
     with ReplyCache(tmp_path / "replies.sqlite") as replies:
-        calls = PaidCalls(backend.generate, backend="scripted", endpoint="", replies=replies)
+        calls = PaidCalls(ask=backend.generate, backend="scripted", endpoint="", replies=replies)
         await setting.run(backend, workers=18, calls=calls)
     attempts = setting.attempts()
     assert len(attempts) == 18

@@ -37,7 +37,7 @@ def bound(
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
     limiter = ConcurrencyLimiter(backend, stop, most=slots, timeout_s=10, limits=rates)
-    free = FreeCalls(limiter, backend="scripted", endpoint="", by_instance=False)
+    free = FreeCalls(ask=limiter, backend="scripted", endpoint="", by_instance=False)
     return BoundModel(model, calls or free)
 
 
