@@ -26,13 +26,13 @@ from harness.builders.collie.audit import Audited, audit
 from harness.builders.collie.extraction import (
     Batch,
     ExtractionPlan,
-    Yield,
     extract_batch,
     instances,
+    merge,
 )
 from harness.builders.collie.report import card, report
 from harness.builders.collie.source import Documents, Source, parts
-from harness.builders.collie.strings import Segmenter
+from harness.builders.collie.strings import Segmenter, Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.stages import Stages, key_of, locked_stages
 from harness.builders.workers import Workers
@@ -136,7 +136,7 @@ def build(
         if not rows:
             raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
         status(f"{len(rows):,} instances; auditing them")
-        background = {name: found.background for name, found in yields.items()}
+        background = {name: found.strings for name, found in yields.items()}
         audited = stages.result(
             "audit",
             key_of(key, rows, background),
@@ -246,7 +246,7 @@ def _extracted(
                 stage = (f"{name}-{place:05}", key_of(key, name, some))
                 saved = stages.found(*stage, Yield)
                 if saved is not None:
-                    yields[name].add(saved, plan)
+                    merge(yields[name], saved, plan)
                 else:
                     yield Batch(encoded, number, stage, some)
 
@@ -254,7 +254,7 @@ def _extracted(
         stages.save(*batch.stage, part)
         name = names[batch.source]
         found = yields[name]
-        found.add(part, plan)
+        merge(found, part, plan)
         status(
             f"{name}: {found.documents:,} of {corpora[name].chosen:,} documents, "
             f"{found.characters / 1e6:.1f} million characters"
@@ -268,14 +268,12 @@ def _extracted(
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
     """Say what may be wrong with a corpus that gave no instance."""
-    suspicious = sum(sum(found.suspicious.values()) for found in yields.values())
-    if suspicious:
+    if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
-            "letter or digit: they were left out. Clean the text with post-processors, or ask for "
-            "other places."
+            "letter or digit. Clean the text with post-processors, or ask for other places."
         )
     for name, found in yields.items():
-        if not found.surviving:
+        if found.paragraphs == sum(found.filtered.get("paragraph", {}).values()):
             return f"The filters of {name!r} leave out all {found.paragraphs:,} paragraphs."
     return "Widen the structures' ranges, or add text."

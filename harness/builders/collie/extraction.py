@@ -14,85 +14,40 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.builders.collie.audit import BACKGROUND, AuditRow
 from harness.builders.collie.source import Source
-from harness.builders.collie.strings import Segmenter
+from harness.builders.collie.strings import Candidate, Segmenter, Yield
 from harness.builders.collie.structure import Structure, read_structure
 from harness.builders.collie.targets import draw, satisfying, suspicious
 from harness.builders.draws import Draws
 from harness.errors import HarnessError
 from harness.records import Document
-from harness.scoring.constraints.grammar import Level, Specification, read, write
+from harness.scoring.constraints.grammar import Specification, read, write
 from harness.scoring.constraints.levels import Splitter, splitter
 
 MOST_PROBLEMS = 10
 """Unreadable documents that are named."""
 
 
-class Candidate(Struct, frozen=True):
-    """A text from a document, and a constraint and targets (in plain form) that it satisfies."""
-
-    text: str
-    constraint: dict[str, Any]
-    targets: Any
-    document: str
-    about: dict[str, Any]
-
-
-class Yield(Struct):
-    """What some documents of a source yielded.
-
-    Attributes:
-        unreadable: Number of documents that could not be read; ``problems`` names some, with
-            reasons.
-        sentences: Number of sentences examined.
-        single: Runs of paragraphs too short for a passage.
-        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
-        texts: Level -> how many texts were tried; ``lengths``: their characters.
-        satisfied: Structure -> texts with targets; ``suspicious``: those of them left out.
-        candidates: Structure -> candidates, as many as may be needed.
-        background: Level -> some texts.
-    """
-
-    documents: int = 0
-    unreadable: int = 0
-    problems: dict[str, str] = field(default_factory=dict)
-    characters: int = 0
-    paragraphs: int = 0
-    sentences: int = 0
-    single: int = 0
-    filtered: dict[str, dict[str, int]] = field(default_factory=dict)
-    texts: dict[str, int] = field(default_factory=dict)
-    lengths: dict[str, int] = field(default_factory=dict)
-    satisfied: dict[str, int] = field(default_factory=dict)
-    suspicious: dict[str, int] = field(default_factory=dict)
-    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
-    background: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def surviving(self) -> int:
-        """Paragraphs that no filter left out."""
-        return self.paragraphs - sum(self.filtered.get("paragraph", {}).values())
-
-    def add(self, part: Yield, plan: ExtractionPlan) -> None:
-        """Merge the yield of other documents into this one."""
-        for name in ("documents", "unreadable", "characters", "paragraphs", "sentences", "single"):
-            setattr(self, name, getattr(self, name) + getattr(part, name))
-        self.problems = dict(sorted({**self.problems, **part.problems}.items())[:MOST_PROBLEMS])
-        for name in ("texts", "lengths", "satisfied", "suspicious"):
-            _count(getattr(self, name), getattr(part, name))
-        for unit, counts in part.filtered.items():
-            _count(self.filtered.setdefault(unit, {}), counts)
-        for name, found in part.candidates.items():
-            both = [*self.candidates.get(name, []), *found]
-            self.candidates[name] = chosen(both, plan.targets, plan.seed)
-        key = _hashed(b"background", plan.seed, 8)
-        for level, texts in part.background.items():
-            both_texts = {*self.background.get(level, []), *texts}
-            self.background[level] = sorted(both_texts, key=key)[:BACKGROUND]
+def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
+    """Add the yield of other documents."""
+    for name in ("documents", "unreadable", "characters", "paragraphs", "sentences", "single"):
+        setattr(found, name, getattr(found, name) + getattr(part, name))
+    found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
+    for name in ("texts", "lengths", "satisfied", "suspicious"):
+        _count(getattr(found, name), getattr(part, name))
+    for unit, counts in part.filtered.items():
+        _count(found.filtered.setdefault(unit, {}), counts)
+    for name, candidates in part.candidates.items():
+        both = [*found.candidates.get(name, []), *candidates]
+        found.candidates[name] = chosen(both, plan.targets, plan.seed)
+    key = _hashed(b"background", plan.seed, 8)
+    for level, texts in part.strings.items():
+        some = {*found.strings.get(level, []), *texts}
+        found.strings[level] = sorted(some, key=key)[:BACKGROUND]
 
 
 def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
@@ -177,7 +132,7 @@ class _Extractor:
         self._units = splitter(Path(plan.nltk_data))
         self._source = Source.model_validate(plan.sources[source])
         self._segmenter = Segmenter(self._source, self._units, plan.seed)
-        self._structures: dict[Level, list[Structure]] = {}
+        self._structures: dict[str, list[Structure]] = {}
         for raw in plan.structures:
             structure = read_structure(raw)
             if structure.level in self._source.levels:
@@ -194,23 +149,12 @@ class _Extractor:
                 except HarnessError as error:
                     where = f"{self._source.name}, document {document.name!r:.200}"
                     raise type(error)(f"{where}: {error.message}", error.remedy) from error
-            found.add(one, self._plan)
+            merge(found, one, self._plan)
         return found
 
     def _extracted(self, document: Document) -> Yield:
-        segments = self._segmenter.segment(document, self._structures)
-        found = Yield(
-            documents=1,
-            characters=len(document.text),
-            paragraphs=segments.paragraphs,
-            sentences=segments.sentences,
-            single=segments.single,
-            filtered={unit: dict(counts) for unit, counts in segments.filtered.items() if counts},
-            texts={level: len(texts) for level, texts in segments.strings.items()},
-            lengths={level: sum(map(len, texts)) for level, texts in segments.strings.items()},
-            background=dict(segments.strings.items()),
-        )
-        for level, texts in segments.strings.items():
+        found = self._segmenter.segment(document, self._structures)
+        for level, texts in found.strings.items():
             for text in texts:  # the splitter remembers a text's units for all structures
                 for structure in self._structures[level]:
                     specification = extract(structure, text, self._units, self._plan.seed)

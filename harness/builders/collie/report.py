@@ -13,7 +13,7 @@ from statistics import mean, median
 from typing import Any
 
 from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow
-from harness.builders.collie.extraction import Yield
+from harness.builders.collie.strings import Yield
 from harness.builders.collie.structure import Structure
 from harness.builders.markdown import Cell, document, inline, quoted, settings, table
 
@@ -108,10 +108,11 @@ def report(
 
 def _filters(yields: Mapping[str, Yield]) -> Iterator[dict[str, Cell]]:
     for name, found in yields.items():
+        surviving = found.paragraphs - sum(found.filtered.get("paragraph", {}).values())
         sizes = {
             "paragraph": found.paragraphs,
             "sentence": found.sentences,
-            "passage": found.surviving if "passage" in found.texts else 0,
+            "passage": surviving if "passage" in found.texts else 0,
         }
         for unit, size in sizes.items():
             counts = found.filtered.get(unit, {})

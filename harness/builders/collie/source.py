@@ -1,15 +1,8 @@
 """A source of text: where documents come from, and how they become natural text.
 
-    name: manuals
-    load: {name: text, path: corpus/manuals, files: "**/*.txt"}
-    delimiter: "\\n\\n"                     # between paragraphs
-    filters: [url, capitals, {name: caption, words: 5}, no_sentence]
-    post_processors: [markdown, brackets, single_newlines, white_space]
-    passages: {from: 2, to: 4}            # paragraphs; longer runs are cut; null: never cut
-
-``preset: wiki`` (or another of ``sources/``) gives the keys that a file leaves out. A ``path`` is
-relative to the file, on the command line to the working directory; if it does not exist there, the
-data folder is searched.
+docs/collie_build.md describes the form. ``preset: wiki`` (or another of ``sources/``) gives the
+keys that a file leaves out. A ``path`` is relative to the file, on the command line to the working
+directory; if it does not exist there, the data folder is searched.
 """
 
 from __future__ import annotations
@@ -155,11 +148,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
 
 def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
-    """Plug-ins as names and options.
-
-    Raises:
-        ConfigError: One has no name.
-    """
+    """Return plug-ins as names and options."""
     found = []
     for part in named:
         options = {"name": part} if isinstance(part, str) else dict(part)
@@ -196,11 +185,6 @@ class Documents:
     """
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
-        """Choose the documents.
-
-        Raises:
-            UserError: The source has none, or cannot be read.
-        """
         name, options = source.loader()
         self._called = f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()

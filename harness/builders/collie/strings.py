@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct, field
 
 from harness.builders.collie.source import PlugIn, Source, parts
 from harness.builders.draws import Draws
@@ -19,7 +21,6 @@ from harness.errors import ConfigError
 from harness.plugins import calling, kind
 from harness.ports import Filter
 from harness.records import Document
-from harness.scoring.constraints.grammar import Level
 from harness.scoring.constraints.levels import PARAGRAPH_BREAK, Splitter
 
 TOO_LONG = "too long"
@@ -30,22 +31,45 @@ ENOUGH = 4
 """Sentences to draw from, for each one that is kept: splitting a whole book takes long."""
 
 
-class Segments(NamedTuple):
-    """What a document was cut into.
+class Candidate(Struct, frozen=True):
+    """A text from a document, and a constraint and targets (in plain form) that it satisfies."""
+
+    text: str
+    constraint: dict[str, Any]
+    targets: Any
+    document: str
+    about: dict[str, Any]
+
+
+class Yield(Struct):
+    """What some documents of a source yielded.
 
     Attributes:
-        strings: The strings of each level, in the order drawn.
-        paragraphs: Number of paragraphs.
+        unreadable: Number of documents that could not be read; ``problems`` names some, with
+            reasons.
         sentences: Number of sentences examined, which stops when enough are kept.
-        filtered: Unit (paragraph, sentence, passage) -> reason -> how many were left out.
-        single: Runs of paragraphs that were too short for a passage.
+        single: Runs of paragraphs too short for a passage.
+        filtered: Unit (paragraph, sentence, passage) -> filter -> how many it left out.
+        texts: Level -> how many texts were tried; ``lengths``: their characters.
+        satisfied: Structure -> texts with targets; ``suspicious``: those of them left out.
+        candidates: Structure -> candidates, as many as may be needed.
+        strings: Level -> the strings, in the order drawn; of several documents only some.
     """
 
-    strings: dict[Level, list[str]]
-    paragraphs: int
-    sentences: int
-    filtered: dict[str, Counter[str]]
-    single: int
+    documents: int = 0
+    unreadable: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    characters: int = 0
+    paragraphs: int = 0
+    sentences: int = 0
+    single: int = 0
+    filtered: dict[str, dict[str, int]] = field(default_factory=dict)
+    texts: dict[str, int] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
+    satisfied: dict[str, int] = field(default_factory=dict)
+    suspicious: dict[str, int] = field(default_factory=dict)
+    candidates: dict[str, list[Candidate]] = field(default_factory=dict)
+    strings: dict[str, list[str]] = field(default_factory=dict)
 
 
 class Segmenter:
@@ -59,24 +83,19 @@ class Segmenter:
         self._passage_filters = _built("filters", source.passage_filters, units)
         self._post_processors = _built("post_processors", source.post_processors, units)
 
-    def segment(self, document: Document, levels: Iterable[Level]) -> Segments:
-        """Cut a document into strings of some levels.
-
-        Raises:
-            ConfigError: A plug-in fails.
-            PatternTooSlow: A pattern of the user's takes too long.
-        """
+    def segment(self, document: Document, levels: Iterable[str]) -> Yield:
+        """Cut a document into strings of some levels."""
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]
         filtered = {"paragraph": Counter(reason for _, reason in paragraphs if reason)}
-        strings: dict[Level, list[str]] = {}
-        looked_at = single = 0
+        strings: dict[str, list[str]] = {}
+        sentences = single = 0
         for level in levels:
             found: Iterable[str] = surviving
             if level == "sentence":
                 found, filtered["sentence"] = self._sentences(surviving)
-                looked_at = len(found) + filtered["sentence"].total()
+                sentences = len(found) + filtered["sentence"].total()
             elif level == "passage":
                 runs, filtered["passage"] = self._runs(paragraphs)
                 pieces = list(self._pieces(document.name, runs))
@@ -86,7 +105,17 @@ class Segmenter:
             elif level == "word":
                 found = self._words(surviving)
             strings[level] = self._ordered(level, found)[: self._source.strings]
-        return Segments(strings, len(chunks), looked_at, filtered, single)
+        return Yield(
+            documents=1,
+            characters=len(document.text),
+            paragraphs=len(chunks),
+            sentences=sentences,
+            single=single,
+            filtered={unit: dict(counts) for unit, counts in filtered.items()},
+            texts={level: len(texts) for level, texts in strings.items()},
+            lengths={level: sum(map(len, texts)) for level, texts in strings.items()},
+            strings=strings,
+        )
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
         """Return a paragraph, cleaned, and why it is left out (empty if it is kept)."""
@@ -161,7 +190,7 @@ class Segmenter:
                 run = run[size:]
             yield run
 
-    def _ordered(self, level: Level, strings: Iterable[str]) -> list[str]:
+    def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
         """Return the distinct strings of a level in the order of their hashes."""
         key = f"{self._seed} {level} ".encode()
 

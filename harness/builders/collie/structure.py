@@ -1,20 +1,7 @@
 """A constraint structure: a constraint whose targets are taken from a corpus, in YAML.
 
-    name: sent02
-    about: exactly n words, of which the 4th, 8th and 11th are given
-    level: sentence
-    constraint:                        # as in docs/collie.md, without targets
-      logic: all
-      constraints:
-        - {target_level: word, transformation: {op: count}, relation: "=="}
-        - {target_level: word, transformation: {op: position, index: [3, 7, 10]}, relation: "=="}
-    targets:                           # a rule for each (see `targets`)
-      - sweep: {from: 10, to: 19}
-      - take: value
-
-A part of the constraint may be swept, too (``index: {sweep: [0, -1]}``): each text then gets one of
-the resulting constraints. ``prompt`` is a template for the instruction, over ``targets`` and
-``level``; without it the constraint is put into words.
+docs/collie_build.md describes the form. If a part of the constraint is swept (``index: {sweep: [0,
+-1]}``), each text gets one of the resulting constraints.
 """
 
 from __future__ import annotations
@@ -133,12 +120,7 @@ def _found(name: str) -> Iterator[Structure]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a file of YAML.
-
-    Raises:
-        DataInvalid: It is not YAML, or out of proportion.
-        DataMissing: It cannot be read.
-    """
+    """Read a file of YAML, and refuse one that is out of proportion."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -150,11 +132,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Read a structure from its plain form.
-
-    Raises:
-        DataInvalid: It is wrong; the message begins with ``where``.
-    """
+    """Read a structure from its plain form; messages begin with ``where``."""
     refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(

@@ -1,8 +1,4 @@
-"""Target rules of a structure, and what they take from a text.
-
-    sweep: {from: 3, to: 9}        # or a list: one of the values, if the text satisfies it
-    take: least                    # or: what is observed in the text
-    from: 10
+"""Target rules of a structure (docs/collie_build.md), and what they take from a text.
 
 A text gives no target if it satisfies no value of a sweep, or if what is observed is out of bounds.
 """
@@ -47,11 +43,7 @@ P = TypeVar("P", bound=FilePart)
 
 
 def validated(model: type[P], raw: object, where: str) -> P:
-    """Read a part of a file.
-
-    Raises:
-        DataInvalid: It is wrong; the message begins with ``where``.
-    """
+    """Read a part of a file; messages begin with ``where``."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -123,11 +115,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Read a rule from its plain form; a target stands for a sweep over itself.
-
-    Raises:
-        DataInvalid: It is wrong; the message begins with ``where``.
-    """
+    """Read a rule from its plain form; a target stands for a sweep over itself."""
     if not isinstance(raw, Mapping):
         return Sweep((read_targets(raw, where),))
     if "sweep" in raw:
@@ -136,11 +124,7 @@ def read_rule(raw: object, where: str) -> Rule:
 
 
 def swept(raw: object, where: str) -> tuple[Target, ...]:
-    """Return the values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1.
-
-    Raises:
-        DataInvalid: It is neither; the message begins with ``where``.
-    """
+    """Return the values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1."""
     values: Any = raw
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
@@ -158,13 +142,6 @@ def satisfying(
     """Find the targets that a text satisfies.
 
     One part of an ``or`` must be satisfied; the others may get any value of their sweeps.
-
-    Args:
-        constraint: The constraint.
-        rules: A rule for each of its base constraints.
-        text: The text.
-        units: The splitter of texts.
-        draws: Returns a stream of draws, if something is sampled.
 
     Returns:
         The options for each base constraint; None if the text cannot satisfy the constraint.

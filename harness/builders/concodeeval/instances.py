@@ -199,12 +199,6 @@ def violated(
 ) -> tuple[Any, Violation] | None:
     """Draw an instance that violates the target and nothing else.
 
-    Args:
-        schema: The whole schema.
-        target: One of its `targets`.
-        draws: The stream to draw from.
-        by: The schema's validator.
-
     Returns:
         The instance and its one violation; None if bounded attempts find none, or if the keyword
         cannot be violated alone.

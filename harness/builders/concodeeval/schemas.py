@@ -63,14 +63,8 @@ def generate(
 ) -> Iterator[BuiltSchema]:
     """Draw the schemas, by root type and range.
 
-    Args:
-        seed: The same seed gives the same schemas.
-        vocabulary: The keywords to use.
-        per_range: Schemas of each root type and range.
-        attempts: Draws for each schema until one is satisfiable and new.
-
     Raises:
-        ConfigError: There are not that many different schemas.
+        ConfigError: ``attempts`` draws gave no schema that is satisfiable and new.
     """
     draws = Draws(seed, "schemas", vocabulary)
     seen: set[str] = set()

@@ -55,9 +55,7 @@ class Range:
 
     @classmethod
     def of(cls, schema: Schema) -> Range:
-        """Return the numbers that a numeric schema allows, in steps of 0.01 unless it has
-        ``multipleOf``.
-        """
+        """Return the numbers that a schema allows, in steps of 0.01 without ``multipleOf``."""
         whole = schema.get("type") == "integer"
         step = Decimal("1") if whole else Decimal("0.01")
         if "multipleOf" in schema:
@@ -101,9 +99,7 @@ class Range:
 
 
 def numbers_beyond(schema: Schema, keyword: str, draws: Draws) -> list[Decimal]:
-    """Return numbers that violate a bound, nearest first: for an exclusive bound, the bound
-    itself.
-    """
+    """Return numbers that violate a bound, nearest first: an exclusive bound itself."""
     free = {key: value for key, value in schema.items() if key in ("type", "multipleOf")}
     bound = decimal(schema[keyword])
     step = Range.of(free).step
@@ -134,11 +130,6 @@ def no_multiples(schema: Schema, draws: Draws) -> list[Decimal]:
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
     """Draw an instance that the validator accepts.
 
-    Args:
-        schema: A JSON Schema of the builder's vocabulary.
-        draws: The stream to draw from.
-        by: The schema's validator, if the caller has compiled it already.
-
     Raises:
         NoInstanceError: Bounded attempts found none.
     """
@@ -159,11 +150,7 @@ def anything(draws: Draws) -> Any:
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Draw an instance that is probably valid; `valid` asks the validator.
-
-    Raises:
-        NoInstanceError: There seems to be none.
-    """
+    """Draw an instance that is probably valid; `valid` asks the validator."""
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
     if "const" in schema:
@@ -213,11 +200,7 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
 
 
 def unmatched(schema: Schema, draws: Draws) -> Any:
-    """Return an item that the array may hold and that does not count for ``contains``.
-
-    Raises:
-        NoInstanceError: Every item seems to count.
-    """
+    """Return an item that the array may hold and that does not count for ``contains``."""
     if "contains" not in schema:
         return draw(schema.get("items"), draws)
     contains = validator(schema["contains"])

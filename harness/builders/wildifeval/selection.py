@@ -33,10 +33,7 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Choose the share with the highest probability, at least one.
 
-    Args:
-        probabilities: By name; those that are None are not counted.
-        share: The share to choose.
-        seed: Draws among equals.
+    Those that are None are not counted; the seed draws among equals.
 
     Returns:
         The chosen names, and the lowest probability among them.

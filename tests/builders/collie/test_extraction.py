@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.collie.extraction import Candidate, ExtractionPlan, Yield, chosen, extract
+from harness.builders.collie.extraction import ExtractionPlan, chosen, extract, merge
+from harness.builders.collie.strings import Candidate, Yield
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.collie.targets import Options, satisfying
 from harness.builders.draws import Draws
@@ -102,7 +103,7 @@ def test_the_parts_give_what_the_whole_gives(
     found = Yield()
     for part in range(parts):
         some = Yield(candidates={"s": chosen(shuffled[part::parts], most, 0)})
-        found.add(some, ExtractionPlan([], [], {}, 0, most, ""))
+        merge(found, some, ExtractionPlan([], [], {}, 0, most, ""))
     assert found.candidates["s"] == whole
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.builders.collie.source import Source
-from harness.builders.collie.strings import Segmenter, Segments
+from harness.builders.collie.strings import Segmenter, Yield
 from harness.records import Document
 from harness.scoring import punkt
 from harness.scoring.constraints.grammar import Level
@@ -40,7 +40,7 @@ def built(seed: int = 0, **source: Any) -> Segmenter:
     return Segmenter(Source.model_validate({**rules, **source}), UNITS, seed)
 
 
-def strings(text: str, seed: int = 0, **source: Any) -> tuple[dict[Level, set[str]], Segments]:
+def strings(text: str, seed: int = 0, **source: Any) -> tuple[dict[Level, set[str]], Yield]:
     levels = source.get("levels", LEVELS)
     found = built(seed, **source).segment(Document("a", text), levels)
     assert all(len(set(each)) == len(each) for each in found.strings.values())
