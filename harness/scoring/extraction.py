@@ -369,9 +369,6 @@ def json_object(text: str) -> dict[str, Any]:
     """Return the first JSON object in the first fence of a reply, else the first one anywhere.
 
     One that has a key twice is refused.
-
-    >>> json_object('Sure! ```json\\n{"answer": "NAOY"}\\n```')
-    {'answer': 'NAOY'}
     """
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):

@@ -79,11 +79,7 @@ class Panel:
         self._by, self._passes_from, self._quorum = by, passes_from, quorum
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """Return the panel's scores of an answer; none if no judge was asked.
-
-        Raises:
-            Unparseable: Too few judges gave a verdict.
-        """
+        """Return the panel's scores of an answer; none if no judge was asked."""
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:

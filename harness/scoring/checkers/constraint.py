@@ -1,14 +1,6 @@
 """Checks a text against a constraint written in the run file, in COLLIE's grammar.
 
 The form is that of `harness.scoring.constraints`:
-
->>> checker = ConstraintChecker(
-...     level="sentence",
-...     constraint={"target_level": "word", "transformation": {"op": "count"}, "relation": "<="},
-...     targets=25,
-... )
->>> checker.check("Snow fell.", Instance("1", None)).passed  # doctest: +SKIP
-True
 """
 
 from __future__ import annotations
@@ -29,9 +21,6 @@ class ConstraintChecker:
         level: The level of the whole text: character, word, sentence, paragraph or passage.
         constraint: The tree of base constraints.
         targets: Its targets, in lists of the same shape as the tree.
-
-    Raises:
-        ConfigError: These do not form a constraint.
     """
 
     def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:

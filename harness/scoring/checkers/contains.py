@@ -1,8 +1,4 @@
-"""Checks whether a text contains other texts.
-
->>> ContainsChecker(["oak", "elm"], ignore_case=True).check("An Oak.", Instance("1", None)).reason
-"lacks 'elm'"
-"""
+"""Checks whether a text contains other texts."""
 
 from __future__ import annotations
 
@@ -24,9 +20,6 @@ class ContainsChecker:
         mode: Whether ``all``, ``any`` or ``none`` of them must be there.
         ignore_case: Ignore case.
         whole_words: Find ``oak`` only as a word, not in ``oaken``.
-
-    Raises:
-        ConfigError: There is no target, or an empty one.
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""Checks whether a text is the expected one.
-
->>> ExactMatchChecker("Paris", ignore_case=True).check(" paris ", Instance("1", None)).passed
-True
-"""
+"""Checks whether a text is the expected one."""
 
 from __future__ import annotations
 
@@ -25,9 +21,6 @@ class ExactMatchChecker:
         ignore_case: Whether ``paris`` is ``Paris``.
         ignore_punctuation: Whether ``Paris.`` is ``Paris``.
         ignore_space: Treat any run of spaces and line breaks as one space.
-
-    Raises:
-        ConfigError: There is no target.
     """
 
     def __init__(

@@ -1,9 +1,4 @@
-"""Checks a structured answer against a JSON Schema from the run file.
-
->>> checker = JsonSchemaChecker(schema={"type": "integer"}, extraction="fence")
->>> checker.check("```\\n5.5\\n```", Instance("1", None)).reason
-'5.5 is not of type "integer"'
-"""
+"""Checks a structured answer against a JSON Schema from the run file."""
 
 from __future__ import annotations
 
@@ -33,9 +28,6 @@ class JsonSchemaChecker:
         mode: strict; or paper, to validate as ConCodeEval's authors do.
         draft: For a schema without ``$schema``.
         extraction: Where in the reply the answer is (`harness.scoring.extraction`).
-
-    Raises:
-        ConfigError: The schema cannot be read or used.
     """
 
     def __init__(
@@ -57,11 +49,7 @@ class JsonSchemaChecker:
             raise _refused(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Check whether the answer is valid; the reason says what it violates.
-
-        Raises:
-            Unparseable: There is no answer, or it cannot be read.
-        """
+        """Check whether the answer is valid; the reason says what it violates."""
         return score_document(
             self.extraction.read(text),
             self.schema,

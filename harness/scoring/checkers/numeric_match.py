@@ -1,8 +1,4 @@
-"""Checks whether a text's number is the expected one, however it is written.
-
->>> NumericMatchChecker("1234").check("That makes $1,234.00.", Instance("1", None)).passed
-True
-"""
+"""Checks whether a text's number is the expected one, however it is written."""
 
 from __future__ import annotations
 
@@ -27,9 +23,6 @@ class NumericMatchChecker:
         tolerance: The greatest absolute difference.
         relative: The greatest difference as a share of the target.
         take: Which of several numbers is the answer, ``first`` or ``last``.
-
-    Raises:
-        ConfigError: The target is not a number.
     """
 
     def __init__(
@@ -50,11 +43,7 @@ class NumericMatchChecker:
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Compare exactly, in decimals. The reason never reveals the target.
-
-        Raises:
-            Unparseable: The text has no number.
-        """
+        """Compare exactly, in decimals. The reason never reveals the target."""
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer holds no number.")

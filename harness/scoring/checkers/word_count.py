@@ -3,9 +3,6 @@
 A word is a run of characters between spaces that has a letter or a digit: ``don't`` and
 ``well-known`` are one word, a dash is none. (COLLIE counts tokens differently: see the checker
 `constraint`.)
-
->>> WordCountChecker(at_most=2).check("One - two, three!", Instance("1", None)).reason
-'3 words, not at most 2'
 """
 
 from __future__ import annotations
@@ -28,9 +25,6 @@ class WordCountChecker:
         exactly: The exact number.
         at_least: The least number.
         at_most: The greatest number.
-
-    Raises:
-        ConfigError: The bounds exclude every text, or none.
     """
 
     def __init__(

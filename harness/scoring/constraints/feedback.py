@@ -3,12 +3,6 @@
 The feedback is COLLIE's wording, byte for byte where it has one. It lists every constraint with
 what was observed, even if it holds, and keeps COLLIE's grammar ("with 86 character"), because
 recorded conversations continue from exactly this text.
-
->>> print(feedback(three_words, check(three_words, "Snow.")))  # doctest: +SKIP
-Your task is to generate a sentence with exactly 3 words.
-However, you just generated a sentence with 1 words.
->>> score(check(hundred_words, text)).reason  # doctest: +SKIP
-'98 of 100 words'
 """
 
 from __future__ import annotations
@@ -152,11 +146,7 @@ def reason(finding: ConstraintFinding) -> str:
 
 
 def kind(base: Base, target: Target) -> str:
-    """Describe a base constraint without its values, to count those of one kind.
-
-    >>> kind(Base("word", Count(), "=="), 6)
-    'with exactly N words'
-    """
+    """Describe a base constraint without its values, to count those of one kind."""
     return _kind(base, _left_out(base, target))
 
 

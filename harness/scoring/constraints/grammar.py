@@ -6,11 +6,6 @@ list of the same shape as the tree) and the level of the text to generate.
 
 `read` reads untrusted data. Unknown keys and operations, oversized trees, and constraints that
 could never be checked ("at least 'x' characters") are refused with their place.
-
->>> three = read({"level": "sentence", "targets": 3, "constraint": {
-...     "target_level": "word", "transformation": {"op": "count"}, "relation": "=="}})
->>> read(write(three)) == three
-True
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 Words and sentences are NLTK's, paragraphs are separated by blank lines. Punctuation alone is not a
 word, and every unit loses the white space and then the periods around it, whatever its level (so a
 period counts as a character, but an empty one).
-
->>> splitter().units("One. Two!", "sentence")  # doctest: +SKIP
-('One', 'Two!')
 """
 
 from __future__ import annotations

@@ -4,13 +4,6 @@ The wording is COLLIE's published one, byte for byte where COLLIE has one, becau
 depends on it and recorded prompts contain it. Texts are in quotes that are never escaped, a missing
 text is '(empty)', and one kind of list has a comma before "respectively" and the other does not.
 Constraints of other forms get plain wording of our own.
-
->>> from harness.scoring.constraints.grammar import read
->>> instruction(read({"level": "word", "targets": 11, "constraint": {
-...     "target_level": "character", "transformation": {"op": "count"}, "relation": ">="}}))
-'Please generate a word with at least 11 characters.'
->>> ordinal(3), ordinal(-1), quoted(("a", None, 2))
-('4th', 'last', "'a', '(empty)', 2")
 """
 
 from __future__ import annotations

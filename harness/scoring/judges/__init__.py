@@ -132,9 +132,6 @@ class PromptJudge:
         decoding: How the judging model decodes.
         samples: How often each question is asked.
         where: Judge only instances of these groups (label to group or groups); None judges all.
-
-    Raises:
-        ConfigError: An option is out of range.
     """
 
     def __init__(
@@ -215,10 +212,6 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     decides at which the tokens that read as yes or no (in any case, with anything but letters and
     digits around them, or a tokeniser's marks) hold more than 1e-4 of the probability together: yes
     / (yes + no). Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
-
-    >>> found = yes_probability(((TokenLogprob("Yes", -0.5), TokenLogprob(" no", -1.5)),))
-    >>> round(found.probability, 6), found.position
-    (0.731059, 0)
     """
     for position, likeliest in enumerate(logprobs[:POSITIONS]):
         tokens = likeliest[:TOKENS]

@@ -22,9 +22,6 @@ class BleurtMetric:
 
     Args:
         checkpoint: The folder of the trained model.
-
-    Raises:
-        ConfigError: Package or checkpoint are missing.
     """
 
     def __init__(self, checkpoint: str) -> None:

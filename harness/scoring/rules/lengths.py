@@ -9,9 +9,6 @@ The whole answer counts, without any tolerance:
   alike: a heading without an end mark is part of the sentence after it;
 - paragraphs separated by blank lines, and lines that are not blank, titles included;
 - bullet points: lines that begin with a bullet, at any level.
-
->>> recognise("the poem should be 16 lines long").check("One line.").reason
-'1 line, not exactly 16'
 """
 
 from __future__ import annotations

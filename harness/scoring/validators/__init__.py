@@ -80,13 +80,7 @@ _PAPERS_READERS: dict[Format, Callable[[str], Any]] = {
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
-    """Return the value of a text.
-
-    Args:
-        text: The document.
-        format: Its format.
-        mode: How it is read.
-        schema: Tells the types of XML elements without one, in `strict` mode.
+    """Return the value of a text; the schema tells the types of XML elements without one.
 
     Raises:
         UnparseableDocument: It is not a document of the format; the message is short, with line
@@ -105,10 +99,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
     """Write a value as a text that `read` turns back into it, to the digit and the type.
 
-    Args:
-        value: The value.
-        format: The format of the text.
-        indent: Indentation of JSON; None for one line.
+    JSON is indented, or on one line if ``indent`` is None.
 
     Raises:
         DataInvalid: The value is not one of JSON's, exceeds the limits, or has a character that XML
@@ -138,8 +129,7 @@ def locate(text: str, format: Format, path: str, *, mode: Mode = "strict") -> Sp
         mode: How the text was read.
 
     Returns:
-        The offsets of the first character and after the last one; None if the path leads nowhere
-        or the text is not a document of the format.
+        The offsets of the first character and after the last one; None if there is no such value.
 
     >>> locate('{"a": [1, 25]}', "json", "/a/1")
     (10, 12)
@@ -179,10 +169,7 @@ _lock = Lock()
 def validator(schema: Any, *, mode: Mode = "strict", draft: Draft = "2020-12") -> Validator:
     """Return the validator of a schema, compiled once.
 
-    Args:
-        schema: The schema.
-        mode: The engine.
-        draft: For a schema that does not name its own; `paper` mode always takes Draft 7.
+    The draft is for a schema that does not name its own; `paper` mode always takes Draft 7.
 
     Raises:
         DataInvalid: The schema breaks its draft's rules or refers to something outside of it:
@@ -235,9 +222,6 @@ def score_document(
 
     Its value is None, not False, if there is no verdict in bounded time. Raises like `read` and
     `validator`.
-
-    >>> score_document('{"a": 5}', {"properties": {"a": {"maximum": 3}}})["valid"].reason
-    '/a: 5 is more than 3'
     """
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)

@@ -2,9 +2,6 @@
 
 Refused are an object's key written twice, NaN and Infinity, half of a surrogate pair, anything
 after the value, and whatever exceeds the limits of `harness.scoring.validators.limits`.
-
->>> read('{"a": [1, 2.50]}')
-{'a': [1, 2.5]}
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Violations of a schema by an answer: one record each, whichever engine found it; and the score.
-
->>> Violation("/age", "minimum", "0", "-1").message
-'/age: -1 is less than 0'
-"""
+"""Violations of a schema by an answer, whichever engine found them; and the score."""
 
 from __future__ import annotations
 
@@ -67,7 +63,7 @@ class Violation(Struct, frozen=True):
         path: JSON pointer to the value; empty for the whole document.
         keyword: The schema's keyword; ``falseSchema`` for a schema that is plain false.
         expected: The keyword's value as JSON, cut if long.
-        found: The document's, as well.
+        found: The document's value as JSON, cut if long.
         schema_path: JSON pointer to the keyword in the schema, with references followed; for
             ``falseSchema`` to that schema. Empty for the schema itself, and for a keyword outside
             of it (of a draft's own meta-schema).
@@ -113,9 +109,6 @@ def root_type_violated(value: Any, schema: Any) -> bool:
     """Return whether a document's root is not of the schema's ``type``: the RTV% of ConCodeEval.
 
     Integer and float are one type. A schema without a type is never violated.
-
-    >>> root_type_violated(5.5, {"type": "integer"}), root_type_violated("5", {"type": "number"})
-    (False, True)
     """
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
@@ -125,11 +118,7 @@ def root_type_violated(value: Any, schema: Any) -> bool:
 
 
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
-    """Format a value as JSON on one line, writing no more of it than is shown.
-
-    >>> shown(["a", 1.5, None], 8)
-    '["a", 1…'
-    """
+    """Format a value as JSON on one line, writing no more of it than is shown."""
     pieces, length = [], 0
     for piece in _pieces(value, longest):
         pieces.append(piece)

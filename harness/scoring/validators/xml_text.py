@@ -326,11 +326,7 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Write a value that `check_json` accepts; it can be read back without a schema.
-
-    Raises:
-        UnparseableDocument: The value has a character that XML cannot hold.
-    """
+    """Write a value that `check_json` accepts; it can be read back without a schema."""
     # The paper's root has no type; it gets one if it would be read as something else.
     clear = isinstance(value, dict) and bool(value) and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'
