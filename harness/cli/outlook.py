@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from rich.table import Table
 from rich.text import Text
@@ -34,8 +35,8 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in {
         "all": f"{len(jobs):,} runs, one after the other; a shared call is paid once",
-        "calls to pay": _spread(EstimateRange.sum(one.to_pay for one in found)),
-        "cost": _cost(EstimateRange.sum(known) if len(known) == len(costs) else None),
+        "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
+        "cost": _cost(sum(known, EstimateRange()) if len(known) == len(costs) else None),
     }.items():
         table.add_row(Text(name, style="dim"), Text(value, style="bold"))
     output.print("", table)
@@ -107,7 +108,7 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
 
 
 def _spread(figure: EstimateRange) -> str:
-    if figure.high is None:
+    if figure.high == inf:
         return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
     if round(figure.low) == round(figure.high):
         return f"{figure.low:,.0f}"
@@ -117,7 +118,7 @@ def _spread(figure: EstimateRange) -> str:
 def _cost(usd: EstimateRange | None) -> str:
     if usd is None:
         return "unknown: the model has no price ('harness prices' says how to add one)"
-    if usd.high is None:
+    if usd.high == inf:
         return f"${usd.low:,.4f} or more: decoding.max_tokens is not set"
     if usd.high == 0:
         return "nothing"

@@ -6,18 +6,18 @@ from typing import Any
 
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid
-from harness.ports import CONSTRAINTS, Backend, Constraining, Task
+from harness.ports import CONSTRAINTS, Backend, Constraining, Paraphrasable, Task
 from harness.records import DecodingConstraint
 from harness.run.models import FREE, Model
 
 
-def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    """Refuse settings that the backend does not support: nothing is dropped silently.
+def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
+    """Refuse settings that the model's backend does not support: nothing is dropped silently.
 
     The run's seed is not a decoding parameter: it also orders and simulates, and is sent if the
     provider supports it.
     """
-    name = run.model.backend
+    name, backend, shots = run.model.backend, model.backend, run.task.shots
     if backend.cacheable and not run.model.name:
         raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to ask.")
     refused = sorted(run.decoding.given().keys() - backend.features - {"constraint"})
@@ -41,7 +41,6 @@ def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         raise ConfigError(
             f"The backend {name!r} takes one prompt and no conversation.", "Set rounds.max to 1."
         )
-    shots = run.task.shots
     by_text = shots.form == "message" and "by_instance" not in backend.features
     if shots.n and "recorded" in backend.features and not by_text:
         raise ConfigError(
@@ -54,11 +53,14 @@ def check_supported(run: RunFile, backend: Backend, task: Task[Any]) -> None:
             f"The backend {name!r} takes one prompt and no turns of shots.",
             "Set task.shots.form to message.",
         )
-
-
-def check_bounded(run: RunFile, model: Model) -> None:
-    """Refuse a budget that cannot be kept because the length of an answer is unbounded."""
-    if model.price != FREE and run.decoding.max_tokens is None:
+    if run.polish is not None and not isinstance(task, Paraphrasable):
+        raise ConfigError(
+            f"The task {run.task.name!r} does not say what a paraphrase must keep.",
+            "Remove polish from the run file.",
+        )
+    if run.polish is not None and not run.polish.name:
+        raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
+    if run.budget.usd is not None and model.price != FREE and run.decoding.max_tokens is None:
         raise ConfigError(
             "budget.usd is set, but the length of an answer is not limited.",
             "Set decoding.max_tokens.",
@@ -74,7 +76,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     if isinstance(constraint, DecodingConstraint):
         wanted = constraint.kind
         _check_valid(constraint)
-    if constraint == "task":
+    else:
         wanted = task.constraint_kind if isinstance(task, Constraining) else None
         if wanted is None:
             raise ConfigError(
@@ -98,9 +100,8 @@ def _check_valid(constraint: DecodingConstraint) -> None:
         try:
             validator(constraint.json_schema)
         except DataInvalid as error:
-            raise ConfigError(
-                f"decoding.constraint.json_schema: {error.message}", error.remedy
-            ) from None
+            where = "decoding.constraint.json_schema"
+            raise ConfigError(f"{where}: {error.message}", error.remedy) from None
     if constraint.regex is not None:
         import regex
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from harness.calls.key import call_key
@@ -23,23 +24,13 @@ FEEDBACK_TOKENS = 150
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """A figure between two bounds; ``high`` is None if unbounded."""
+    """A figure between two bounds; ``high`` may be infinite."""
 
     low: float = 0.0
-    high: float | None = 0.0
+    high: float = 0.0
 
-    def plus(self, low: float, high: float | None) -> EstimateRange:
-        """Return the range increased by some amounts."""
-        both = None if self.high is None or high is None else self.high + high
-        return EstimateRange(self.low + low, both)
-
-    @classmethod
-    def sum(cls, figures: Iterable[EstimateRange]) -> EstimateRange:
-        """Return the sum of several ranges."""
-        total = cls()
-        for one in figures:
-            total = total.plus(one.low, one.high)
-        return total
+    def __add__(self, other: EstimateRange) -> EstimateRange:
+        return EstimateRange(self.low + other.low, self.high + other.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class _Calls:
 
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
-        self._max_tokens = max_tokens
+        self._longest = inf if max_tokens is None else max_tokens
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
@@ -95,21 +86,19 @@ class _Calls:
             answer: Tokens of a short answer.
         """
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
-        longest = self._max_tokens
-        most_read: float | None = most
         if before:
-            most_read = None if longest is None else most + before * (FEEDBACK_TOKENS + longest)
-        self.calls = self.calls.plus(certain, 1)
-        self.read = self.read.plus(fewest * certain, most_read)
-        self.written = self.written.plus(answer * certain, longest)
-        if self._price is None:
-            return
-        low = self._price(Usage(round(fewest), answer)) if certain else 0.0
-        if most_read is None or longest is None:
-            free = self._price(Usage(10**6, 10**6)) == 0
-            self.usd = self.usd.plus(low, 0.0 if free else None)
-        else:
-            self.usd = self.usd.plus(low, self._price(Usage(round(most_read), longest)))
+            most += before * (FEEDBACK_TOKENS + self._longest)
+        self.calls += EstimateRange(certain, 1)
+        self.read += EstimateRange(fewest * certain, most)
+        self.written += EstimateRange(answer * certain, self._longest)
+        if self._price is not None:
+            low = self._price(Usage(round(fewest), answer)) if certain else 0.0
+            self.usd += EstimateRange(low, self._bound(self._price, most))
+
+    def _bound(self, price: Callable[[Usage], float], read: float) -> float:
+        if self._longest < inf:
+            return price(Usage(round(read), round(self._longest)))
+        return inf if price(Usage(10**6, 10**6)) else 0.0
 
 
 def estimate_run(job: Job, before: Collection[str] = ()) -> DryRun:

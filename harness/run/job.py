@@ -16,11 +16,10 @@ from uuid import uuid4
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError
-from harness.ports import Fingerprinted, Measured, Paraphrasable, Task
+from harness.ports import Fingerprinted, Measured, Task
 from harness.records import Attempt, Instance, Outcome
 from harness.run.assessment import NoJudges
-from harness.run.checks import check_bounded, check_supported
+from harness.run.checks import check_supported
 from harness.run.models import (
     Model,
     ModelBuilder,
@@ -162,63 +161,29 @@ def prepare(
     data = HeldInstances(task)
     builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
     model = builder.build(run.model)
-    check_supported(run, model.backend, task)
+    check_supported(run, model, task)
+    paraphraser = builder.build(run.polish, "polish") if run.polish else None
+    judges: tuple[JudgeModel, ...] = ()
+    shots: Shots | None = None
+    if run.judges:
+        from harness.run.judges import build_judges
+
+        judges = build_judges(run, task, builder)
+    if run.task.shots.n:
+        from harness.run.shots import build_shots
+
+        shots = build_shots(run, task, settings, folder, variant.runs)
+    retries = frozenset({"error", *retried})
     job = Job(
-        run,
-        folder,
-        task,
-        data,
-        model,
-        settings,
-        _paraphraser(run, task, builder),
-        _judges(run, task, builder),
-        _shots(run, task, settings, folder, variant),
-        frozenset({"error", *retried}),
-        variant,
+        run, folder, task, data, model, settings, paraphraser, judges, shots, retries, variant
     )
     if run.budget.usd is not None:
         check_prices(job.models, resources)
-        check_bounded(run, model)
     if folder.begun():
         folder.check_continues(run, job.fingerprint, resolved)
-    if job.shots is not None:
-        job.shots.check(job.instances)
+    if shots is not None:
+        shots.check(job.instances)
     return job
-
-
-def _shots(
-    run: RunFile, task: Task[Any], settings: Settings, folder: RunFolder, variant: FileVariant
-) -> Shots | None:
-    if not run.task.shots.n:
-        return None
-    from harness.run.shots import build_shots
-
-    return build_shots(run, task, settings, folder, variant.runs)
-
-
-def _paraphraser(run: RunFile, task: Task[Any], builder: ModelBuilder) -> Model | None:
-    if run.polish is None:
-        return None
-    if not isinstance(task, Paraphrasable):
-        raise ConfigError(
-            f"The task {run.task.name!r} does not say what a paraphrase must keep.",
-            "Remove polish from the run file.",
-        )
-    if not run.polish.name:
-        raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
-    return builder.build(run.polish, "polish")
-
-
-def _judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
-    if not run.judges:
-        return ()
-    from harness.run.judges import build_judge, check_panels, registered_judge
-
-    judges = tuple(build_judge(one, run.task.name, task, builder) for one in run.judges)
-    check_panels(
-        run.panels, {judge.name: registered_judge(judge, decides=True) for judge in judges}
-    )
-    return judges
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.config.judges import JudgeSection, PanelSection
+from harness.config.run_file import RunFile
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (
@@ -95,6 +96,13 @@ def build_judge(
             f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
         )
     return JudgeModel(section, judge, model)
+
+
+def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
+    """Build the judges of a run file, and check that they suit its panels."""
+    judges = tuple(build_judge(one, run.task.name, task, builder) for one in run.judges)
+    check_panels(run.panels, {one.name: registered_judge(one, decides=True) for one in judges})
+    return judges
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
