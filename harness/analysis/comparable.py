@@ -13,8 +13,8 @@ from typing import Any
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
-from harness.config.identity import NAMED, by_name, may_change
-from harness.config.run_file import RunFile, flatten
+from harness.config.identity import NAMED, by_name, free_keys
+from harness.config.run_file import RunFile, flatten, is_below
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
@@ -122,9 +122,9 @@ def judge_settings(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
 
 def _by_two_parts(tree: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    free = [*free_keys(tree), *RECORDING]
     for key, value in flatten(tree).items():
-        recording = any(key == free or key.startswith(f"{free}.") for free in RECORDING)
-        if not recording and not may_change(key, tree) and key not in NAMED:
+        if not is_below(key, free) and key not in NAMED:
             short = section_of(key)
             if short == key:
                 found[key] = value

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
+from msgspec.structs import replace
 
 from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.claims import findings
 from harness.analysis.comparable import Variant, read_run
-from harness.cli.console import messages, output
-from harness.cli.options import Score
+from harness.cli.console import say, show
+from harness.cli.options import By, Format, Score
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugins import kind
 from harness.ports import Claiming
 from harness.report.ablation import ablation_document
-from harness.report.table import FORMATS
-from harness.report.terminal import terminal
-from harness.report.text import inert
 from harness.store.index import read_attempts
 from harness.store.run_folder import RunFolder, find_variants, run_name
-
-FORMS = ("table", "markdown", "csv", "json")
 
 
 def ablation(
@@ -42,37 +37,18 @@ def ablation(
         ),
     ] = "",
     score: Score = "",
-    by: Annotated[
-        str, typer.Option(metavar="LABEL", help="Also show gains by groups of this label.")
-    ] = "",
-    form: Annotated[
-        str, typer.Option("--format", help="Output format: table, markdown, csv or json.")
-    ] = "table",
+    by: By = "",
+    form: Format = "table",
 ) -> None:
     """Show what each variant of a run file gains over the baseline, and which claims hold."""
-    show_ablation(name, baseline=baseline, over=over, score=score, by=by, form=form)
-
-
-def show_ablation(
-    name: str, *, baseline: str, over: str, score: str, by: str, form: str = "table"
-) -> None:
-    """Print the table of the runs ``NAME.VARIANT``, recomputed from their attempts."""
-    if form not in FORMS:
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMS))
     folders = find_variants(Settings().runs_dir, name)
     variants = [_variant(name, folder) for folder in folders]
     asked = AblationOptions(baseline=baseline, over=over, score=score, by=by)
     table = ablate(variants, asked)
     if by:
         place = [variant.name for variant in variants].index(table.baseline)
-        member = _members(folders[place], table.over, by)
-        asked = AblationOptions(baseline=baseline, over=over, score=score, by=by, member=member)
-        table = ablate(variants, asked)
-    document = ablation_document(findings(variants, table, _claiming(table.task)))
-    if form == "table":
-        output.print(terminal(document))
-    else:  # not folded: the output may be a file
-        sys.stdout.write(FORMATS[form](document))
+        table = ablate(variants, replace(asked, member=_members(folders[place], table.over, by)))
+    show(ablation_document(findings(variants, table, _claiming(table.task))), form)
 
 
 def _variant(base: str, folder: RunFolder) -> Variant:
@@ -81,19 +57,13 @@ def _variant(base: str, folder: RunFolder) -> Variant:
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
-    """Map each group of a label to its group of another, coarser label.
-
-    Raises:
-        ConfigError: The other label does not exist, or is not coarser.
-    """
+    """Map each group of a label to its group of another, coarser label. Raises ConfigError."""
     attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}
     for groups in attempts.instances.groupings:
-        if (
-            over in groups
-            and by in groups
-            and found.setdefault(groups[over], groups[by]) != groups[by]
-        ):
+        if not (over in groups and by in groups):
+            continue
+        if found.setdefault(groups[over], groups[by]) != groups[by]:
             raise ConfigError(
                 f"The group {groups[over]!r} of {over!r} is in several of {by!r}.",
                 "Name with --by a label that is coarser, such as a task's category.",
@@ -110,8 +80,6 @@ def _claiming(task: str) -> Claiming | None:
     try:
         plugin = kind("tasks").load(task)
     except HarnessError as error:
-        messages.print(inert(f"No claims: {error}"))
+        say(f"No claims: {error}")
         return None
-    if isinstance(plugin, Claiming):
-        return cast("Claiming", plugin)
-    return None
+    return cast("Claiming", plugin) if isinstance(plugin, Claiming) else None

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from rich.text import Text
 
 from harness.backends.openai import PRESETS
 from harness.cli.console import output
+from harness.cli.tasks import plugin_card
 from harness.config.settings import secret
-from harness.errors import ConfigError, HarnessError, SecretMissing
+from harness.errors import ConfigError, SecretMissing
 from harness.plugins import kind
 from harness.ports import CONSTRAINTS, PARAMETERS
-from harness.report.listings import Card, Option, describe, plugin_list, preset_list
+from harness.report.listings import Option, plugin_list, preset_list
 
 
 def backends() -> None:
     """List the backends with their options, and the presets."""
-    list_backends()
-
-
-def list_backends() -> None:
-    """Print every backend, then the presets. Keys are shown by name, never by value."""
-    output.print(plugin_list({name: _card(name) for name in kind("backends").names()}))
+    cards = {name: plugin_card("backends", name) for name in kind("backends").names()}
+    for name, card in cards.items():
+        cards[name] = replace(card, facts=_features(name, card.options))
+    output.print(plugin_list(cards))
     output.print(Text("Presets of openai and openai_completions", style="bold"))
     presets = [
         (
@@ -47,39 +47,22 @@ def key_state(variable: str) -> str:
     return "is set"
 
 
-def _card(name: str) -> Card:
-    try:
-        card = describe(kind("backends").load(name))
-    except HarnessError as error:
-        return Card(f"cannot be used: {error}")
-    except (TypeError, ValueError, NameError) as error:  # it has no readable signature
-        return Card(f"cannot be used: its constructor cannot be read ({error})")
-    return replace(card, facts=(*card.facts, *_features(name, card.options)))
-
-
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
     """Return what a backend declares when it is built with its defaults; nothing is contacted."""
     needed = {option.name: option.name for option in options if option.default is None}
+    given: dict[str, Any] = {
+        "secret": lambda variable: "",
+        "read": lambda path: iter(()),
+        "gold": lambda instance: None,
+        "concurrency": 1,
+        "timeout_s": 1.0,
+    }
     try:
-        features: frozenset[str] = (
-            kind("backends")
-            .build(
-                name,
-                needed,
-                secret=lambda variable: "",
-                read=lambda path: iter(()),
-                gold=lambda instance: None,
-                concurrency=1,
-                timeout_s=1.0,
-            )
-            .features
-        )
+        features: frozenset[str] = kind("backends").build(name, needed, **given).features
     except Exception:  # whatever a third party's constructor does
         return (("features", "depend on its options"),)
-    taken, held = sorted(PARAMETERS & features), sorted(CONSTRAINTS & features)
-    others = sorted(features - PARAMETERS - CONSTRAINTS)
     return (
-        ("accepts", ", ".join(taken) or "no decoding parameters"),
-        ("constrains answers by", ", ".join(held) or "nothing"),
-        ("features", ", ".join(others) or "none"),
+        ("accepts", ", ".join(sorted(PARAMETERS & features)) or "no decoding parameters"),
+        ("constrains answers by", ", ".join(sorted(CONSTRAINTS & features)) or "nothing"),
+        ("features", ", ".join(sorted(features - PARAMETERS - CONSTRAINTS)) or "none"),
     )

@@ -16,7 +16,7 @@ from harness.builders.collie.audit import Audited, audit_items
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.workers import Workers, cores
-from harness.cli.console import messages, output
+from harness.cli.console import messages, output, say
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.tasks.collie.items import read_items
@@ -65,8 +65,8 @@ def collie(
 ) -> None:
     """Build instances of constraint structures from text, each with a natural reference answer."""
     began = perf_counter()
-    changes = {"documents": documents, "strings": strings}
-    given = {key: value for key, value in changes.items() if value is not None}
+    given = {"documents": documents, "strings": strings}
+    given = {key: value for key, value in given.items() if value is not None}
     sources = [find_source(one, given) for one in source]
     found = find_structures(structures or [PAPER])
     if not structures:
@@ -78,7 +78,7 @@ def collie(
             levels = " or ".join(sorted({one.level for one in left_out}))
             remedy = ": --source words=FILE adds them" if levels == "word" else ""
             said = f"Skipped {names}: no source has texts of the level {levels}{remedy}"
-            messages.print(Text(said), soft_wrap=True)
+            say(said)
     with messages.status("Reading") as status:
         built = build(
             Recipe(found, sources, seed, targets),
@@ -91,20 +91,17 @@ def collie(
         sys.stdout.write(built.report)
     for name, counts in built.facts["counts"].items():
         listed = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
-        messages.print(Text(f"{name}: {listed}"), soft_wrap=True)
+        say(f"{name}: {listed}")
     for structure in found:
         if structure.name not in built.facts["counts"]:
-            messages.print(Text(f"{structure.name}: no suitable text"), soft_wrap=True)
+            say(f"{structure.name}: no suitable text")
     for about in built.facts["sources"]:
         if about["unreadable"]:
-            listed = f"{about['name']}: {about['unreadable']:,} of {about['chosen']:,} documents "
-            messages.print(Text(f"{listed}cannot be read (report.md)"), soft_wrap=True)
+            listed = f"{about['unreadable']:,} of {about['chosen']:,} documents"
+            say(f"{about['name']}: {listed} cannot be read (report.md)")
     resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
-    messages.print(
-        Text(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}"),
-        soft_wrap=True,
-    )
-    messages.print(Text(f"To run them: task.dataset={out / INSTANCES}"), soft_wrap=True)
+    say(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}")
+    say(f"To run them: task.dataset={out / INSTANCES}")
 
 
 def audit(

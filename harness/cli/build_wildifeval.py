@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +14,12 @@ from rich.text import Text
 
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.dry_run import StageEstimate
-from harness.calls.signals import Notices, Stop
-from harness.cli.console import messages, output
-from harness.cli.interrupt import interruptible
-from harness.cli.live import Display
+from harness.cli.console import output, say
+from harness.cli.live import Display, attended, early_end
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
-from harness.report.text import inert, inert_text
+from harness.report.text import inert, usd
 from harness.run.curation import (
-    CurationEnd,
     CurationJob,
     curate,
     estimate_curation,
@@ -31,10 +27,6 @@ from harness.run.curation import (
     stage_names,
 )
 from harness.run.models import Resources
-from harness.run.pool import Tally
-
-BUDGET_SPENT = 3
-INTERRUPTED = 130
 
 LIKELY = 0.5
 """The probability from which a model says yes rather than no."""
@@ -63,92 +55,55 @@ def wildifeval(
 ) -> None:
     """Build a data set in WildIFEval's format from the first messages of chats.
 
-    Repeat the command to resume an interrupted build. Exit codes: 0 finished, 1 an error or failed
+    Run it again to resume an interrupted build. Exit codes: 0 finished, 1 an error or failed
     calls, 3 the budget is spent, 130 interrupted.
     """
     curation = load_curation(config, overrides or [])
     job = prepare_curation(curation, chats, out, Resources(Settings()))
-
-    def told(said: str) -> None:
-        messages.print(inert_text(said), soft_wrap=True)
-
     if dry_run:
-        _show(job, estimate_curation(job, told))
+        _show(job, estimate_curation(job, say))
         return
-    raise typer.Exit(_build(job, report, told))
-
-
-def _build(job: CurationJob, report: bool, told: Callable[[str], None]) -> int:
-    """Build, and return the exit code."""
-    asked: list[str] = []
-
-    @contextlib.contextmanager
-    def watch(stage: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        with interruptible(stop.request), display.watch(stage, tally, stop, notices):
-            try:
-                yield
-            finally:
-                asked.append(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")
-
+    again = shlex.join(["harness", *sys.argv[1:]])
+    display = Display({name: name for name in stage_names(curation)})
     try:
-        names = [str(name) for name in stage_names(job.curation)]
-        with Display(dict(zip(names, names, strict=True)), messages) as display:
-            end = asyncio.run(curate(job, watch, told))
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        told("Stopped. Repeat the command to resume.")
-        return INTERRUPTED
+        with display:
+            end = attended(curate(job, display.watch, say), display, again)
     finally:
-        for line in asked:
-            told(line)
+        for stage, tally in display.tallies.items():
+            say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")
     if end.built is None:
-        return _unfinished(end, told)
+        raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", again))
     if report:
         sys.stdout.write(end.built.report)
     for step in end.built.facts["steps"]:
         gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
-        told(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")
+        say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")
     if (mark := end.built.facts["mark"]) < LIKELY:
-        told(
-            f"filter.keep={job.curation.filter.keep} keeps tasks down to a probability of "
-            f"{mark:.2f}; "
-            "set a lower share to keep only those the model is sure of."
+        say(
+            f"filter.keep={curation.filter.keep} keeps tasks down to a probability of "
+            f"{mark:.2f}; set a lower share to keep only those the model is sure of."
         )
     if end.built.facts["simulated"]:
-        told("The models were simulated: these are not real data.")
-    told(f"{end.built.tasks:,} tasks in {job.out}")
-    told(f"To run them: task.dataset={job.out / TASKS}")
-    return 0
-
-
-def _unfinished(end: CurationEnd, told: Callable[[str], None]) -> int:
-    """Report why the build is unfinished, and return the exit code."""
-    if end.ended == "budget" and end.budget is not None:
-        told(
-            f"The budget of ${end.budget.usd:,.4f} cannot pay for the next call, which may cost "
-            f"${end.budget.wanted:,.4f}: ${end.budget.spent:,.4f} was spent. Raise it "
-            "(-o budget.usd=…) and repeat the command to resume."
-        )
-        return BUDGET_SPENT
-    told("Interrupted. Repeat the command to resume.")
-    return INTERRUPTED
+        say("The models were simulated: these are not real data.")
+    say(f"{end.built.tasks:,} tasks in {job.out}")
+    say(f"To run them: task.dataset={job.out / TASKS}")
 
 
 def _show(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     """Print the calls of each stage."""
     table = Table("stage", "model")
-    for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "US dollars (est.)"):
+    for head in ("max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"):
         table.add_column(head, justify="right")
     costs = []
     for one in stages:
         model, usage = job.models[one.stage], one.usage
-        usd = model.price.cost(usage) if model.price else None
-        costs.append(usd)
+        cost = model.price.cost(usage) if model.price else None
+        costs.append(cost)
         numbers = (f"{n:,}" for n in (one.calls, usage.input_tokens, usage.output_tokens))
-        cost = "unknown" if usd is None else f"{usd:,.4f}"
-        table.add_row(one.stage, inert(model.section.name or "-"), *numbers, cost)
+        table.add_row(one.stage, inert(model.section.name or "-"), *numbers, usd(cost))
     output.print(table)
     known = [cost for cost in costs if cost is not None]
-    whole = f"${sum(known):,.4f}" if len(known) == len(costs) else "unknown"
+    whole = usd(sum(known) if len(known) == len(costs) else None)
     calls = sum(one.calls for one in stages)
     output.print(
         Text(

@@ -1,8 +1,7 @@
 """`harness cache`: inspect and clear the file of paid replies.
 
 Other processes may be using the file, so rows are deleted a few thousand at a time and the file is
-compacted only if that is quick. The next run that needs a deleted reply pays for it again; existing
-runs keep their replies. Payments of runs on a budget are never deleted.
+compacted only if that is quick. Payments of runs on a budget are never deleted.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from harness.cli import SETTINGS
-from harness.cli.console import messages, output
+from harness.cli.console import output, say, show
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, StoreFailed, UserError, nearest
 from harness.report.listings import CachedReplies, cache_table
-from harness.report.terminal import terminal
 from harness.report.text import date_text, size_text
 from harness.run.reply_cache import replies_path
 
@@ -41,16 +39,22 @@ Other processes wait for the lock for at most `harness.calls.database.LOCKED_S`.
 
 _UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
+_CONDITION = (
+    "(:until IS NULL OR created <= :until) AND (:backend IS NULL OR backend = :backend)"
+    " AND (:model IS NULL OR model = :model)"
+)
+
 
 @cache.command("stats")
 def stats() -> None:
     """Show where the cache is, its size, and its replies by backend and model."""
-    path = replies_path(Settings())
-    if not _is_there(path):
-        return
-    with _opened(path, read_only=True) as file:
-        kept = _kept(file, Chosen())
-        runs, usd = _paid(file)
+    with _opened("ro") as (path, file):
+        kept = _kept(file, {"until": None, "backend": None, "model": None})
+        runs, usd = 0, 0.0
+        if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
+            runs, usd = file.execute(
+                "SELECT count(DISTINCT run), total(usd) FROM payments"
+            ).fetchone()
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_column(style="dim")
     facts.add_column(overflow="fold")
@@ -67,7 +71,7 @@ def stats() -> None:
     output.print(facts)
     if kept:
         output.print()
-        output.print(terminal(cache_table(kept)))
+        show(cache_table(kept))
 
 
 @cache.command("prune")
@@ -89,88 +93,50 @@ def prune(
     filtered = any(value is not None for value in (older_than, backend, model))
     if filtered == everything:
         raise ConfigError(
-            "harness cache prune needs a filter."
-            if not filtered
-            else "--all cannot be combined with a filter.",
+            "--all cannot be combined with a filter."
+            if everything
+            else "harness cache prune needs a filter.",
             "Give --older-than 30d, --backend NAME or --model NAME, or --all.",
         )
-    until = now - _seconds(older_than) if older_than is not None else now
-    chosen = Chosen(until, backend, model)
-    path = replies_path(Settings())
-    if not _is_there(path):
-        return
-    with _opened(path, read_only=True) as file:
+    until = now - (0 if older_than is None else _seconds(older_than))
+    chosen = {"until": until, "backend": backend, "model": model}
+    with _opened("ro") as (path, file):
         kept = _kept(file, chosen)
         if not kept:
             _refuse_mistyped(file, chosen)
-            messages.print("No cached reply matches.")
+            say("No cached reply matches.")
             return
-    output.print(terminal(cache_table(kept)))
+    show(cache_table(kept))
     if dry_run:
-        messages.print("Nothing was deleted (--dry-run).")
+        say("Nothing was deleted (--dry-run).")
         return
-    number = sum(row.replies for row in kept)
-    if not (yes or _agreed(number)):
+    if not (yes or _agreed(sum(row.replies for row in kept))):
         raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     before = _size(path)
-    with _opened(path, read_only=False) as file:
+    with _opened("rw") as (path, file):
         deleted = _delete(file, chosen)
         shrunk = _shrink(file)
-    messages.print(f"Deleted {deleted:,} replies.")
+    say(f"Deleted {deleted:,} replies.")
     if shrunk:
-        messages.print(f"The file shrank from {size_text(before)} to {size_text(_size(path))}.")
+        say(f"The file shrank from {size_text(before)} to {size_text(_size(path))}.")
     else:
-        said = f"The file keeps its size, for new replies. To compact it: sqlite3 {path} VACUUM"
-        messages.print(Text(said), soft_wrap=True)
+        say(f"The file keeps its size, for new replies. To compact it: sqlite3 {path} VACUUM")
 
 
-class Chosen(NamedTuple):
-    """A filter of replies; a reply matches if every given part does.
-
-    Attributes:
-        until: Seconds since the epoch; later replies never match.
-        backend: The backend.
-        model: The model.
-    """
-
-    until: float | None = None
-    backend: str | None = None
-    model: str | None = None
-
-
-_CONDITION = (
-    "(:until IS NULL OR created <= :until) AND (:backend IS NULL OR backend = :backend)"
-    " AND (:model IS NULL OR model = :model)"
-)
-
-
-def _kept(file: sqlite3.Connection, chosen: Chosen) -> list[CachedReplies]:
-
+def _kept(file: sqlite3.Connection, chosen: dict[str, Any]) -> list[CachedReplies]:
     rows = file.execute(
         "SELECT backend, model, count(*), sum(length(reply)), min(created), max(created) "  # noqa: S608 (constants)
         f"FROM replies WHERE {_CONDITION} GROUP BY 1, 2 ORDER BY 1, 2",
-        chosen._asdict(),
+        chosen,
     )
     return [CachedReplies(*row) for row in rows]
 
 
-def _paid(file: sqlite3.Connection) -> tuple[int, float]:
-    """Return the number of runs with payments, and their sum; older files have no payments."""
-    if not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
-        return 0, 0.0
-    found = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments").fetchone()
-    return found[0], found[1]
-
-
-def _refuse_mistyped(file: sqlite3.Connection, chosen: Chosen) -> None:
-    """Refuse a backend or model that the cache has no reply of at all.
-
-    Raises:
-        DataMissing: It is unknown; the message has the nearest name.
-    """
-    pairs = file.execute("SELECT DISTINCT backend, model FROM replies").fetchall()
-    for place, (column, name) in enumerate([("backend", chosen.backend), ("model", chosen.model)]):
-        known = {pair[place] for pair in pairs}
+def _refuse_mistyped(file: sqlite3.Connection, chosen: dict[str, Any]) -> None:
+    """Refuse a backend or model that the cache has no reply of at all."""
+    for column in ("backend", "model"):
+        name = chosen[column]
+        known = {row[0] for row in file.execute(f"SELECT DISTINCT {column} FROM replies")}  # noqa: S608
         if name is not None and name not in known:
             raise DataMissing(
                 f"The cache has no reply of a {column} {name!r}.", nearest(name, known)
@@ -186,15 +152,14 @@ def _agreed(number: int) -> bool:
     return agreed
 
 
-def _delete(file: sqlite3.Connection, chosen: Chosen) -> int:
-    last = file.execute("SELECT max(rowid) FROM replies").fetchone()[0] or 0
-    first = file.execute("SELECT min(rowid) FROM replies").fetchone()[0] or 0
+def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
+    first, last = file.execute("SELECT min(rowid), max(rowid) FROM replies").fetchone()
     deleted = 0
-    for start in range(first, last + 1, BATCH):
+    for start in range(first or 0, (last or 0) + 1, BATCH):
         with file:
             deleted += file.execute(
                 f"DELETE FROM replies WHERE rowid >= :start AND rowid < :end AND {_CONDITION}",  # noqa: S608
-                {"start": start, "end": start + BATCH, **chosen._asdict()},
+                {"start": start, "end": start + BATCH, **chosen},
             ).rowcount
     return deleted
 
@@ -214,42 +179,32 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, *, read_only: bool) -> Iterator[sqlite3.Connection]:
-    """Open the database.
+def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
+    """Open the cache (``ro`` or ``rw``); exit with a message if there is none yet.
 
     Raises:
         StoreFailed: It cannot be read or changed.
     """
-    url = f"{path.resolve().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    path = replies_path(Settings())
+    remedy = "Fix its permissions, or try again when no other process uses it."
     try:
+        if not path.exists():
+            say(f"There is no cache yet at {path}.")
+            raise typer.Exit
+        url = f"{path.resolve().as_uri()}?mode={mode}"
         with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
-            yield file
-    except sqlite3.Error as error:
+            yield path, file
+    except (sqlite3.Error, OSError) as error:
         from harness.calls.database import is_damage, mark
 
-        remedy = "Fix its permissions, or try again when no other process uses it."
         if is_damage(error):
             mark(path)
             remedy = (
                 "It is damaged. The next 'harness run' moves it aside and rebuilds it from your "
                 "runs' attempts."
             )
-        raise StoreFailed(
-            f"Cannot {'read' if read_only else 'change'} the cache {path}: {error}.", remedy
-        ) from None
-
-
-def _is_there(path: Path) -> bool:
-
-    try:
-        found = path.exists()
-    except OSError as error:
-        raise StoreFailed(
-            f"Cannot read the cache {path}: {error.strerror}.", "Fix its permissions."
-        ) from None
-    if not found:
-        messages.print(Text(f"There is no cache yet at {path}."), soft_wrap=True)
-    return found
+        verb = "read" if mode == "ro" else "change"
+        raise StoreFailed(f"Cannot {verb} the cache {path}: {error}.", remedy) from None
 
 
 def _size(path: Path) -> int:

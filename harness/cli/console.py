@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+from harness.report.text import inert_text
+
+if TYPE_CHECKING:
+    from harness.report.table import Table, TableDocument
 
 PIPED = (160, 24)
 """Width and height of output to a file or another program, unless COLUMNS is set."""
@@ -15,3 +21,19 @@ output = Console(
     width=None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns,
 )
 messages = Console(stderr=True, highlight=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """Print a message on stderr, without markup or control characters."""
+    messages.print(inert_text(text), style=style or None, soft_wrap=True)
+
+
+def show(document: TableDocument | Table, form: str = "table") -> None:
+    """Print tables; any other form than the table may go to a file, so it is not folded."""
+    from harness.report.table import FORMATS, Table
+    from harness.report.terminal import terminal
+
+    if form == "table" or isinstance(document, Table):
+        output.print(terminal(document))
+    else:
+        sys.stdout.write(FORMATS[form](document))

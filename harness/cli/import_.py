@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
-from rich.text import Text
 
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
-from harness.cli.console import messages
+from harness.cli.console import say
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataInvalid, nearest
-from harness.exchange.imported_run import Imported, refuse_existing, write_run
+from harness.errors import DataInvalid
+from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval_import import is_lm_eval, read_lm_eval
-from harness.report.text import inert
 from harness.store.files import write_whole
 from harness.store.run_folder import RunFolder
-
-FORMATS = ("inspect", "lm-eval")
 
 
 def import_(
@@ -29,8 +25,9 @@ def import_(
         Path, typer.Argument(help="An Inspect log (.eval, .json) or lm-eval's samples (.jsonl).")
     ],
     form: Annotated[
-        str, typer.Option("--format", help="inspect or lm-eval (default: detected from the file).")
-    ] = "",
+        Literal["inspect", "lm-eval"] | None,
+        typer.Option("--format", help="Default: detected from the file."),
+    ] = None,
     name: Annotated[str, typer.Option(help="The run's name (default: the file's).")] = "",
     task: Annotated[str, typer.Option(help="The task's name (default: from the file).")] = "",
     score: Annotated[
@@ -38,32 +35,18 @@ def import_(
     ] = "",
 ) -> None:
     """Import another tool's results as a run, to show and compare like any other."""
-    import_file(file, form, name=name, task=task, score=score)
-
-
-def import_file(file: Path, form: str, *, name: str, task: str, score: str) -> None:
-    """Import a file as a run; if that fails, nothing is left behind.
-
-    What the user does not name is taken from the file.
-    """
-    if form and form not in FORMATS:
-        raise ConfigError(f"There is no format {form!r}.", nearest(form, FORMATS))
     root = Settings().runs_dir
-    name = name or _name(file)
+    name = name or re.sub(r"[^\w.-]+", "_", file.stem).lstrip(".-")[:100] or "imported"
     refuse_existing(RunFolder(root, name))
-    imported = _read(file, form or _recognised(file), task, score)
-    folder = write_run(root, name, file, imported, _with_metrics)
+    read = read_inspect if (form or _recognised(file)) == "inspect" else read_lm_eval
+    imported = read(file, task, score)
+    folder = write_run(
+        root, name, file, imported, lambda made: write_whole(made.metrics, to_json(measure(made)))
+    )
     for note in imported.notes:
-        messages.print(Text(note, style="yellow"), soft_wrap=True)
-    said = Text(f"Imported {imported.format} as the run {folder.name!r}, task ")
-    said.append_text(inert(imported.config.task.name)).append(f": {folder.path}")
-    messages.print(said, soft_wrap=True)
-
-
-def _read(file: Path, form: str, task: str, score: str) -> Imported:
-    if form == "inspect":
-        return read_inspect(file, task, score)
-    return read_lm_eval(file, task, score)
+        say(note, "yellow")
+    task = imported.config.task.name
+    say(f"Imported {imported.format} as the run {folder.name!r}, task {task}: {folder.path}")
 
 
 def _recognised(file: Path) -> str:
@@ -73,14 +56,5 @@ def _recognised(file: Path) -> str:
         return "lm-eval"
     raise DataInvalid(
         f"{file}: neither an Inspect log nor lm-eval's samples.",
-        f"If it is one of these, name it with --format: {', '.join(FORMATS)}.",
+        "If it is one of these, name it with --format: inspect, lm-eval.",
     )
-
-
-def _name(file: Path) -> str:
-    """Derive a run's name from a file's name."""
-    return re.sub(r"[^\w.-]+", "_", file.stem).lstrip(".-")[:100] or "imported"
-
-
-def _with_metrics(folder: RunFolder) -> None:
-    write_whole(folder.metrics, to_json(measure(folder)))

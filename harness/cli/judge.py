@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
 
-from harness.calls.signals import Notices, Stop
 from harness.cli.completion import judge_words
-from harness.cli.console import messages, output
-from harness.cli.interrupt import interruptible
-from harness.cli.live import Display
+from harness.cli.console import say, show
+from harness.cli.live import Display, attended, early_end
+from harness.cli.options import outcomes
 from harness.cli.validate import app as validate_app
 from harness.config.judges import JudgeSection, PanelSection
 from harness.config.loading import read
 from harness.config.settings import Settings
-from harness.errors import ConfigError, HarnessError, nearest
+from harness.config.validation import validated
+from harness.errors import ConfigError
 from harness.report.run_tables import run_document
-from harness.report.terminal import terminal
-from harness.report.text import inert_text
 from harness.run.later_judge import (
-    JudgingEnd,
     judge_later,
     prepare_judge,
     prepare_panel,
     registered_section,
-    section_of,
+    section_type,
 )
-from harness.run.pool import Tally
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run
 
-BUDGET_SPENT = 3
-INTERRUPTED = 130
+REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
+"""What ``--retry`` takes."""
+
 FORM = (
     "It must hold a judge: {name: …, model: {backend: …, name: …}}, or a panel: "
     "{as: …, of: [judge, judge]} (docs/judges.md)."
@@ -105,89 +99,54 @@ def judge(
 
     'harness judge validate' measures how far a judge can be trusted; see its --help.
     """
-    raise typer.Exit(judge_run(run, judge, budget=budget, golds=gold, retry=retry))
+    settings = Settings()
+    retried = [cast("JudgementOutcome", one) for one in outcomes(retry, REDRAWN) if one != "error"]
+    folder = find_run(settings.runs_dir, run)
+    section = _section(folder, judge)
+    job = (
+        prepare_panel(folder, section, settings, references=gold)
+        if isinstance(section, PanelSection)
+        else prepare_judge(folder, section, settings, usd=budget, references=gold)
+    )
+    for name, text in job.warnings():
+        say(f"{folder.name}: judge {name}: {text}")
+    words = ["harness", "judge", run, "--judge", judge, *(["--gold"] if gold else [])]
+    words += [] if budget is None else ["--budget", str(budget)]
+    again = shlex.join(words)
+    words += ["--retry", ",".join(retried)] if retried else []
+    with_retry = shlex.join(words)
+    with Display({folder.name: folder.name}) as display:
+        work = judge_later(
+            job,
+            lambda tally, stop, notices: display.watch(folder.name, tally, stop, notices),
+            retried,
+        )
+        judged = attended(work, display, with_retry)
+    show(run_document(judged.metrics))
+    what = "reference answers" if gold else "answers"
+    say(f"{job.name}: {judged.tally.finished:,} {what} judged in this session.")
+    if judged.gone:
+        say(f"{judged.gone:,} were skipped: their instances are no longer in the data set.")
+    if judged.waiting:
+        say(
+            f"{judged.waiting:,} wait for judges of the panel that have not judged them. Run "
+            "those judges first: harness judge RUN --judge NAME."
+        )
+    if code := early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
+        raise typer.Exit(code)
+    failed = judged.tally.failed_judgements
+    if failed:
+        say(f"{failed:,} judgements failed; the last error: {judged.tally.last_error}.")
+        # Without --retry: a judgement that failed while being retried is now a failed call.
+        say(f"To repeat them: {again}")
+    raise typer.Exit(1 if failed or judged.waiting else 0)
 
 
 judge.command_class = JudgeCommand  # type: ignore[attr-defined]
 
 
-def judge_run(
-    name: str, judge: str, *, budget: float | None, golds: bool = False, retry: str = ""
-) -> int:
-    """Judge a run with a judge from a file, or with one that it already has.
-
-    Args:
-        name: The run's name or folder.
-        judge: The file, or the judge's name in the run.
-        budget: US dollars that the run may cost with this judge; None for the run's own budget.
-        golds: Judge the task's reference answers instead of the run's answers.
-        retry: Outcomes of judgements to retry, separated by commas.
-
-    Returns:
-        The exit code: 0 finished, 1 calls failed, 3 the budget is spent, 130 interrupted.
-    """
-    settings, retried = Settings(), _outcomes(retry)
-    folder = find_run(settings.runs_dir, name)
-    section = _section(folder, judge)
-    job = (
-        prepare_panel(folder, section, settings, references=golds)
-        if isinstance(section, PanelSection)
-        else prepare_judge(folder, section, settings, usd=budget, references=golds)
-    )
-    for judge_name, text in job.warnings():
-        _say(f"{folder.name}: judge {judge_name}: {text}")
-    words = ["harness", "judge", name, "--judge", judge, *(["--gold"] if golds else [])]
-    words += [] if budget is None else ["--budget", str(budget)]
-    again = shlex.join(words)
-    with_retry = shlex.join([*words, "--retry", ",".join(retried)]) if retried else again
-    begun = False
-
-    @contextlib.contextmanager
-    def watch(tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        nonlocal begun
-        begun = True
-        shown = display.watch(folder.name, tally, stop, notices)
-        with interruptible(stop.request), shown:
-            yield
-
-    with Display({folder.name: folder.name}, messages) as display:
-        try:
-            judged = asyncio.run(judge_later(job, watch, retried))
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            _say(f"Stopped. To continue: {with_retry}")
-            return INTERRUPTED
-        except HarnessError:
-            if begun:
-                _say(f"To continue: {with_retry}")
-            raise
-    output.print(terminal(run_document(judged.metrics)))
-    what = "reference answers" if golds else "answers"
-    return _conclude(judged, f"{job.name}: {judged.tally.finished:,} {what}", again, with_retry)
-
-
-REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
-"""What ``--retry`` takes."""
-
-
-def _outcomes(names: str) -> list[JudgementOutcome]:
-    """Parse the outcomes of ``--retry``.
-
-    Raises:
-        ConfigError: An outcome does not exist.
-    """
-    named = [part.strip() for part in names.split(",") if part.strip()]
-    for name in named:
-        if name not in (*REDRAWN, "error"):
-            raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, REDRAWN))
-    return [outcome for outcome in REDRAWN if outcome in named]
-
-
 def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """Return the section of the named judge, from a file or from the run.
-
-    Raises:
-        ConfigError: The run has no such judge, or the file is not valid.
-    """
+    """Return the section of the named judge, from a file or from the run. Raises ConfigError."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         known = registered_section(folder, judge)
@@ -196,48 +155,5 @@ def _section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
                 f"The run {folder.name!r} has no judge {judge!r}.", "Name its file (….yaml)."
             )
         return known
-    try:
-        return section_of(read(path, "judge", FORM))
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}.", FORM) from None
-
-
-def _conclude(judged: JudgingEnd, what: str, again: str, with_retry: str) -> int:
-    """Report how judging ended, and return the exit code.
-
-    Args:
-        judged: The result.
-        what: What was judged, in the plural.
-        again: The command that retries failed calls.
-        with_retry: The command that continues, including ``--retry``. It differs from `again`
-            because a judgement that failed while being retried now counts as a failed call.
-    """
-    _say(f"{what} judged in this session.")
-    if judged.gone:
-        _say(f"{judged.gone:,} were skipped: their instances are no longer in the data set.")
-    if judged.waiting:
-        _say(
-            f"{judged.waiting:,} wait for judges of the panel that have not judged them. Run "
-            "those judges first: harness judge RUN --judge NAME."
-        )
-    if judged.ended == "budget":
-        budget = judged.tally.budget
-        assert budget is not None
-        _say(
-            f"The budget of ${budget.usd:,.4f} cannot pay for the next call, which may cost "
-            f"${budget.wanted:,.4f}: ${budget.spent:,.4f} is spent. Raise --budget. "
-            f"Then, to continue: {with_retry}"
-        )
-        return BUDGET_SPENT
-    if judged.ended == "interrupted":
-        _say(f"Interrupted. To continue: {with_retry}")
-        return INTERRUPTED
-    if failed := judged.tally.failed_judgements:
-        _say(f"{failed:,} judgements failed; the last error: {judged.tally.last_error}.")
-        _say(f"To repeat them: {again}")
-        return 1
-    return int(judged.waiting > 0)
-
-
-def _say(text: str) -> None:
-    messages.print(inert_text(text), soft_wrap=True)
+    tree = read(path, "judge", FORM)
+    return validated(section_type(tree), tree, str(path), FORM)

@@ -1,23 +1,35 @@
-"""Live progress: a small table that redraws itself, or plain lines without a terminal."""
+"""Live progress, Ctrl-C, and what is printed when a session ends early.
+
+Progress is a small table that redraws itself, or plain lines without a terminal.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
-from typing import NamedTuple, Self
+from typing import Any, Self, TypeVar
 
+import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
-from harness.report.text import inert, inert_text
-from harness.run.pool import Tally
+from harness.cli.console import messages, say
+from harness.cli.options import BUDGET_SPENT, INTERRUPTED
+from harness.errors import HarnessError
+from harness.report.text import inert, inert_text, usd
+from harness.run.pool import Ending, Tally
+
+T = TypeVar("T")
 
 PLAIN_SECONDS = 10.0
 """Seconds between two plain lines."""
@@ -28,23 +40,23 @@ ROWS_BELOW = 8
 """Most rows for the notices of one run."""
 
 
-class _Watched(NamedTuple):
-    """A run whose progress is shown."""
-
-    name: str
-    tally: Tally
-    stop: Stop
-    notices: Notices
-
-
 class Display:
-    """The progress of a run file's runs, which execute one after the other, in one display."""
+    """The progress of a run file's runs, which execute one after the other, in one display.
 
-    def __init__(self, runs: Mapping[str, str], console: Console) -> None:
+    Args:
+        runs: Name to title.
+
+    Attributes:
+        tallies: The counts of each run that has begun, by name.
+        interrupted: Whether the user has pressed Ctrl-C.
+    """
+
+    def __init__(self, runs: Mapping[str, str], console: Console = messages) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.interrupted = False
         self._runs = runs
         self._console = console
-        self._tallies: dict[str, Tally] = {}
-        self._now: _Watched | None = None
+        self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
         self._quiet = contextlib.ExitStack()
 
@@ -70,24 +82,32 @@ class Display:
 
     @contextlib.contextmanager
     def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
-        """Show a run's progress while the context is entered; notices stay visible afterwards."""
+        """Show a run's progress while the context is entered; notices stay visible afterwards.
+
+        The first Ctrl-C stops the run after the calls in flight, the second one at once.
+        """
+
+        def interrupt() -> None:
+            self.interrupted = True
+            stop.request()
 
         def notice(text: str) -> None:
             with contextlib.suppress(OSError):
                 self._console.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
 
-        self._tallies[name] = tally
-        if self._live:
-            self._now = _Watched(name, tally, stop, notices)
-            try:
+        self.tallies[name] = tally
+        with _signals(interrupt):
+            if self._live:
+                self._now = name, tally, stop, notices
+                try:
+                    yield
+                finally:
+                    self._now = None
+                    notices.listen = notice
+                return
+            notices.listen = notice  # right away: logs are read from their end
+            with _plain_lines(name, tally, stop, self._console):
                 yield
-            finally:
-                self._now = None
-                notices.listen = notice
-            return
-        notices.listen = notice  # right away: logs are read from their end
-        with _plain_lines(name, tally, stop, self._console):
-            yield
 
     def _shown(self) -> RenderableType:
         parts = [self._overview()] if len(self._runs) > 1 else []
@@ -99,7 +119,7 @@ class Display:
     def _overview(self) -> RenderableType:
         """Draw a row for each run, or only those around the current one if space is short."""
         names = list(self._runs)
-        tallies = self._tallies.copy()
+        tallies = self.tallies.copy()
         begun = max((names.index(name) for name in tallies), default=0)
         room = max(MIN_ROWS, self._console.height - ROWS_BELOW)
         first = max(0, min(begun - room // 2, len(names) - room))
@@ -109,6 +129,81 @@ class Display:
             rows.add_row(inert(self._runs[name]), *(_row(tally) if tally else (Text("waiting"),)))
         left_out = len(names) - min(room, len(names))
         return Group(rows, *([Text(f"… {left_out} more", style="dim")] if left_out else []))
+
+
+def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
+    """Run a session to its end, on uvloop if it is installed.
+
+    Args:
+        work: The session.
+        display: Where its progress is shown.
+        again: The command that continues it, printed if it is stopped or fails.
+
+    Raises:
+        typer.Exit: The user stopped it at once.
+    """
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not available on this platform
+        new_event_loop = None  # type: ignore[assignment]
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(work)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        say(f"Stopped. To continue: {again}")
+        raise typer.Exit(INTERRUPTED) from None
+    except HarnessError:
+        if display.tallies:
+            say(f"To continue: {again}")
+        raise
+
+
+def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
+    """Say why a session ended early; return the exit code, or 0 if it did not.
+
+    Args:
+        ended: How it ended.
+        budget: The session's budget.
+        key: What sets the budget.
+        again: The command that continues it.
+    """
+    if ended == "budget" and budget is not None:
+        unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
+        say(
+            f"The budget of {usd(budget.usd)} cannot pay for the next call, which may cost "
+            f"${budget.wanted:,.4f}: ${budget.spent:,.4f} is spent"
+            f"{unsure if budget.unsure else ''}. Raise {key}. Then, to continue: {again}"
+        )
+        return BUDGET_SPENT
+    if ended == "interrupted":
+        say(f"Interrupted. To continue: {again}")
+        return INTERRUPTED
+    return 0
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` on the first signal, cancel the running task on the second.
+
+    If the event loop cannot watch signals, Ctrl-C stops at once.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    actions = iter([stop])
+
+    def signalled() -> None:
+        next(actions, task.cancel)()
+
+    watched = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, signalled)
+            watched.append(number)
+    try:
+        yield
+    finally:
+        for number in watched:
+            loop.remove_signal_handler(number)
 
 
 @contextlib.contextmanager
@@ -217,8 +312,5 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
 def _cost(tally: Tally) -> str:
     """Return the session's cost; with a budget, what the run and all that share it have spent."""
     if tally.budget is not None:
-        usd = tally.budget.usd
-        return f"${tally.budget.spent:,.4f} of ${usd:,.{2 if usd >= 1 else 4}f}"
-    if not tally.cost_known:
-        return "unknown"
-    return f"${tally.cost_usd:,.4f}" if tally.cost_usd < 1 else f"${tally.cost_usd:,.2f}"
+        return f"${tally.budget.spent:,.4f} of {usd(tally.budget.usd)}"
+    return usd(tally.cost_usd if tally.cost_known else None)

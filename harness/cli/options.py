@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import typer
 
 from harness.cli.completion import run_names
 from harness.errors import ConfigError, nearest
+
+BUDGET_SPENT = 3
+INTERRUPTED = 130
+"""Exit codes."""
 
 Run = Annotated[str, typer.Argument(help="A run's name or its folder.", autocompletion=run_names)]
 Runs = Annotated[
@@ -18,6 +22,7 @@ Runs = Annotated[
     ),
 ]
 Baseline = Annotated[str, typer.Option(metavar="RUN", help="Baseline run (default: the first).")]
+By = Annotated[str, typer.Option(metavar="LABEL", help="Also show each group of this label.")]
 Score = Annotated[
     str,
     typer.Option(
@@ -34,16 +39,17 @@ Round = Annotated[
 Cluster = Annotated[
     str, typer.Option(metavar="LABEL", help="Statistical unit (default: the prompt).")
 ]
-TableFormat = Annotated[
-    str, typer.Option("--format", help="Output format: table, markdown, latex, csv or json.")
+Format = Annotated[
+    Literal["table", "markdown", "latex", "csv", "json"],
+    typer.Option("--format", help="Output format."),
 ]
+JsonFormat = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]
 
 
-def check_format(form: str, valid: Collection[str], option: str = "format") -> None:
-    """Refuse an unknown format.
-
-    Raises:
-        ConfigError: `form` is not in `valid`; the message has the nearest valid name.
-    """
-    if form not in valid:
-        raise ConfigError(f"There is no {option} {form!r}.", nearest(form, valid))
+def outcomes(option: str, valid: Sequence[str]) -> list[str]:
+    """Parse the outcomes of ``--retry``; ``error`` is always allowed. Raises ConfigError."""
+    named = [part.strip() for part in option.split(",") if part.strip()]
+    for name in named:
+        if name not in (*valid, "error"):
+            raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, valid))
+    return list(dict.fromkeys(named))

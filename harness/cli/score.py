@@ -16,13 +16,11 @@ from rich.progress import track
 from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
-from harness.cli.console import messages, output
+from harness.cli.console import messages, output, say, show
 from harness.cli.options import Run
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
-from harness.report.terminal import terminal
-from harness.report.text import inert
 from harness.report.transcript import change_line, changes_document
 from harness.run.models import build_task
 from harness.run.rescoring import rescored
@@ -49,23 +47,8 @@ def score(
     Writes scores.jsonl beside the attempts. Exit codes: 0 every verdict is unchanged, 3 some
     changed, 1 scoring failed.
     """
-    raise typer.Exit(score_run(run, show_all=show_all))
-
-
-def score_run(name: str, *, show_all: bool) -> int:
-    """Score a run again and print what changed.
-
-    If that fails, an earlier scores.jsonl is unchanged.
-
-    Args:
-        name: The run's name or folder.
-        show_all: Print every changed verdict.
-
-    Returns:
-        The exit code: 0 if every verdict is unchanged, else `CHANGED`.
-    """
     settings = Settings()
-    folder = find_run(settings.runs_dir, name)
+    folder = find_run(settings.runs_dir, run)
     recorded = AttemptIndex(folder.attempts, judges=False)
     if not len(recorded):
         raise DataMissing(
@@ -75,7 +58,9 @@ def score_run(name: str, *, show_all: bool) -> int:
     task = build_task(folder.read_config(), settings)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
     before: Mapping[str, str] = manifest.get("fingerprint", {})
-    _warn_of_difference(before, fingerprint)
+    for key, now in sorted(fingerprint.items()):
+        if before.get(key, now) != now:
+            say(f"The {key} differs from the run's: {before[key]}, now {now}", "yellow")
     packages = package_versions()
     header = {
         "run": folder.name,
@@ -116,14 +101,6 @@ def score_run(name: str, *, show_all: bool) -> int:
     if changes.changed:
         output.print()
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
-    output.print(terminal(changes_document(changes, versions)))
-    messages.print(Text(f"Scores in {path}"), soft_wrap=True)
-    return CHANGED if changes.changed else 0
-
-
-def _warn_of_difference(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    for key in sorted(now):
-        if before.get(key, now[key]) != now[key]:
-            said = Text(f"The {key} differs from the run's: ", style="yellow")
-            said.append_text(inert(f"{before[key]}, now {now[key]}"))
-            messages.print(said, soft_wrap=True)
+    show(changes_document(changes, versions))
+    say(f"Scores in {path}")
+    raise typer.Exit(CHANGED if changes.changed else 0)

@@ -14,28 +14,24 @@ from harness.report.listings import Card, describe, plugin_list
 
 def tasks() -> None:
     """List the tasks with their options and data sets."""
-    list_tasks()
-
-
-def list_tasks() -> None:
-    """Print every task; one that cannot be loaded is reported and does not hide the others."""
     data = DataFolder(Settings().data_dir)
-    tasks = kind("tasks")
-    output.print(plugin_list({name: _card(name, data) for name in tasks.names()}))
+    cards = {}
+    for name in kind("tasks").names():
+        card = plugin_card("tasks", name)
+        known = next((option.values for option in card.options if option.name == "dataset"), ())
+        facts = [(f"dataset={value}", _state(name, value, data)) for value in known]
+        cards[name] = replace(card, facts=tuple(facts))
+    output.print(plugin_list(cards))
 
 
-def _card(name: str, data: DataFolder) -> Card:
+def plugin_card(group: str, name: str) -> Card:
+    """Describe a plug-in; one that cannot be loaded is reported and does not hide the others."""
     try:
-        card = describe(kind("tasks").load(name))
+        return describe(kind(group).load(name))
     except HarnessError as error:
         return Card(f"cannot be used: {error}")
     except (TypeError, ValueError, NameError) as error:  # it has no readable signature
         return Card(f"cannot be used: its constructor cannot be read ({error})")
-    found = next((option for option in card.options if option.name == "dataset"), None)
-    if found is None:
-        return card
-    facts = [(f"dataset={value}", _state(name, value, data)) for value in found.values]
-    return replace(card, facts=(*card.facts, *facts))
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:

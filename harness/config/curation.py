@@ -12,12 +12,11 @@ Defaults are the paper's values (Lior et al. 2025, arXiv 2503.06573) if the pape
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from harness.config.loading import override, parse_override, read
 from harness.config.sections import (
@@ -26,10 +25,8 @@ from harness.config.sections import (
     LimitsSection,
     ModelSection,
     SecondModelSection,
-    Section,
 )
-from harness.config.validation import problems
-from harness.errors import ConfigError
+from harness.config.validation import Section, validated
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -142,22 +139,12 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file.
-
-    Args:
-        path: The file; None if the overrides set everything.
-        overrides: ``key.path=value``.
+    """Load a curation file, or the defaults without one, with ``key.path=value`` overrides.
 
     Raises:
         ConfigError: Names the key. No value is quoted: it may be a secret.
     """
-    where = str(path) if path else "-o"
-    tree: dict[str, Any] = copy.deepcopy(read(path, "curation file", FORM)) if path else {}
+    tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))
-    try:
-        return Curation.model_validate(tree)
-    except ValidationError as error:
-        remedy = FORM if any(one["type"] == "missing" for one in error.errors()) else ""
-        message = "; ".join(problems(error, Curation)[:3])
-        raise ConfigError(f"{where}: {message}.", remedy) from None
+    return validated(Curation, tree, str(path) if path else "-o", FORM)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.config.judges import JudgeSection
-from harness.config.run_file import MAY_CHANGE, RunFile, flatten
+from harness.config.run_file import RunFile, flatten, is_below
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import Resumable
@@ -17,8 +17,11 @@ GROWING = ("samples", "rounds.max", "limit")
 NAMED = ("judges", "panels")
 """Lists whose elements are identified by name."""
 
-MAY_CHANGE_OF_JUDGE = ("model.path", "model.api_key_env", "model.price", "model.limits")
-"""Keys of a judge's section that may change."""
+MAY_CHANGE = ("limits", "budget", "variants", "matrix", "task.path")
+"""Keys, with all below them, that may change when a run is resumed."""
+
+MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
+"""Such keys of each model; a backend may name more of its options (`harness.ports.Resumable`)."""
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
@@ -26,80 +29,53 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
     A section that one of the run files lacks, or has as a number, is named once. Judges and panels
     are identified by their names.
-
-    Args:
-        before: The run file that the run was started with.
-        now: The run file to resume it with.
     """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
-    names = [
-        {one.as_ for one in run.judges} | {one.as_ for one in run.panels} for run in (before, now)
-    ]
-    differing = []
+    free = [key for tree in trees for key in free_keys(tree)]
+    names = [{*tree["judges"], *tree["panels"]} for tree in trees]
+    differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):
-        if old.get(key) == new.get(key) or any(may_change(key, tree) for tree in trees):
+        was, is_now = old.get(key), new.get(key)
+        # null is no limit
+        grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
+        if was == is_now or grew or is_below(key, free):
             continue
-        if key in GROWING and _grew(old.get(key), new.get(key)):
-            continue
-        section, _, below = key.partition(".")
-        name = below.partition(".")[0] if section in NAMED else ""
-        if name in names[0] ^ names[1]:
-            key = f"{section}.{name}"
-        if key not in differing:
-            differing.append(key)
-    return [key for key in differing if not any(key.startswith(f"{one}.") for one in differing)]
+        parts = key.split(".")
+        renamed = parts[0] in NAMED and parts[1:2] and parts[1] in names[0] ^ names[1]
+        differing[".".join(parts[:2]) if renamed else key] = None
+    return [key for key in differing if not is_below(key, differing.keys() - {key})]
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     """Return the dotted keys of a judge's section that changed although they may not."""
-    tree = now.model_dump(mode="json")
-    old, new = flatten(before.model_dump(mode="json")), flatten(tree)
-    return [
-        key
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-        and not _below(key, MAY_CHANGE_OF_JUDGE)
-        and not _is_free_option(key, tree)
-    ]
+    old, new = (one.model_dump(mode="json") for one in (before, now))
+    free = _free_of_model("model", new["model"])
+    old, new = flatten(old), flatten(new)
+    changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return [key for key in changed if not is_below(key, free)]
 
 
-def may_change(key: str, tree: Mapping[str, Any]) -> bool:
-    """Return whether a key may change when a run is resumed.
+def free_keys(tree: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys that may change, with all below them, when a run is resumed.
 
     Args:
-        key: A dotted key of `by_name`.
-        tree: The run file, as `by_name` has it.
+        tree: The run file, or a part of it, as `by_name` has it.
     """
-    if _is_free_option(key, tree):
-        return True
-    if key.startswith("judges."):
-        return _below(key.split(".", 2)[-1], MAY_CHANGE_OF_JUDGE)
-    return _below(key, MAY_CHANGE)
+    models = {"model": tree.get("model"), "polish": tree.get("polish")}
+    models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
+    free = [_free_of_model(place, model) for place, model in models.items() if model]
+    return [*MAY_CHANGE, *(key for keys in free for key in keys)]
 
 
-def _is_free_option(key: str, tree: Mapping[str, Any]) -> bool:
-    """Return whether a key is a backend's option that the backend allows to change."""
-    section: Any = tree
-    parts = key.split(".")
-    for number, part in enumerate(parts):
-        section = section.get(part) if isinstance(section, Mapping) else None
-        if part in ("model", "polish") and isinstance(section, Mapping):
-            option = parts[number + 1 : number + 2]
-            return bool(option) and option[0] in _free_options(str(section.get("backend")))
-    return False
-
-
-def _free_options(backend: str) -> frozenset[str]:
+def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
+    options: Iterable[str] = ()
     try:
-        plugin = kind("backends").load(backend)
-    except ConfigError:  # A run can be read even if its backend is not installed.
-        return frozenset()
-    return plugin.may_change if isinstance(plugin, Resumable) else frozenset()
-
-
-def _below(key: str, sections: Iterable[str]) -> bool:
-    return any(key == section or key.startswith(f"{section}.") for section in sections)
+        plugin = kind("backends").load(str(model.get("backend")))
+        options = plugin.may_change if isinstance(plugin, Resumable) else ()
+    except ConfigError:
+        pass  # a run can be read even if its backend is not installed
+    return [f"{place}.{key}" for key in (*MAY_CHANGE_OF_MODEL, *options)]
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
@@ -110,15 +86,7 @@ def by_name(run: RunFile) -> dict[str, Any]:
 
 def value(run: RunFile, key: str) -> Any:
     """Return the value of a dotted key, or None if the run file has no such key."""
-    tree = by_name(run)
-    flat = flatten(tree)
-    if key in flat:
-        return flat[key]
-    found: Any = tree
+    found: Any = by_name(run)
     for part in key.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     return found
-
-
-def _grew(old: int | None, new: int | None) -> bool:
-    return new is None or (old is not None and new >= old)  # null is no limit

@@ -1,8 +1,8 @@
 """``judges:`` models that score answers, and ``panels:`` of judges that decide together.
 
->>> judge_section({"name": "rubric", "model": {"backend": "simulated"}}).as_
+>>> JudgeSection.model_validate({"name": "rubric", "model": {"backend": "simulated"}}).as_
 'rubric'
->>> panel_section({"as": "jury", "of": ["a", "b", "c"]}).by
+>>> PanelSection.model_validate({"as": "jury", "of": ["a", "b", "c"]}).by
 'majority'
 """
 
@@ -10,35 +10,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from harness.config.sections import PluginSection, SecondModelSection
-from harness.config.validation import problems
+from harness.config.validation import Section
 from harness.errors import nearest
 
-S = TypeVar("S", bound=BaseModel)
 
-MAX_JUDGE_NAME = 60
-"""In characters."""
-
-
-def check_judge_name(name: str) -> str:
-    """Return the name of a judge or panel if it is valid. Raises ValueError."""
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name) or len(name) > MAX_JUDGE_NAME:
+def _check_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}", name):
         raise ValueError(
-            f"letters, digits, '_' and '-' only, at most {MAX_JUDGE_NAME} characters: the name "
-            "becomes a prefix of score names"
+            "letters, digits, '_' and '-' only, at most 60 characters: the name becomes a prefix "
+            "of score names"
         )
     return name
+
+
+JudgeName = Annotated[str, AfterValidator(_check_name), Field(alias="as")]
 
 
 class JudgeSection(PluginSection):
@@ -53,7 +43,7 @@ class JudgeSection(PluginSection):
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
 
     name: str
-    as_: str = Field(alias="as")
+    as_: JudgeName
     model: SecondModelSection
 
     @model_validator(mode="before")
@@ -63,7 +53,7 @@ class JudgeSection(PluginSection):
             return raw
         tree = dict(raw)
         if tree.get("as") is None:
-            tree["as"] = tree.get("name")
+            tree["as"] = tree.get("name", "unnamed")
         limits, model = tree.pop("limits", None), tree.get("model")
         if limits is not None and isinstance(model, dict):
             if model.get("limits") is not None:
@@ -71,10 +61,8 @@ class JudgeSection(PluginSection):
             tree["model"] = {**model, "limits": limits}
         return tree
 
-    _named = field_validator("as_")(check_judge_name)
 
-
-class PanelSection(BaseModel):
+class PanelSection(Section):
     """An element of ``panels:`` judges that decide together. A panel makes no calls itself.
 
     Attributes:
@@ -85,17 +73,13 @@ class PanelSection(BaseModel):
         quorum: How many of the judges must have a verdict; by default more than half.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, serialize_by_alias=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(serialize_by_alias=True)
 
-    as_: str = Field(alias="as")
+    as_: JudgeName
     of: tuple[str, ...]
     by: Literal["majority", "mean"] = "majority"
     passes_from: float | None = None
     quorum: int | None = Field(default=None, ge=1, strict=True)
-
-    _named = field_validator("as_")(check_judge_name)
 
     @model_validator(mode="after")
     def _can_decide(self) -> PanelSection:
@@ -116,35 +100,3 @@ class PanelSection(BaseModel):
                 raise ValueError(
                     f"{self.as_}: there is no judge {name!r:.60}. {nearest(name, judges)}".rstrip()
                 )
-
-
-def judge_section(raw: object) -> JudgeSection:
-    """Validate an element of ``judges:``.
-
-    Raises:
-        ValueError: It is not valid. The message names the key and quotes no value, which could be
-            a secret.
-    """
-    form = "a judge is a section: {name: …, model: {backend: …, name: …}}"
-    return _validated(JudgeSection, raw, form)
-
-
-def panel_section(raw: object) -> PanelSection:
-    """Validate an element of ``panels:``.
-
-    Raises:
-        ValueError: It is not valid; the message names the key.
-    """
-    form = "a panel is a section: {as: NAME, of: [judge, judge, judge]}"
-    return _validated(PanelSection, raw, form)
-
-
-def _validated(section: type[S], raw: object, form: str) -> S:
-    if isinstance(raw, section):
-        return raw
-    if not isinstance(raw, dict):
-        raise ValueError(form)
-    try:
-        return section.model_validate(raw)
-    except ValidationError as error:
-        raise ValueError(problems(error, section)[0]) from None

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from harness.config.run_file import RunFile, matrix_keys
-from harness.config.validation import MUST, Location, explain, shown, valid_keys
+from harness.config.run_file import RunFile, flatten, is_below
+from harness.config.validation import shown, validated
 from harness.errors import ConfigError, nearest
-from harness.records import DecodingConstraint
 
 
 class _Refused(yaml.MarkedYAMLError):
@@ -107,10 +105,11 @@ def read(
         raw = _parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not a text file in UTF-8.", "Save it as UTF-8.") from None
-    except yaml.reader.ReaderError:
-        raise ConfigError(f"{path} is not a text file: it contains control characters.") from None
+    except (UnicodeDecodeError, yaml.reader.ReaderError):
+        raise ConfigError(
+            f"{path} is not a text file in UTF-8.",
+            "Save it as UTF-8, without control characters.",
+        ) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -126,10 +125,9 @@ def read(
 def _siblings(path: Path) -> str:
     try:
         folder = path if path.is_dir() else path.parent
-        names = [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else []
+        return nearest(path.name, [p.name for p in folder.glob("*.y*ml")]) or "Check the path."
     except OSError:  # The name is too long for the file system.
-        names = []
-    return nearest(path.name, names) if names else "Check the path."
+        return "Check the path."
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -159,7 +157,6 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _element(elements: list[Any], name: str) -> Any:
-    """Find an element of a list by name. Raises ConfigError."""
     named = {
         str(own): one
         for one in elements
@@ -168,7 +165,7 @@ def _element(elements: list[Any], name: str) -> Any:
     if name not in named:
         raise ConfigError(
             f"The list has no element {shown(name)!r}.",
-            (named and nearest(name, named)) or "Elements are found by their 'as' or 'name'.",
+            nearest(name, named) or "Elements are found by their 'as' or 'name'.",
         )
     return named[name]
 
@@ -198,34 +195,34 @@ def load(
 
     Args:
         path: The run file.
-        overrides: ``key.path=value``, applied over the file and over each variant.
-        further: Dotted key to value, applied over everything (command-line options).
+        overrides: ``key.path=value``, applied over the file. The keys of a variant are applied
+            over them, so a key that a variant sets cannot be overridden.
+        further: Dotted key to value, more overrides (command-line options).
 
     Raises:
         ConfigError: Names file, key and the nearest valid name.
     """
     path = Path(path)
     raw = read(path)
-    fixed = [parse_override(text) for text in overrides] + list((further or {}).items())
-    base = validate(_changed(raw, fixed, str(path)), str(path))
-    variants = base.combinations()
-    axes = matrix_keys(base.matrix)
-    for key, _ in fixed:
-        if key in axes:
-            raise ConfigError(
-                f"{key} is an axis of the matrix in {path}, so it cannot be overridden.",
-                "Change the matrix, or remove the override.",
-            )
-    if not variants:
-        return {"": base}
-    runs = {}
-    for name, changes in variants.items():
+    fixed = [*map(parse_override, overrides), *(further or {}).items()]
+    base = validated(RunFile, _changed(raw, fixed, str(path)), str(path))
+    runs: dict[str, RunFile] = {}
+    same: dict[str, str] = {}
+    for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
-        tree = _changed(raw, [*changes.items(), *fixed], where)
+        if lost := [key for key in flatten(dict(fixed)) if is_below(key, changes)]:
+            raise ConfigError(
+                f"{where}: it sets {', '.join(lost)} itself, so an override has no effect.",
+                "Change the run file, or remove the override.",
+            )
+        tree = _changed(raw, [*fixed, *changes.items()], where)
         tree.pop("variants", None)
         tree.pop("matrix", None)
-        runs[name] = validate(tree, where)
-    return runs
+        runs[name] = validated(RunFile, tree, where)
+        twin = same.setdefault(repr(runs[name]), name)
+        if twin != name:
+            raise ConfigError(f"{where}: it is the same run as {twin!r}.", "Remove one of them.")
+    return runs or {"": base}
 
 
 def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
@@ -236,44 +233,3 @@ def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None
     return tree
-
-
-def validate(tree: dict[str, Any], where: str) -> RunFile:
-    """Validate a mapping as a run file.
-
-    Args:
-        tree: The run file's content.
-        where: What to call it in an error.
-
-    Raises:
-        ConfigError: Names up to three problems.
-    """
-    try:
-        return RunFile.model_validate(tree)
-    except ValidationError as error:
-        lines = [
-            _explain(loc, found["type"], found["msg"])
-            for found in error.errors()
-            if (loc := _without_kinds(found["loc"])) is not None
-        ]
-        raise ConfigError(f"{where}: {'; '.join(lines[:3])}.") from None
-
-
-_CONSTRAINT = ("decoding", "constraint")
-
-
-def _without_kinds(loc: Location) -> Location | None:
-    """Return an error's location in the user's keys; None if another error says it better.
-
-    Pydantic tries a constraint as each type that it may be, and names the types.
-    """
-    if loc[:2] != _CONSTRAINT or len(loc) < 3:
-        return loc
-    return (*_CONSTRAINT, *loc[3:]) if loc[2] == DecodingConstraint.__name__ else None
-
-
-def _explain(loc: Location, kind: str, message: str) -> str:
-    if loc == _CONSTRAINT and kind in MUST:
-        kinds = ", ".join(valid_keys(RunFile, _CONSTRAINT))
-        return f"decoding.constraint must be task, or a section with one of {kinds}"
-    return explain(loc, kind, message, RunFile)

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from harness.config.validation import MUST, unknown_key
-from harness.errors import ConfigError, nearest
+from harness.config.validation import Section, validated
+from harness.errors import ConfigError
 from harness.records import Usage
 
 BUILTIN = Path(__file__).with_name("prices.yaml")
@@ -32,11 +31,11 @@ BUILTIN = Path(__file__).with_name("prices.yaml")
 Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
 """US dollars per million tokens."""
 
-_EXACT = 10**12
-_MILLION = 10**6
+_EXACT = 10**18
+"""Units in a US dollar: whole numbers, so that sums are exact."""
 
 
-class Rates(BaseModel):
+class Prices(BaseModel):
     """US dollars per million tokens; the optional prices default to `input` or `output`.
 
     Attributes:
@@ -57,16 +56,16 @@ class Rates(BaseModel):
 
     def _of(self, usage: Usage, batch: bool) -> int:
         """Return the price of a call, in units so small that sums are exact."""
-        cached = min(usage.cached_input_tokens, usage.input_tokens)
+        paid, reused, written = self.input, self.cached_input, self.output
         if batch:
             paid = self.input if self.batch_input is None else self.batch_input
             written = self.output if self.batch_output is None else self.batch_output
-            return usage.input_tokens * _units(paid) + usage.output_tokens * _units(written)
-        reused = self.input if self.cached_input is None else self.cached_input
+            reused = paid
+        cached = min(usage.cached_input_tokens, usage.input_tokens)
         return (
-            (usage.input_tokens - cached) * _units(self.input)
-            + cached * _units(reused)
-            + usage.output_tokens * _units(self.output)
+            (usage.input_tokens - cached) * _units(paid)
+            + cached * _units(paid if reused is None else reused)
+            + usage.output_tokens * _units(written)
         )
 
     def _most(self, input_tokens: int, output_tokens: int) -> int:
@@ -74,22 +73,14 @@ class Rates(BaseModel):
         return input_tokens * _units(read) + output_tokens * _units(self.output)
 
 
-class LongContext(Rates):
-    """The price of every token of a long call.
-
-    Attributes:
-        above_tokens: Calls with more input tokens than this, cached ones included, are long.
-    """
+class LongContext(Prices):
+    """The price of every token of a long call: one with more input tokens, cached ones included."""
 
     above_tokens: Annotated[int, Field(strict=True, ge=0)]
 
 
-class Price(Rates):
-    """The price of one model.
-
-    Attributes:
-        long_context: The price of long calls, if it differs.
-    """
+class Price(Prices):
+    """The price of one model, with that of long calls if it differs."""
 
     long_context: LongContext | None = None
 
@@ -102,8 +93,8 @@ class Price(Rates):
                 other batch input, since not every provider combines the two discounts.
         """
         long = self.long_context
-        rates = long if long and usage.input_tokens > long.above_tokens else self
-        return _dollars(rates._of(usage, batch))
+        prices = long if long and usage.input_tokens > long.above_tokens else self
+        return prices._of(usage, batch) / _EXACT
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
         """Return an upper bound of a call's cost in US dollars, given upper bounds of its tokens.
@@ -112,17 +103,14 @@ class Price(Rates):
         """
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
-            return _dollars(self._most(input_tokens, output_tokens))
+            return self._most(input_tokens, output_tokens) / _EXACT
         short = self._most(long.above_tokens, output_tokens)
-        return _dollars(max(short, long._most(input_tokens, output_tokens)))
+        return max(short, long._most(input_tokens, output_tokens)) / _EXACT
 
 
 def _units(usd: float) -> int:
-    return round(usd * _EXACT)
-
-
-def _dollars(units: int) -> float:
-    return units / (_EXACT * _MILLION)
+    """Return US dollars per million tokens as units per token."""
+    return round(usd * 10**12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +135,7 @@ class PriceEntry:
     own: bool = False
 
 
-class Prices:
+class PriceList:
     """All known prices. Later entries replace earlier ones of the same host and model."""
 
     def __init__(self, entries: Iterable[PriceEntry]) -> None:
@@ -207,18 +195,13 @@ class _Listed(Price):
     note: str | None = None
 
 
-class _Provider(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Provider(Section):
     source: str | None = None
     as_of: date | None = None
     models: dict[str, _Listed]
 
 
-_FILE = TypeAdapter(dict[str, _Provider])
-
-
-def load_prices(path: Path | None, *, today: date | None = None) -> Prices:
+def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
     """Load the built-in prices, and over them those of a user's file.
 
     Args:
@@ -232,79 +215,49 @@ def load_prices(path: Path | None, *, today: date | None = None) -> Prices:
     if path is not None:
         entries += _own(path)
     day = today or date.today()
-    return Prices(entry for entry in entries if entry.until is None or day <= entry.until)
+    return PriceList(entry for entry in entries if entry.until is None or day <= entry.until)
 
 
 @functools.cache
 def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
-    return tuple(_entries(_FILE.validate_python(tree), own=False))
+    providers = {host: _Provider.model_validate(listed) for host, listed in tree.items()}
+    return tuple(_entries(providers, own=False))
 
 
-_FORM = "'api.openai.com: {models: {gpt-4: {input: 30, output: 60}}}'"
+_FORM = (
+    "Prices are in US dollars per million tokens; their form is "
+    "'api.openai.com: {models: {gpt-4: {input: 30, output: 60}}}'."
+)
 
 
 def _own(path: Path) -> Iterator[PriceEntry]:
     from harness.config.loading import read  # Not at the top: loading imports this module.
 
     try:
-        tree = read(path, "list of prices", f"Its form is {_FORM}.")
+        tree = read(path, "list of prices", _FORM)
     except ConfigError as error:
         raise ConfigError(f"HARNESS_PRICES: {error.message}", error.remedy) from None
-    for host in tree:
-        _check_host(path, host)
-    try:
-        providers = _FILE.validate_python(tree)
-    except ValidationError as error:
-        said = [_explain(found["loc"], found["type"], found["msg"]) for found in error.errors()]
-        raise ConfigError(
-            f"{path}: {'; '.join(said[:3])}.",
-            f"Prices are in US dollars per million tokens; their form is {_FORM}.",
-        ) from None
+    providers = {}
+    for host, listed in tree.items():
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
+            remedy = "Write the API's host, such as api.openai.com."
+            raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
+        providers[host] = validated(_Provider, listed, f"{path}: {host}", _FORM)
     return _entries(providers, own=True)
 
 
-def _entries(providers: dict[str, _Provider], own: bool) -> Iterator[PriceEntry]:
+def _entries(providers: Mapping[str, _Provider], own: bool) -> Iterator[PriceEntry]:
     for host, provider in providers.items():
         for model, listed in provider.models.items():
-            price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
-            source, as_of = listed.source or provider.source, listed.as_of or provider.as_of
             yield PriceEntry(
-                host.lower(), model, price, source, as_of, listed.until, listed.note, own
+                host.lower(),
+                model,
+                Price(**{name: getattr(listed, name) for name in Price.model_fields}),
+                listed.source or provider.source,
+                listed.as_of or provider.as_of,
+                listed.until,
+                listed.note,
+                own,
             )
-
-
-def _check_host(path: Path, host: str) -> None:
-    if re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
-        return
-    meant = urlsplit(host if "//" in host else f"//{host}").hostname
-    remedy = f"Write {meant!r}." if meant else "Write the API's host, such as api.openai.com."
-    raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
-
-
-_MUST = MUST | {
-    "greater_than_equal": "must be 0 or more",
-    "less_than_equal": "is higher than any real price",
-}
-
-
-def _explain(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    """Explain one error. Names contain dots, so the keys are separated by commas."""
-    names = [str(part) for part in loc]
-    model: type[BaseModel] = _Provider
-    keys = names[1:]
-    if keys[:1] == ["models"] and len(keys) > 1:
-        model, keys = _Listed, keys[2:]
-        names = [names[0], names[2], *keys]
-    if keys[:1] == ["long_context"] and len(keys) > 1:
-        model = LongContext
-    *where, key = names
-    place = ", ".join(where) + (": " if where else "")
-    if kind == "extra_forbidden":
-        return place + unknown_key(key, nearest(key, model.model_fields))
-    if kind.startswith("date"):
-        return f"{place}{key} must be a date, such as 2026-11-20"
-    if kind in _MUST:
-        return f"{place}{key} {_MUST[kind]}"
-    return f"{place}{key}: {message[:1].lower()}{message[1:]}"

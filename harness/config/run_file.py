@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
+from harness.config.judges import JudgeSection, PanelSection
 from harness.config.sections import (
     MOST,
     BudgetSection,
@@ -23,23 +23,17 @@ from harness.config.sections import (
     ModelSection,
     RoundsSection,
     SecondModelSection,
-    Section,
+    Seed,
     TaskSection,
     keys_of,
     names_a_secret,
 )
-from harness.config.validation import shown
+from harness.config.validation import Section, shown
 from harness.records import Decoding
 
 
-def _refuse_duplicates(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two are named {name!r}: rename one with 'as'")
-
-
 class RunFile(Section):
-    """A whole run file, resolved: defaults filled in, overrides and variant applied.
+    """A whole run file, with defaults filled in.
 
     Attributes:
         samples: Independent answers per instance (k).
@@ -57,7 +51,7 @@ class RunFile(Section):
     decoding: Decoding = Field(default_factory=Decoding)
     samples: Count = 1
     rounds: RoundsSection = Field(default_factory=RoundsSection)
-    seed: Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)] | None = 0
+    seed: Seed | None = 0
     limit: Count | None = None
     limits: LimitsSection = Field(default_factory=LimitsSection)
     budget: BudgetSection = Field(default_factory=BudgetSection)
@@ -102,38 +96,19 @@ class RunFile(Section):
             ) from None
         return decoding
 
-    @field_validator("judges", mode="before")
-    @classmethod
-    def _judges_are_sections(cls, judges: Any) -> Any:
-        if not isinstance(judges, list | tuple):
-            return judges
-        return tuple(judge_section(judge) for judge in judges)
-
-    @field_validator("judges")
-    @classmethod
-    def _judges_have_unique_names(
-        cls, judges: tuple[JudgeSection, ...]
-    ) -> tuple[JudgeSection, ...]:
-        _refuse_duplicates([judge.as_ for judge in judges])
-        return judges
-
-    @field_validator("panels", mode="before")
-    @classmethod
-    def _panels_are_sections(cls, panels: Any) -> Any:
-        if not isinstance(panels, list | tuple):
-            return panels
-        return tuple(panel_section(panel) for panel in panels)
-
-    @field_validator("panels")
-    @classmethod
-    def _panels_are_of_judges(
-        cls, panels: tuple[PanelSection, ...], info: ValidationInfo
-    ) -> tuple[PanelSection, ...]:
-        judges = [judge.as_ for judge in info.data.get("judges", ())]
-        _refuse_duplicates([*judges, *(panel.as_ for panel in panels)])
-        for panel in panels:
-            panel.check_members(judges)
-        return panels
+    @model_validator(mode="after")
+    def _judges_and_panels_fit(self) -> RunFile:
+        judges = [judge.as_ for judge in self.judges]
+        names = [*judges, *(panel.as_ for panel in self.panels)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"judges: two are named {name!r}: rename one with 'as'")
+        for panel in self.panels:
+            try:
+                panel.check_members(judges)
+            except ValueError as error:
+                raise ValueError(f"panels: {error}") from None
+        return self
 
     @field_validator("variants")
     @classmethod
@@ -196,39 +171,18 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     axes = [_named(key, axis) for key, axis in matrix.items()]
     if math.prod(map(len, axes)) > MAX_COMBINATIONS:
         raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
-    _refuse_common_keys(matrix, axes)
     made: dict[str, dict[str, Any]] = {}
-    for chosen in product(*(axis.items() for axis in axes)):
+    for chosen in product(*(axis.items() for axis in axes)) if axes else ():
         name = ".".join(name for name, _ in chosen)
         if name in made:
-            raise ValueError(
-                f"matrix makes the name {name!r} twice: name the values, matrix: {{AXIS: {{NAME: "
-                "{KEY: VALUE}}}"
-            )
-        if chosen:
-            made[name] = {key: value for _, changes in chosen for key, value in changes.items()}
+            raise ValueError(f"matrix makes the name {name!r} twice: name the values of an axis")
+        changes: dict[str, Any] = {}
+        for _, part in chosen:
+            if twice := changes.keys() & part.keys():
+                raise ValueError(f"matrix sets {min(twice)} by two axes: remove it from one")
+            changes |= part
+        made[name] = changes
     return made
-
-
-def matrix_keys(matrix: Mapping[str, Axis]) -> set[str]:
-    """Return the keys that a matrix sets."""
-    return {
-        key
-        for name, axis in matrix.items()
-        for changes in _named(name, axis).values()
-        for key in changes
-    }
-
-
-def _refuse_common_keys(matrix: Mapping[str, Axis], axes: Sequence[Mapping[str, Any]]) -> None:
-    seen: dict[str, str] = {}
-    for name, axis in zip(matrix, axes, strict=True):
-        for key in {key for changes in axis.values() for key in changes}:
-            if key in seen:
-                raise ValueError(
-                    f"matrix sets {key} by two axes, {seen[key]} and {name}: remove it from one"
-                )
-            seen[key] = name
 
 
 def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
@@ -244,22 +198,13 @@ def _named(key: str, axis: Axis) -> dict[str, dict[str, Any]]:
 
 def _name(key: str, value: Any) -> str:
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
+        return json.dumps(value)
     if isinstance(value, str | int | float):
         return str(value).replace("/", "-")  # Qwen/Qwen3-8B
     raise ValueError(
         f"matrix.{key} has a list or a section as a value: name its values, "
         f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
     )
-
-
-MAY_CHANGE = (
-    *("limits", "budget", "variants", "matrix"),
-    *("model.path", "task.path", "model.api_key_env", "polish.api_key_env"),
-    *("model.price", "polish.price", "polish.limits"),
-)
-"""Keys, with all below them, that may change when a run is resumed. A backend may name more of its
-options (`harness.ports.Resumable`)."""
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -272,3 +217,8 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
+
+
+def is_below(key: str, sections: Iterable[str]) -> bool:
+    """Return whether a dotted key is one of these, or below one."""
+    return any(key == section or key.startswith(f"{section}.") for section in sections)

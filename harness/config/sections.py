@@ -20,13 +20,12 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
 from harness.config.prices import Price
-from harness.config.validation import shown
+from harness.config.validation import Section, shown
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
@@ -60,12 +59,7 @@ def names_a_user(url: str) -> bool:
 MOST = 2**31 - 1
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
 """A number of things; strict, since ``true`` and ``2.0`` are mistakes."""
-
-
-class Section(BaseModel):
-    """A section of a file: frozen; unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class PluginSection(BaseModel):
@@ -80,26 +74,18 @@ class PluginSection(BaseModel):
 
     @model_validator(mode="after")
     def _holds_no_secret(self) -> PluginSection:
+        remedy = "put it into an environment variable, and name that in model.api_key_env"
         for key, value in self.options.items():
             if ":" in key:
                 raise ValueError(f"a space is missing after the colon of {shown(key)!r}")
             if value and key.lower().replace("-", "_") in SECRETS:
-                raise ValueError(
-                    f"{key!r} would contain a secret: put it into an environment variable, and "
-                    "name that variable in model.api_key_env"
-                )
+                raise ValueError(f"{key!r} would contain a secret: {remedy}")
             if key.lower().endswith("url") and isinstance(value, str) and names_a_user(value):
-                raise ValueError(
-                    f"{key!r} contains a user name or password: put secrets into environment "
-                    "variables, and name the variable in model.api_key_env"
-                )
+                raise ValueError(f"{key!r} contains a user name or password: {remedy}")
         return self
 
 
-MOST_SHOTS = 10_000
-
-
-class ShotsSection(BaseModel):
+class ShotsSection(Section):
     """A number of few-shot examples, or how to select and write them.
 
     Attributes:
@@ -117,9 +103,7 @@ class ShotsSection(BaseModel):
         seed: Of random selection and order.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    n: int = Field(ge=0, le=MOST_SHOTS, strict=True)
+    n: int = Field(ge=0, le=10_000, strict=True)
     select: Literal["first", "random", "ids", "errors"] = "first"
     within: tuple[str, ...] = ()
     across: str | None = None
@@ -129,7 +113,7 @@ class ShotsSection(BaseModel):
     order: Literal["selected", "reversed", "random"] = "selected"
     form: Literal["turns", "message", "task"] = "turns"
     source: dict[str, Any] = Field(default_factory=dict)
-    seed: Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="before")
     @classmethod
@@ -140,16 +124,11 @@ class ShotsSection(BaseModel):
             raise ValueError("must be a whole number, or a section with n and other keys")
         return given
 
-    @field_validator("ids")
-    @classmethod
-    def _no_id_comes_twice(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        twice = next((name for name in ids if ids.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"ids names {twice!r} twice")
-        return ids
-
     @model_validator(mode="after")
     def _keys_belong_together(self) -> ShotsSection:
+        twice = next((name for name in self.ids if self.ids.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"ids names {twice!r} twice")
         if (self.select == "ids") != bool(self.ids):
             raise ValueError("ids and 'select: ids' need each other: set both or neither")
         if (self.select == "errors") != bool(self.run):
@@ -162,6 +141,10 @@ class ShotsSection(BaseModel):
             raise ValueError(f"within makes all shots share {self.across!r}: remove across")
         if self.select == "errors" and self.source:
             raise ValueError("'select: errors' takes the shots from the run's data: remove source")
+        if any(map(names_a_secret, keys_of(self.source))):
+            raise ValueError(
+                "source would contain a secret: put secrets into environment variables"
+            )
         return self
 
     @model_serializer(mode="wrap")
@@ -180,15 +163,6 @@ class TaskSection(PluginSection):
     name: str
     shots: ShotsSection = ShotsSection(n=0)
 
-    @field_validator("shots")
-    @classmethod
-    def _the_source_holds_no_secret(cls, shots: ShotsSection) -> ShotsSection:
-        if any(map(names_a_secret, keys_of(shots.source))):
-            raise ValueError(
-                "source would contain a secret: put secrets into environment variables"
-            )
-        return shots
-
 
 class ModelSection(PluginSection):
     """``model:`` which backend and model, and the backend's options.
@@ -205,9 +179,7 @@ class ModelSection(PluginSection):
 class RoundsSection(Section):
     """``rounds:`` answers per sample, each after the first following feedback.
 
-    Attributes:
-        max: Upper bound of rounds.
-        stop_on_pass: End a sample at the first answer that passes.
+    With ``stop_on_pass``, a sample ends at the first answer that passes.
     """
 
     max: Count = 1
@@ -219,10 +191,8 @@ class LimitsSection(Section):
 
     Attributes:
         concurrency: Maximum calls in flight; reduced while the provider rate-limits.
-        rpm: Requests in any minute; null uses the provider's headers, also for the next three.
-        tpm: Tokens in any minute.
-        input_tpm: Input tokens in any minute.
-        output_tpm: Output tokens in any minute.
+        rpm: Requests in any minute; null uses the provider's headers, also for the tokens of tpm,
+            input_tpm and output_tpm.
         timeout_s: Seconds after which a call is abandoned.
         attempts: How often a call is tried before its failure is recorded.
         outage_s: Seconds to wait for a provider that is down before the run ends.

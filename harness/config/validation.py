@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import is_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
-from harness.errors import nearest
+from harness.errors import ConfigError, nearest
+
+M = TypeVar("M", bound=BaseModel)
 
 _SECTION = "must be a section, with keys below it"
 MUST = {
@@ -25,6 +28,7 @@ MUST = {
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
+    "date_from_datetime_parsing": "must be a date, such as 2026-11-20",
     "tuple_type": "must be a list",
     "dict_type": _SECTION,
     "model_type": _SECTION,
@@ -32,7 +36,11 @@ MUST = {
 }
 """Pydantic's kind of error -> what to say after the key."""
 
-Location = tuple[int | str, ...]
+
+class Section(BaseModel):
+    """A section of a file; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def shown(key: str) -> str:
@@ -41,64 +49,68 @@ def shown(key: str) -> str:
     return name if name == key else f"{name}…"
 
 
+def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
+    """Validate the content of a file.
+
+    Args:
+        model: What the file must hold.
+        tree: Its content.
+        where: What to call it in an error.
+        form: What to write into it, for errors.
+
+    Raises:
+        ConfigError: Names up to three problems.
+    """
+    try:
+        return model.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {'; '.join(problems(error, model)[:3])}.", form) from None
+
+
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Explain each error of a validation.
-
-    Args:
-        error: What pydantic found.
-        model: The model of the whole file or section, for the names that are valid.
-    """
-    return [explain(one["loc"], one["type"], one["msg"], model) for one in error.errors()]
+    """Explain each error of a validation by a model, without full stops."""
+    return [_explain(found, model) for found in error.errors()]
 
 
-def explain(loc: Location, kind: str, message: str, model: type[BaseModel]) -> str:
-    """Explain one of pydantic's errors, without a full stop.
-
-    Args:
-        loc: The keys that lead to it.
-        kind: Pydantic's type of error.
-        message: Pydantic's message.
-        model: The model of the whole file or section.
-    """
-    key = ".".join(shown(str(part)) for part in loc)
+def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
+    # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
+    loc = [str(part) for part in found["loc"]]
+    loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
+    key, kind = ".".join(map(shown, loc)), found["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return unknown_key(key, _hint(str(loc[-1]), loc[:-1], model))
+        hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
+        return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
     if kind in MUST:
-        return f"{key} {MUST[kind]}"
-    message = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    message = message.replace("Input should be", "must be", 1)
+        return f"{key} {MUST[kind]}".lstrip()
+    message = found["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
 
 
-def unknown_key(key: str, hint: str) -> str:
-    """Return ``unknown key 'kye' (did you mean 'key'?)``."""
-    hint = hint.rstrip(".")
-    return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
-
-
-def _hint(key: str, section: Location, model: type[BaseModel]) -> str:
+def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
-    for other in model.model_fields:
-        if not section and key in valid_keys(model, (other,)):
+    for other in model.model_fields if not section else ():
+        if key in _valid_keys(model, (other,)):
             return f"Did you mean {f'{other}.{key}'!r}?"
-    return nearest(key, valid_keys(model, section))
+    return nearest(key, _valid_keys(model, section))
 
 
-def valid_keys(model: type[BaseModel], section: Iterable[int | str]) -> list[str]:
-    """Return the keys of a section of a model."""
-    found: Any = model
+def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
     for part in section:
-        if _is_model(found):
-            fields = {field.alias or name: field for name, field in found.model_fields.items()}
-            found = fields[str(part)].annotation if part in fields else found
-        elif is_dataclass(found):
-            found = get_type_hints(found).get(str(part))
-        # Of a list or mapping of sections, or of several types, the section is meant.
-        found = next((k for k in get_args(found) if is_dataclass(k) or _is_model(k)), found)
-    if _is_model(found):
-        return [field.alias or name for name, field in found.model_fields.items()]
-    return list(getattr(found, "__dataclass_fields__", {}))
+        if is_dataclass(model):
+            model = get_type_hints(model).get(part)
+        else:  # the index of a list or the key of a mapping leaves the section as it is
+            by_key = {field.alias or name: field for name, field in model.model_fields.items()}
+            model = by_key[part].annotation if part in by_key else model
+        while not (_is_model(model) or is_dataclass(model)):
+            # Of a list or mapping of sections, or of several types, the section is meant.
+            kinds = get_args(model)
+            if not kinds:
+                return []
+            model = next((k for k in kinds if _is_model(k) or is_dataclass(k)), kinds[-1])
+    if is_dataclass(model):
+        return list(model.__dataclass_fields__)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _is_model(kind: Any) -> bool:

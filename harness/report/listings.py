@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.config.prices import Price, PriceEntry, Rates
+from harness.config.prices import PriceEntry, Prices
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, names
 from harness.report.text import date_text, inert, inert_text, size_text
 
@@ -228,7 +228,7 @@ def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
     return " ".join([_OWN, *marks] if entry.own else marks)
 
 
-def _figures(rates: Price | Rates) -> list[str]:
+def _figures(rates: Prices) -> list[str]:
     batch = _UNSTATED
     if not rates.batch_input is rates.batch_output is None:
         batch = f"{_usd(rates.batch_input)}/{_usd(rates.batch_output)}"

@@ -7,7 +7,7 @@ apart from the run's own (`harness.store.references`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
 from harness.config.identity import judge_conflicts
-from harness.config.judges import JudgeSection, PanelSection, judge_section, panel_section
+from harness.config.judges import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
@@ -109,17 +109,12 @@ class JudgingEnd:
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
     """Return the section of a judge or panel that the run already has, or None."""
     found = read_register(folder.path).judges.get(name)
-    return None if found is None else section_of(dict(found.section))
+    return None if found is None else section_type(found.section).model_validate(found.section)
 
 
-def section_of(raw: object) -> JudgeSection | PanelSection:
-    """Parse a file's section: a panel has ``of``, a judge does not.
-
-    Raises:
-        ValueError: A key is invalid; the message names it and quotes no value.
-    """
-    is_panel = isinstance(raw, dict) and "of" in raw and "model" not in raw
-    return panel_section(raw) if is_panel else judge_section(raw)
+def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
+    """Return what a section is: a panel has ``of``, a judge does not."""
+    return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
 def prepare_judge(
@@ -147,7 +142,7 @@ def prepare_judge(
     if before is not None:
         if before.members:
             raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
-        old = resolved_judge(judge_section(dict(before.section)))
+        old = resolved_judge(JudgeSection.model_validate(before.section))
         differing += judge_conflicts(old, section)
     builder = ModelBuilder.for_run(run, folder.servers, resources, task, data)
     judge = build_judge(section, run.task.name, task, builder)
@@ -254,7 +249,7 @@ async def judge_later(
 def _panels_with(folder: RunFolder, judge: str) -> list[PanelSection]:
     """Return the panels of a run that include a judge: its new judgements affect them, too."""
     known = read_register(folder.path).judges.values()
-    return [panel_section(dict(one.section)) for one in known if judge in one.members]
+    return [PanelSection.model_validate(one.section) for one in known if judge in one.members]
 
 
 def _write_references(

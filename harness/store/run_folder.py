@@ -13,8 +13,9 @@ import yaml
 from filelock import FileLock, Timeout
 
 from harness.config.identity import conflicts, value
-from harness.config.loading import read, validate
+from harness.config.loading import read
 from harness.config.run_file import RunFile, check_name
+from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
 from harness.store.files import RUN_REMEDY, write_whole
 from harness.store.json_lines import UNREADABLE, lines, reading
@@ -87,7 +88,7 @@ class RunFolder:
 
     def read_config(self) -> RunFile:
         """Read the run file that the run was started with."""
-        return validate(read(self.config), str(self.config))
+        return validated(RunFile, read(self.config), str(self.config))
 
     def check_continues(
         self,

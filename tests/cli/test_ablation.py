@@ -251,7 +251,6 @@ def test_a_task_that_is_gone_hides_no_table(copied: Path) -> None:
         (["abl", "--by", "categories"], "Did you mean 'category'?"),
         (["abl", "--over", "category", "--by", "task"], "is in several of 'task'"),
         (["abl", "--score", "rouge"], "Did you mean 'rouge_l'?"),
-        (["abl", "--format", "cvs"], "Did you mean 'csv'?"),
     ],
 )
 def test_mistakes(ours: Path, arguments: list[str], said: str) -> None:

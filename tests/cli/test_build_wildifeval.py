@@ -249,7 +249,7 @@ def test_ctrl_c_ends_after_the_calls_on_the_way_and_one_process_builds_at_a_time
     finally:
         few.server.change(latency=0.0)
     assert first.returncode == 130, told
-    assert "Interrupted. Repeat the command to resume." in told
+    assert "Interrupted. To continue: harness build wildifeval --from" in told
 
 
 def test_a_model_that_only_thinks_is_told_of_before_its_stage_is_paid_for(few: Place) -> None:

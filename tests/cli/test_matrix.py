@@ -74,7 +74,6 @@ def test_in_a_terminal(quick: Path) -> None:
         (("weak", "strong", "--score", "constraint"), "Did you mean 'constraints'?"),
         (("weak", "strong", "--cluster", "x"), "--cluster: the run 'weak' has no label"),
         (("weak", "strong", "--round", "9"), "None of the runs has a round 9"),
-        (("weak", "strong", "--format", "html"), "There is no format 'html'"),
         (("weak", "strong", "--external", "nowhere.csv"), "Cannot read nowhere.csv"),
     ],
 )
@@ -104,7 +103,6 @@ def test_what_a_data_set_asks_for() -> None:
         (("collie",), "has no criteria to describe"),
         (("wildifeval", "-o", "dataset"), "must be KEY=VALUE"),
         (("wildifeval", "-o", "datset=builtin"), "Did you mean 'dataset'?"),
-        (("wildifeval", "--format", "csv"), "There is no format 'csv'"),
     ],
 )
 def test_mistakes_of_describe(arguments: tuple[str, ...], message: str) -> None:

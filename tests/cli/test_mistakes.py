@@ -139,3 +139,13 @@ def test_another_configuration_under_the_same_name(tmp_path: Path) -> None:
 
 def test_an_unknown_run() -> None:
     assert "There is no run 'nix'" in mistake(harness("show", "nix"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("compare", "a", "b"), ("data", "describe", "wildifeval"), ("export", "a", "-o", "x.csv")],
+)
+def test_an_unknown_format_is_refused_with_those_that_exist(command: tuple[str, ...]) -> None:
+    ended = harness(*command, "--format", "html")
+    assert ended.returncode == 2
+    assert "'csv'" in ended.stderr or "'markdown'" in ended.stderr

@@ -82,7 +82,6 @@ def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
         (("weak", "weak"), "'weak' is named twice"),
         (("weak", "strong", "--by", "structur"), "no label 'structur'"),
         (("weak", "strong", "--baseline", "x"), "none of the runs"),
-        (("weak", "--images", "x", "--format", "gif"), "no image format 'gif'"),
         (("weak", "-o", "no/such/folder/report.html"), "there is no folder"),
         (("weak", "-o", "README.md"), "exists and is not a report"),
         (("weak", "--by", "structure"), "cannot be compared"),

@@ -109,7 +109,6 @@ def test_a_paper_s_table(tmp_path: Path) -> None:
         (("weak", "--rows", "structure", "--columns", "x"), "--columns: the run 'weak' has no"),
         (("weak", "--rows", "", "--score", "constraint"), "Did you mean 'constraints'?"),
         (("weak", "--rows", "", "--round", "9"), "None of the runs has a round 9"),
-        (("weak", "--format", "html"), "There is no format 'html'"),
         (("wek", "--rows", ""), "There is no run 'wek'"),
         (("weak", "weak"), "'weak' is named twice"),
     ],

@@ -231,7 +231,6 @@ def test_what_cannot_be_meant_is_refused(runs: Path, tmp_path: Path) -> None:
     assert "rules" in mistake(
         harness("judge", "validate", "small", "--judge", "tested", "--against", "rules")
     )
-    assert "no format" in mistake(harness("judge", "validate", "small", "--format", "xml"))
     missing = tmp_path / "none.jsonl"
     assert "Cannot read" in mistake(
         harness("judge", "validate", "small", "--judge", "tested", "--against", missing)

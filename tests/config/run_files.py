@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
+from harness.config.validation import validated
+from harness.errors import ConfigError
 
 BASE: dict[str, Any] = {
     "task": {"name": "collie", "dataset": "v1"},
@@ -22,9 +23,10 @@ def run(**changes: Any) -> RunFile:
 
 
 def problem(**changes: Any) -> str:
-    with pytest.raises(ValidationError) as caught:
-        run(**changes)
-    return str(caught.value.errors()[0]["msg"])
+    """What is said of a run file that is not valid."""
+    with pytest.raises(ConfigError) as caught:
+        validated(RunFile, BASE | changes, "here")
+    return str(caught.value)
 
 
 JUDGE: dict[str, Any] = {"name": "parser", "model": {"backend": "openai", "name": "m"}}

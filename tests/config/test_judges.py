@@ -27,7 +27,7 @@ def test_the_limits_of_a_judge_stand_beside_its_model_or_in_it() -> None:
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ("parser", "a judge is a section"),
+        ("parser", "judges.0 must be a section"),
         ({"model": JUDGE["model"]}, "name is missing"),
         ({"name": "parser"}, "model is missing"),
         (JUDGE | {"as": "a.b"}, "as: letters, digits"),

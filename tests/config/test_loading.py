@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config.loading import load, override, parse_override, read, validate
+from harness.config.loading import load, override, parse_override, read
 from harness.config.run_file import RunFile
+from harness.config.validation import validated
 from harness.errors import ConfigError
 
 TINY = "task: {name: collie}\nmodel: {backend: simulated, name: m}\n"
@@ -161,8 +162,10 @@ def test_merging_that_doubles_keys_is_refused_before_it_fills_memory(file: Path)
 
 
 def test_keys_are_the_words_that_are_written(file: Path) -> None:
-    runs = loaded(file, TINY + "variants: {1: {}, 007: {}, yes: {}, null: {}, 2024-01-01: {}}\n")
-    assert list(runs) == ["1", "007", "yes", "null", "2024-01-01"]
+    names = ["1", "007", "yes", "null", "2024-01-01"]
+    changes = [f"{name}: {{seed: {seed}}}" for seed, name in enumerate(names)]
+    runs = loaded(file, TINY + f"variants: {{{', '.join(changes)}}}\n")
+    assert list(runs) == names
 
 
 def test_a_character_written_as_two_json_escapes_is_one(file: Path) -> None:
@@ -181,7 +184,8 @@ def test_a_character_written_as_two_json_escapes_is_one(file: Path) -> None:
 )
 def test_no_value_makes_another_error_than_a_config_error(value: Any, key: str) -> None:
     try:
-        validate({"task": {"name": "t"}, "model": {"backend": "b"}, key: value}, "here")
+        tree = {"task": {"name": "t"}, "model": {"backend": "b"}, key: value}
+        validated(RunFile, tree, "here")
     except ConfigError as error:
         assert str(error).startswith("here: ")  # noqa: PT017 (it may also be valid)
 
@@ -247,7 +251,7 @@ def test_no_override_makes_another_error_than_a_config_error(text: str) -> None:
         ("budget: {usd: 0}", "budget.usd: must be greater than 0"),
         ("budget: {usd: yes}", "budget.usd must be a number"),
         ("limits: {rpm: 1.5}", "limits.rpm must be a whole number"),
-        ("judges: [fluency]", "judges: a judge is a section"),
+        ("judges: [fluency]", "judges.0 must be a section"),
         ("variants: [a, b]", "variants must be a section"),
         ("variants: {a: 3}", "variants.a must be a section"),
         ("variants: {../x: {}}", "variants: '../x' cannot name a run"),
@@ -309,9 +313,9 @@ def test_the_last_override_of_a_key_counts(file: Path) -> None:
     assert loaded(file, TINY, "samples=4", "samples=5")[""].samples == 5
 
 
-def test_what_the_command_line_sets_goes_over_everything(file: Path) -> None:
-    file.write_text(TINY + "variants: {a: {limit: 7}}")
-    assert load(file, ["limit=8"], {"limit": 9})["a"].limit == 9
+def test_what_the_command_line_sets_goes_over_the_overrides(file: Path) -> None:
+    file.write_text(TINY + "limit: 7\n")
+    assert load(file, ["limit=8"], {"limit": 9})[""].limit == 9
 
 
 @pytest.mark.parametrize(
@@ -400,9 +404,33 @@ def test_each_variant_is_the_file_with_its_overrides(file: Path) -> None:
     assert not any(run.variants for run in runs.values())
 
 
-def test_overrides_go_over_each_variant(file: Path) -> None:
-    text = TINY + "variants: {a: {samples: 2}, b: {samples: 3}}\n"
-    assert {run.samples for run in loaded(file, text, "samples=5").values()} == {5}
+def test_overrides_go_over_the_file_of_each_variant(file: Path) -> None:
+    text = TINY + "variants: {a: {rounds.max: 2}, b: {rounds.max: 3}}\n"
+    runs = loaded(file, text, "samples=5", "rounds.stop_on_pass=false").values()
+    assert [(run.samples, run.rounds.max, run.rounds.stop_on_pass) for run in runs] == [
+        (5, 2, False),
+        (5, 3, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "override", "named"),
+    [
+        ("{samples: 2}", "samples=5", "samples"),
+        ("{rounds.max: 4}", "rounds={max: 2}", "rounds.max"),
+        ("{rounds: {max: 4}}", "rounds.stop_on_pass=false", "rounds.stop_on_pass"),
+    ],
+)
+def test_an_override_of_what_a_variant_sets_is_refused(
+    file: Path, changes: str, override: str, named: str
+) -> None:
+    said = refused(file, TINY + f"variants: {{a: {{}}, b: {changes}}}\n", override)
+    assert f"variant 'b': it sets {named} itself, so an override has no effect." in said
+
+
+def test_two_variants_that_are_the_same_run_are_refused(file: Path) -> None:
+    said = refused(file, TINY + "variants: {a: {}, b: {seed: 1}, c: {samples: 1}}\n")
+    assert said.startswith(", variant 'c': it is the same run as 'a'.")
 
 
 def test_an_override_may_reach_into_one_variant_or_add_one(file: Path) -> None:
@@ -427,8 +455,11 @@ def test_reading_does_not_validate(file: Path) -> None:
     ("constraint", "said"),
     [
         ('{regx: "a"}', "unknown key 'decoding.constraint.regx' (did you mean 'regex'?)"),
-        ("tsk", "decoding.constraint must be task, or a section with one of json_schema, regex"),
-        ("[a]", "decoding.constraint must be task, or a section"),
+        (
+            "tsk",
+            "decoding.constraint must be a section, with keys below it; decoding.constraint: mu",
+        ),
+        ("[a]", "decoding.constraint: must be 'task'"),
         ("{choices: 5}", "decoding.constraint.choices must be a list"),
         ("{regex: a, choices: [b]}", "constraint is one of json_schema, regex, choices, grammar"),
     ],

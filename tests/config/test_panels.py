@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from harness.config.identity import conflicts
-from harness.config.judges import panel_section
 from harness.config.run_file import RunFile
 from tests.config.run_files import JUDGE, problem, run
 
@@ -37,7 +36,7 @@ def test_a_panel_is_of_judges_of_the_run() -> None:
         ({"as": "jury", "of": ["a", "b"], "quorom": 2}, "did you mean 'quorum'"),
         ({"as": "j.k", "of": ["a", "b"]}, "letters, digits"),
         ({"as": "jury", "of": ["a", "b"], "by": "vote"}, "majority"),
-        ("jury", "a panel is a section"),
+        ("jury", "panels.0 must be a section"),
     ],
 )
 def test_a_panel_that_cannot_be_is_refused(panel: Any, said: str) -> None:
@@ -52,8 +51,3 @@ def test_another_panel_makes_another_run() -> None:
     assert conflicts(before, with_panels()) == ["panels"]
     other = with_panels({"as": "jury", "of": ["a", "b"]}, {"as": "two", "of": ["b", "c"]})
     assert conflicts(before, other) == ["panels.two"]
-
-
-def test_a_section_is_taken_as_it_is() -> None:
-    section = panel_section({"as": "jury", "of": ["a", "b"]})
-    assert panel_section(section) is section

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.backends.openai import PRESETS
 from harness.config.loading import read
-from harness.config.prices import BUILTIN, LongContext, Price, Prices, load_prices
+from harness.config.prices import BUILTIN, LongContext, Price, PriceList, load_prices
 from harness.errors import ConfigError
 from harness.records import Usage
 
@@ -133,7 +133,7 @@ def test_a_price_of_whole_dollars_is_one() -> None:
     assert Price.model_validate({"input": 30, "output": 0}) == Price(input=30.0, output=0.0)
 
 
-def builtin() -> Prices:
+def builtin() -> PriceList:
     return load_prices(None, today=date(2026, 11, 20))
 
 
@@ -223,7 +223,7 @@ def test_later_entries_replace_earlier_ones() -> None:
     entry = builtin().entry(OPENAI, "gpt-4")
     assert entry is not None
     mine = replace(entry, price=PLAIN, own=True)
-    assert Prices([entry, mine]).find(OPENAI, "gpt-4") == PLAIN
+    assert PriceList([entry, mine]).find(OPENAI, "gpt-4") == PLAIN
 
 
 @pytest.mark.timed
@@ -283,24 +283,27 @@ def models(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (models("{input: -1, output: 2}"), "api.openai.com, gpt-9: input must be 0 or more"),
-        (models("{input: .nan, output: 2}"), "gpt-9: input must be a finite number"),
-        (models("{input: .inf, output: 2}"), "gpt-9: input "),
-        (models("{input: 1e99, output: 2}"), "gpt-9: input "),
-        (models("{input: $3, output: 2}"), "gpt-9: input must be a number"),
-        (models("{input: '3', output: 2}"), "gpt-9: input must be a number"),
-        (models("{input: yes, output: 2}"), "gpt-9: input must be a number"),
-        (models("{input: null, output: 2}"), "gpt-9: input must be a number"),
-        (models("{input: [1], output: 2}"), "gpt-9: input must be a number"),
-        (models("{input: 1}"), "gpt-9: output is missing"),
-        (models("{inptu: 1, output: 2}"), "unknown key 'inptu' (did you mean 'input'"),
-        (models("3"), "api.openai.com: gpt-9 must be a section"),
-        (models("{input: 1, output: 2, as_of: soon}"), "gpt-9: as_of must be a date"),
-        (models("{input: 1, output: 2, source: 3}"), "gpt-9: source must be text"),
-        (models("{input: 1, output: 2, long_context: 3}"), "gpt-9: long_context must be a section"),
+        (
+            models("{input: -1, output: 2}"),
+            "api.openai.com: models.gpt-9.input: must be greater than or equal to 0",
+        ),
+        (models("{input: .nan, output: 2}"), "gpt-9.input must be a finite number"),
+        (models("{input: .inf, output: 2}"), "gpt-9.input "),
+        (models("{input: 1e99, output: 2}"), "gpt-9.input "),
+        (models("{input: $3, output: 2}"), "gpt-9.input must be a number"),
+        (models("{input: '3', output: 2}"), "gpt-9.input must be a number"),
+        (models("{input: yes, output: 2}"), "gpt-9.input must be a number"),
+        (models("{input: null, output: 2}"), "gpt-9.input must be a number"),
+        (models("{input: [1], output: 2}"), "gpt-9.input must be a number"),
+        (models("{input: 1}"), "gpt-9.output is missing"),
+        (models("{inptu: 1, output: 2}"), "gpt-9.inptu' (did you mean 'input'"),
+        (models("3"), "api.openai.com: models.gpt-9 must be a section"),
+        (models("{input: 1, output: 2, as_of: soon}"), "gpt-9.as_of must be a date"),
+        (models("{input: 1, output: 2, source: 3}"), "gpt-9.source must be text"),
+        (models("{input: 1, output: 2, long_context: 3}"), "gpt-9.long_context must be a section"),
         (
             models("{input: 1, output: 2, long_context: {input: 1, output: 1}}"),
-            "gpt-9, long_context: above_tokens is missing",
+            "gpt-9.long_context.above_tokens is missing",
         ),
         (
             models("{input: 1, output: 2, long_context: {above_token: 1, input: 1, output: 1}}"),
@@ -308,11 +311,11 @@ def models(text: str) -> str:
         ),
         (models("{input: 1, input: 2, output: 2}"), "'input' is already in line"),
         ("api.openai.com: {gpt-9: {input: 1, output: 2}}", "api.openai.com: models is missing"),
-        ("api.openai.com: 3", "api.openai.com must be a section"),
-        ("https://api.openai.com/v1: {models: {}}", "Write 'api.openai.com'."),
+        ("api.openai.com: 3", "api.openai.com: must be a section"),
+        ("https://api.openai.com/v1: {models: {}}", "is not a host name. Write the API's host"),
         ("a b: {models: {}}", "is not a host name"),
         ("gpt-9: {input: 1, output: 2}", "unknown key 'input'"),
-        ("", "is empty. Its form is"),
+        ("", "is empty. Prices are"),
         ("- 1", "list of prices"),
         ("just text", "list of prices"),
         ("a:\n  models: {", "line 2"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from rich.table import Table
 from rich.text import Text
 
 from harness.cli.console import output
-from harness.report.text import inert_text
+from harness.report.text import inert_text, usd
 from harness.run.dry_run import DryRun, EstimateRange, estimate_run
 from harness.run.job import Job
 
@@ -27,31 +27,25 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         one = estimate_run(job, made)
         made |= one.calls
         found.append(one)
-        show_dry_run(job, one, missing)
-    if len(jobs) == 1:
-        return
-    costs = [one.usd for one in found]
-    known = [cost for cost in costs if cost is not None]
-    table = Table.grid(padding=(0, 2))
-    for name, value in {
-        "all": f"{len(jobs):,} runs, one after the other; a shared call is paid once",
-        "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
-        "cost": _cost(sum(known, EstimateRange()) if len(known) == len(costs) else None),
-    }.items():
-        table.add_row(Text(name, style="dim"), Text(value, style="bold"))
-    output.print("", table)
+        rows = _rows(job, one)
+        if missing:
+            rows["not set"] = f"{', '.join(missing)}: a real run needs it"
+        output.print(_grid(rows))
+        for message in one.first or ():
+            output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
+            output.print(inert_text(message.content[:2000]), soft_wrap=True)
+    if len(jobs) > 1:
+        known = [one.usd for one in found if one.usd is not None]
+        rows = {
+            "all": f"{len(jobs):,} runs, one after the other; a shared call is paid once",
+            "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
+            "cost": _cost(sum(known, EstimateRange()) if len(known) == len(found) else None),
+        }
+        output.print("", _grid(rows, "bold"))
 
 
-def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
-    """Print what a job would do.
-
-    Args:
-        job: The job.
-        found: Its plan.
-        missing: Secrets that a real run needs and that are not set.
-    """
+def _rows(job: Job, found: DryRun) -> dict[str, str]:
     run = job.run
-    table = Table.grid(padding=(0, 2))
     rows = {
         "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.name,
@@ -69,8 +63,7 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
         fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
         rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
     if run.budget.usd is not None:
-        usd = run.budget.usd
-        rows["budget"] = f"${usd:,.{2 if usd >= 1 else 4}f}: the run ends before it costs more"
+        rows["budget"] = f"{usd(run.budget.usd)}: the run ends before it costs more"
     if run.polish:
         rows["polished by"] = (
             f"{run.polish.name}: one more call per prompt and feedback, not counted above"
@@ -89,38 +82,31 @@ def show_dry_run(job: Job, found: DryRun, missing: Sequence[str]) -> None:
         for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = text
     failed = found.failed_references
+    more = " …" if len(failed) > 5 else ""
     rows["reference answers"] = (
         f"{found.references - len(failed):,} of {found.references:,} pass"
-        + (
-            f"; these fail: {', '.join(failed[:5])}{' …' if len(failed) > 5 else ''}"
-            if failed
-            else ""
-        )
+        f"{'; these fail: ' if failed else ''}{', '.join(failed[:5])}{more}"
     )
-    if missing:
-        rows["not set"] = f"{', '.join(missing)}: a real run needs it"
+    return rows
+
+
+def _grid(rows: Mapping[str, str], style: str = "") -> Table:
+    table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
-        table.add_row(Text(name, style="dim"), Text(value))
-    output.print(table)
-    for message in found.first or ():
-        output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
-        output.print(inert_text(message.content[:2000]), soft_wrap=True)
+        table.add_row(Text(name, style="dim"), Text(value, style=style))
+    return table
 
 
 def _spread(figure: EstimateRange) -> str:
     if figure.high == inf:
         return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
-    if round(figure.low) == round(figure.high):
-        return f"{figure.low:,.0f}"
-    return f"{figure.low:,.0f} to {figure.high:,.0f}"
+    low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
-def _cost(usd: EstimateRange | None) -> str:
-    if usd is None:
+def _cost(cost: EstimateRange | None) -> str:
+    if cost is None:
         return "unknown: the model has no price ('harness prices' says how to add one)"
-    if usd.high == inf:
-        return f"${usd.low:,.4f} or more: decoding.max_tokens is not set"
-    if usd.high == 0:
-        return "nothing"
-    digits = 2 if usd.high >= 1 else 4
-    return f"${usd.low:,.{digits}f} to ${usd.high:,.{digits}f}"
+    if cost.high == inf:
+        return f"{usd(cost.low)} or more: decoding.max_tokens is not set"
+    return f"{usd(cost.low)} to {usd(cost.high)}" if cost.high else "nothing"
