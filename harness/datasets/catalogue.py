@@ -64,12 +64,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set, fetched under one name.
-
-    Attributes:
-        home: Its web page.
-        folder: Its folder, relative to the data folder (`harness data path`).
-    """
+    """A data set, fetched under one name; ``folder`` is relative to the data folder."""
 
     name: str
     about: str
@@ -82,8 +77,7 @@ class DataSet:
 
 def unchanged(original: Path) -> Iterator[bytes]:
     """Yield an original's bytes unchanged."""
-    with original.open("rb") as file:
-        yield from iter(lambda: file.read(2**16), b"")
+    yield original.read_bytes()
 
 
 _GITHUB = "https://raw.githubusercontent.com"

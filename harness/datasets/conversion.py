@@ -32,8 +32,9 @@ from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
+from harness.datasets.folder import cannot_read
 from harness.datasets.inert_pickle import Record, Value, Vocabulary, read_pickle
-from harness.errors import DataInvalid, DataMissing
+from harness.errors import DataInvalid
 
 CLASSES = {
     "All": {"callables"},
@@ -235,21 +236,17 @@ def _columns(log: Path) -> dict[str, list[str]]:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
     except OSError as error:
-        raise DataMissing(
-            f"Cannot read {log}: {error.strerror}.", "Check the path and its permissions."
-        ) from None
+        raise cannot_read(log, error) from None
 
 
 def _rounds(columns: dict[str, list[str]]) -> Iterator[Iterator[tuple[str, str | None]]]:
     """Yield the texts of each round with their feedback; removes the columns that it uses."""
-    if "texts" in columns:
-        yield zip(columns.pop("texts"), repeat(None), strict=False)
-        return
-    for ordinal in ORDINALS:
-        texts = columns.pop(f"{ordinal}_round_text", None)
-        if texts is None:
+    names = ["texts"] if "texts" in columns else [f"{ordinal}_round_text" for ordinal in ORDINALS]
+    for name in names:
+        if name not in columns:
             return
-        feedback = columns.pop(f"{ordinal}_round_feedback", None)
+        texts = columns.pop(name)
+        feedback = columns.pop(name.replace("_text", "_feedback"), None)
         yield zip(texts, repeat(None) if feedback is None else feedback, strict=False)
 
 
@@ -281,13 +278,19 @@ def gpt3_predictions(archive: Path, tasks: Collection[str]) -> Iterator[dict[str
     Raises:
         DataInvalid: The archive cannot be read, or has no such answers.
     """
-    found = False
-    for name in _names(archive):
-        named = _NAME.fullmatch(name)
-        if named is None or named[1] not in tasks:
-            continue
-        found = True
-        task, encoding, examples = named.groups()
+    try:
+        with ZipFile(archive) as opened:
+            names = opened.namelist()
+    except (BadZipFile, OSError) as error:
+        raise DataInvalid(f"{archive}: not a zip archive ({error}).") from None
+    if len(names) > MOST_FILES:
+        raise DataInvalid(f"{archive}: more than {MOST_FILES:,} files.")
+    files = [found for name in sorted(names) if (found := _NAME.fullmatch(name))]
+    files = [found for found in files if found[1] in tasks]
+    if not files:
+        raise DataInvalid(f"{archive}: it has no answers of GPT-3.")
+    for found in files:
+        name, (task, encoding, examples) = found[0], found.groups()
         try:
             text = b"".join(member(archive, name, LARGEST))
             answers = msgspec.json.decode(text, type=_File).predictions
@@ -302,28 +305,10 @@ def gpt3_predictions(archive: Path, tasks: Collection[str]) -> Iterator[dict[str
                 "index": answer.index,
                 "output": answer.output,
             }
-    if not found:
-        raise DataInvalid(f"{archive}: it has no answers of GPT-3.")
-
-
-def _names(archive: Path) -> list[str]:
-    try:
-        with ZipFile(archive) as opened:
-            names = opened.namelist()
-    except (BadZipFile, OSError) as error:
-        raise DataInvalid(f"{archive}: not a zip archive ({error}).") from None
-    if len(names) > MOST_FILES:
-        raise DataInvalid(f"{archive}: more than {MOST_FILES:,} files.")
-    return sorted(names)
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the bytes of a file in a zip archive, in pieces.
-
-    Args:
-        archive: The archive.
-        name: The file's name in it.
-        limit: The most bytes it may unpack to.
+    """Yield the bytes of a file in a zip archive, at most ``limit`` of them, in pieces.
 
     Raises:
         DataInvalid: The archive cannot be read, has no such file, or the file is larger.

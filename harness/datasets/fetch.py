@@ -2,14 +2,9 @@
 reads.
 
 Originals are kept in ``DATA/downloads/NAME/``, where files that you downloaded by hand are found
-too. A product gets its name only when its hash is right, and an existing one is never overwritten.
-``seen.json`` in that folder records the hashes found; if the catalogue has no hash of a product,
-later fetches must match the first one.
-
-An interrupted download resumes. What has arrived is kept in ``FILE.part``; ``FILE.part.from`` says
-which version of which URL it is part of. The server is asked for the rest of that version only
-(`If-Range`); if it has another version by now, or no ranges, the download starts from the
-beginning. Only a file of the right size and hash ever gets the name ``FILE``.
+too. A file gets its name only when its size and hash are right, and an existing one is never
+overwritten. ``seen.json`` in that folder records the hashes found; if the catalogue has no hash of
+a product, later fetches must match the first one.
 
 >>> fetch(data_set("collie"), Path("/data")).made  # doctest: +SKIP
 ['collie/instances.jsonl', …]
@@ -20,26 +15,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from filelock import FileLock, Timeout
 
 from harness.datasets.catalogue import DataSet, Original, Product
-from harness.datasets.folder import sha256
+from harness.datasets.folder import cannot_read, sha256
 from harness.errors import DataInvalid, DataMissing, UserError
-
-if TYPE_CHECKING:  # slow to import, and most commands need no network
-    import httpx2
 
 SILENCE = 30.0
 """Seconds without a byte after which a server is given up."""
-SLOWEST = 1000
-"""Bytes per second: a server that is slower than this for longer than that is given up too."""
 MOST_REDIRECTS = 5
 SEEN = "seen.json"
 
@@ -117,20 +106,7 @@ def fetch(
     try:
         _make_folder(downloads)
         with FileLock(downloads / ".lock", timeout=0):
-            seen = _read_seen(found, root)
-            fetched, arrived = _originals(found, missing, downloads, mirror, progress, seen)
-            for product in missing:
-                try:
-                    seen[product.path] = _make(product, downloads, root, seen)
-                except DataInvalid:
-                    if product.original in arrived:  # but never a file put there by hand
-                        (downloads / product.original).unlink()
-                    raise
-                fetched.made.append(product.path)
-            new = downloads / f".{SEEN}.new"
-            _write(new, [msgspec.json.format(msgspec.json.encode(seen), indent=1)])
-            new.replace(downloads / SEEN)
-            return fetched
+            return _fetch(found, missing, root, mirror, progress)
     except Timeout:
         raise UserError(
             f"Another process is fetching {found.name!r}.", "Wait until it has finished."
@@ -142,23 +118,21 @@ def fetch(
         ) from None
 
 
-def _originals(
+def _fetch(
     found: DataSet,
     missing: list[Product],
-    downloads: Path,
+    root: Path,
     mirror: str | None,
     progress: Callable[[Original], Progress],
-    seen: dict[str, Seen],
-) -> tuple[Fetched, set[str]]:
-    """Download the originals that are needed, and return the names of those downloaded."""
-    fetched = Fetched()
+) -> Fetched:
+    downloads = root / "downloads" / found.name
+    seen, fetched = _read_seen(found, root), Fetched()
     arrived: set[str] = set()
     needed = {product.original for product in missing}
     for original in found.originals:
         if original.name not in needed:
             continue
-        file = downloads / original.name
-        url = ""
+        file, url = downloads / original.name, ""
         if file.is_file():
             if difference := _difference(original, file):
                 raise DataInvalid(f"{file} {difference}.", "Remove it, and run the command again.")
@@ -169,15 +143,22 @@ def _originals(
         seen[original.name] = Seen(sha256(file), file.stat().st_size, _public(url))
         if original.sha256 is None:
             fetched.seen[original.name] = seen[original.name]
-    return fetched, arrived
+    for product in missing:
+        try:
+            seen[product.path] = _make(product, downloads, root, seen)
+        except DataInvalid:
+            if product.original in arrived:  # but never a file put there by hand
+                (downloads / product.original).unlink()
+            raise
+        fetched.made.append(product.path)
+    new = downloads / f".{SEEN}.new"
+    _write(new, [msgspec.json.format(msgspec.json.encode(seen), indent=1)])
+    new.replace(downloads / SEEN)
+    return fetched
 
 
 def _make(product: Product, downloads: Path, root: Path, seen: dict[str, Seen]) -> Seen:
-    """Make a product from its original.
-
-    Raises:
-        DataInvalid: Its hash is not the expected one; then it is not written.
-    """
+    """Make a product from its original; one with another hash than expected is not written."""
     original, path = downloads / product.original, root / product.path
     expected = _expected(product, seen)
     _make_folder(path.parent)
@@ -225,15 +206,12 @@ def _state(product: Product, root: Path, seen: dict[str, Seen]) -> State:
     try:
         return "there" if expected is None or sha256(path) == expected else "other"
     except OSError as error:
-        raise DataMissing(
-            f"Cannot read {path}: {error.strerror}.", "Check its permissions."
-        ) from None
+        raise cannot_read(path, error) from None
 
 
 def _expected(product: Product, seen: dict[str, Seen]) -> str | None:
-    if product.sha256 is None and product.path in seen:
-        return seen[product.path].sha256
-    return product.sha256
+    known = seen.get(product.path)
+    return known.sha256 if product.sha256 is None and known else product.sha256
 
 
 def _read_seen(found: DataSet, root: Path) -> dict[str, Seen]:
@@ -251,39 +229,72 @@ def download(
     url: str,
     file: Path,
     progress: Progress = lambda there, total: None,
-    *,
     silence: float = SILENCE,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Download an original to a file in an existing folder.
+    """Download an original to a file in an existing folder; a failed download leaves nothing.
 
     Raises:
-        DataMissing: It cannot be downloaded; what has arrived is kept for the next time.
-        DataInvalid: It is not the expected file; nothing is kept.
+        DataMissing: It cannot be downloaded.
+        DataInvalid: It is not the expected file.
     """
-    remedy = f"Or download it by hand to {file}, and run the command again."
-    transfer = _Transfer(original, url, file, progress, silence, clock)
+    import httpx2  # slow to import, and most commands need no network
+
+    part = file.with_name(f"{file.name}.part")
+    remedy = f"Run the command again, or download it by hand to {file}."
+    problem = ""
     try:
-        resumed = transfer.arrived()
-        transfer.run()
-        if resumed and _difference(original, transfer.part):
-            # The server does not keep its promise: two versions were joined.
-            transfer.discard()
-            transfer.run()
-        if difference := _difference(original, transfer.part):
-            transfer.discard()
-            raise DataInvalid(f"{_public(url)} {difference}; nothing of it is kept.", remedy)
-        transfer.part.replace(file)
-        transfer.origin.unlink(missing_ok=True)
+        with (
+            httpx2.Client(
+                headers={"User-Agent": "harness"},
+                follow_redirects=True,
+                max_redirects=MOST_REDIRECTS,
+                timeout=silence,
+            ) as client,
+            client.stream("GET", url) as response,
+        ):
+            if response.status_code == 200:
+                announced = response.headers.get("Content-Length", "")
+                total = int(announced) if announced.isdecimal() else original.size
+                difference = _receive(original, response.iter_bytes(), part, total, progress)
+                if difference:
+                    said = f"{_public(url)} {difference}; nothing of it is kept."
+                    raise DataInvalid(said, remedy)
+                part.replace(file)
+            else:
+                status = f"{response.status_code} {response.reason_phrase}".strip()
+                problem = f"the server says {status}"
+    except httpx2.TooManyRedirects:
+        problem = f"it redirects more than {MOST_REDIRECTS} times"
+    except httpx2.TimeoutException:
+        problem = f"no answer within {silence:g} seconds"
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        said = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
+        problem = said or type(error).__name__
     except OSError as error:
         raise DataMissing(
-            f"Cannot write {error.filename or transfer.part}: {error.strerror}.",
-            "Fix that and run the command again: it resumes where it stopped.",
+            f"Cannot write {error.filename or part}: {error.strerror}.",
+            "Fix that, and run the command again.",
         ) from None
-    except _Failed as failed:
-        kept = transfer.arrived()
-        again = f"Run the command again to resume after {kept:,} bytes. " if kept else ""
-        raise DataMissing(f"Cannot fetch {_public(url)}: {failed}.", again + remedy) from None
+    finally:
+        part.unlink(missing_ok=True)
+    if problem:
+        raise DataMissing(f"Cannot fetch {_public(url)}: {problem}.", remedy)
+
+
+def _receive(
+    original: Original, pieces: Iterable[bytes], part: Path, total: int | None, progress: Progress
+) -> str:
+    """Write what arrives; return how it differs from the original, or an empty text."""
+    there = 0
+    with part.open("wb") as opened:
+        for piece in pieces:
+            there += opened.write(piece)
+            if there > original.limit:
+                return f"has more than the {original.limit:,} bytes expected"
+            progress(there, total)
+        opened.flush()
+        os.fsync(opened.fileno())
+    return _difference(original, part)
 
 
 def _public(url: str) -> str:
@@ -299,130 +310,3 @@ def _difference(original: Original, file: Path) -> str:
     if original.sha256 is not None and (found := sha256(file)) != original.sha256:
         return f"has the sha256 {found} and not {original.sha256}"
     return ""
-
-
-class _Failed(Exception):
-    """The server or the connection failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Transfer:
-    """One download: appends to a part of the same version, if one exists."""
-
-    original: Original
-    url: str
-    file: Path
-    progress: Progress
-    silence: float
-    clock: Callable[[], float]
-
-    @property
-    def part(self) -> Path:
-        """Return the path of the file with what has arrived."""
-        return self.file.with_name(f"{self.file.name}.part")
-
-    @property
-    def origin(self) -> Path:
-        """Return the path of the note on which URL and version the part belongs to."""
-        return self.file.with_name(f"{self.file.name}.part.from")
-
-    def arrived(self) -> int:
-        """Return the number of bytes that have arrived."""
-        return self.part.stat().st_size if self.part.exists() else 0
-
-    def discard(self) -> None:
-        """Delete what has arrived."""
-        self.part.unlink(missing_ok=True)
-        self.origin.unlink(missing_ok=True)
-
-    def run(self) -> None:
-        """Transfer what is missing.
-
-        Raises:
-            _Failed: The server or the connection failed.
-            OSError: A file cannot be written.
-            DataInvalid: The file is larger than expected.
-        """
-        import httpx2
-
-        if self.original.size is not None and self.arrived() == self.original.size:
-            return  # interrupted after the last byte
-        try:
-            # Ranges count the bytes as sent, so they must be sent unencoded.
-            with httpx2.Client(
-                headers={"Accept-Encoding": "identity", "User-Agent": "harness"},
-                follow_redirects=True,
-                max_redirects=MOST_REDIRECTS,
-                timeout=self.silence,
-            ) as client:
-                if not self._answered(client, self._condition()):
-                    self.discard()
-                    self._answered(client, {})
-        except httpx2.TooManyRedirects:
-            raise _Failed(f"it redirects more than {MOST_REDIRECTS} times") from None
-        except httpx2.TimeoutException:
-            raise _Failed(f"no answer within {self.silence:g} seconds") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            problem = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
-            raise _Failed(problem or type(error).__name__) from None
-
-    def _condition(self) -> dict[str, str]:
-        """Return headers that ask for the rest, if its version is known."""
-        try:
-            url, _, version = self.origin.read_text(encoding="utf-8").partition("\n")
-        except (FileNotFoundError, UnicodeDecodeError):
-            return {}
-        if not self.arrived() or url != _public(self.url) or not version:
-            return {}
-        return {"Range": f"bytes={self.arrived()}-", "If-Range": version}
-
-    def _answered(self, client: httpx2.Client, condition: dict[str, str]) -> bool:
-        """Return whether the request was answered; False if the rest is not available."""
-        with client.stream("GET", self.url, headers=condition) as response:
-            if condition and response.status_code == 416:
-                return False
-            if response.status_code == 206 and condition:
-                start = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-                if start is None or int(start[1]) != self.arrived():
-                    return False
-                self._receive(response, "ab")
-                return True
-            if response.status_code != 200:
-                status = f"{response.status_code} {response.reason_phrase}".strip()
-                raise _Failed(f"the server says {status}")
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise _Failed("the server sends it compressed, though it was asked not to")
-            self.part.unlink(missing_ok=True)  # before the note names another version
-            tag: str = response.headers.get("ETag", "")
-            strong = tag.startswith('"')  # a weak tag does not identify bytes
-            version = tag if strong else response.headers.get("Last-Modified", "")
-            self.origin.write_text(f"{_public(self.url)}\n{version}", encoding="utf-8")
-            self._receive(response, "wb")
-            return True
-
-    def _receive(self, response: httpx2.Response, mode: str) -> None:
-        before = there = self.arrived() if mode == "ab" else 0
-        announced = response.headers.get("Content-Length", "")
-        total = before + int(announced) if announced.isdecimal() else self.original.size
-        self._refuse_excess(total or 0)
-        began = self.clock()
-        with self.part.open(mode) as part:
-            for piece in response.iter_raw():
-                there += len(piece)
-                self._refuse_excess(there)
-                part.write(piece)
-                self.progress(there, total)
-                seconds = self.clock() - began
-                if seconds > self.silence and there - before < SLOWEST * seconds:
-                    raise _Failed(f"less than {SLOWEST:,} bytes per second arrive")
-            part.flush()
-            os.fsync(part.fileno())
-
-    def _refuse_excess(self, size: int) -> None:
-        if size > self.original.limit:
-            self.discard()
-            raise DataInvalid(
-                f"{_public(self.url)} has more than the {self.original.limit:,} bytes expected; "
-                "nothing of it is kept.",
-                "Check the address; if it is the public one, its publisher has changed the file.",
-            )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os.path
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class DataFolder:
             DataMissing: It is in neither place.
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
-        return self._found(names, _is_file, "file", remedy)
+        return self._found(names, os.path.isfile, "file", remedy)
 
     def place(self, name: str, *, remedy: str = "") -> Path:
         """Find a file or folder that a run file names; arguments and errors as for `file`."""
@@ -61,26 +62,13 @@ class DataFolder:
 
 
 def own_path(name: str) -> Path:
-    """Return a path given by the user, with ``~`` expanded."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:  # no such user, so it is a file name
-        return Path(name)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # name too long, or folder not accessible
-        return False
+    """Return a path given by the user, with ``~`` expanded if there is such a user."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (which fails for an unknown user)
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file or folder exists."""
-    try:
-        return path.is_file() or path.is_dir()
-    except OSError:
-        return False
+    """Return whether a file or folder exists; False for a name that none can have."""
+    return os.path.exists(path)  # noqa: PTH110 (which fails for a name that is too long)
 
 
 LONGEST_LINE = 1 << 26
@@ -122,9 +110,14 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}, after line {number}: not complete gzip ({error}).") from None
     except OSError as error:
-        raise DataMissing(
-            f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
-        ) from None
+        raise cannot_read(path, error) from None
+
+
+def cannot_read(path: Path, error: OSError) -> DataMissing:
+    """Return the error for a file that cannot be read."""
+    return DataMissing(
+        f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
+    )
 
 
 def sha256(path: Path) -> str:

@@ -15,14 +15,15 @@ parts, even with shared parts written out.
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from types import EllipsisType
 from typing import TypeAlias
 
-from harness.errors import DataInvalid, DataMissing
+from harness.datasets.folder import cannot_read
+from harness.errors import DataInvalid
 
 MAX_BYTES = 8 * 2**20
 MAX_OPERATIONS = 500_000
@@ -69,8 +70,14 @@ def read_pickle(path: Path, vocabulary: Vocabulary) -> Value:
         DataInvalid: Something in it is refused; the message names the byte.
         DataMissing: The file cannot be read.
     """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    if len(data) > MAX_BYTES:
+        raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
     machine = _Machine(vocabulary)
-    data = _read(path)
     position = number = 0
     try:
         for operation, argument, at in pickletools.genops(data):
@@ -89,19 +96,6 @@ def read_pickle(path: Path, vocabulary: Vocabulary) -> Value:
         f"{path}, byte {position}: {said}.",
         "Do not load this file by other means: a pickle can run any command.",
     )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataMissing(
-            f"Cannot read {path}: {error.strerror}.", "Check the path and its permissions."
-        ) from None
-    if len(data) > MAX_BYTES:
-        raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
-    return data
 
 
 class _Refused(Exception):
@@ -124,36 +118,6 @@ class _Machine:
         self._stack: list[object] = []
         self._below: list[list[object]] = []
         self._memo: list[object] = []
-        self._operations: Mapping[str, Callable[[object], None]] = {
-            "PROTO": self._ignore,
-            "FRAME": self._ignore,  # a hint for reading ahead, which is not done here
-            "MARK": self._mark,
-            "STOP": self._stop,
-            "NONE": self._push,
-            "BININT": self._push,
-            "BININT1": self._push,
-            "BININT2": self._push,
-            "SHORT_BINUNICODE": self._text,
-            "BINUNICODE": self._text,
-            "EMPTY_TUPLE": lambda _: self._push(()),
-            "TUPLE1": lambda _: self._tuple(1),
-            "TUPLE2": lambda _: self._tuple(2),
-            "TUPLE3": lambda _: self._tuple(3),
-            "TUPLE": lambda _: self._push(tuple(self._marked())),
-            "EMPTY_LIST": lambda _: self._push([]),
-            "APPEND": lambda _: self._append([self._pop()]),
-            "APPENDS": lambda _: self._append(self._marked()),
-            "EMPTY_DICT": lambda _: self._push({}),
-            "SETITEM": lambda _: self._set([self._pop(), self._pop()][::-1]),
-            "SETITEMS": lambda _: self._set(self._marked()),
-            "MEMOIZE": lambda _: self._memo.append(self._top()),
-            "BINGET": self._get,
-            "LONG_BINGET": self._get,
-            "STACK_GLOBAL": self._name,
-            "NEWOBJ": self._new,
-            "BUILD": self._build,
-            "REDUCE": self._call,
-        }
 
     def step(self, operation: str, argument: object) -> None:
         """Execute one operation.
@@ -161,17 +125,55 @@ class _Machine:
         Raises:
             _Refused: It is not allowed.
         """
-        do = self._operations.get(operation)
-        if do is None:
-            what = f" ({argument[:60]!r})" if isinstance(argument, str) else ""
-            raise _Refused(f"the operation {operation}{what}")
-        do(argument)
-
-    def _ignore(self, argument: object) -> None:
-        pass
-
-    def _push(self, value: object) -> None:
-        self._stack.append(value)
+        match operation:
+            case "PROTO" | "FRAME":  # a hint for reading ahead, which is not done here
+                pass
+            case "MARK":
+                self._below.append(self._stack)
+                self._stack = []
+            case "STOP":
+                self.result = self._pop()
+                if self._stack or self._below:
+                    raise _Refused("it stops with values left over")
+            case "NONE" | "BININT" | "BININT1" | "BININT2":
+                self._stack.append(argument)
+            case "SHORT_BINUNICODE" | "BINUNICODE":
+                self._stack.append(_checked_text(str(argument)))
+            case "EMPTY_TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
+                size = 0 if operation == "EMPTY_TUPLE" else int(operation[-1])
+                self._stack.append(tuple([self._pop() for _ in range(size)][::-1]))
+            case "TUPLE":
+                marked = tuple(self._marked())  # which changes the stack
+                self._stack.append(marked)
+            case "EMPTY_LIST":
+                self._stack.append([])
+            case "EMPTY_DICT":
+                self._stack.append({})
+            case "APPEND":
+                self._append([self._pop()])
+            case "APPENDS":
+                self._append(self._marked())
+            case "SETITEM":
+                self._set([self._pop(), self._pop()][::-1])
+            case "SETITEMS":
+                self._set(self._marked())
+            case "MEMOIZE":
+                self._memo.append(self._top())
+            case "BINGET" | "LONG_BINGET":
+                if not (isinstance(argument, int) and argument < len(self._memo)):
+                    raise _Refused("it recalls what it did not memorise")
+                self._stack.append(self._memo[argument])
+            case "STACK_GLOBAL":
+                self._name()
+            case "NEWOBJ":
+                self._new()
+            case "BUILD":
+                self._build()
+            case "REDUCE":
+                self._call()
+            case _:
+                what = f" ({argument[:60]!r})" if isinstance(argument, str) else ""
+                raise _Refused(f"the operation {operation}{what}")
 
     def _pop(self) -> object:
         if not self._stack:
@@ -183,30 +185,11 @@ class _Machine:
             raise _Refused("it looks at an empty stack")
         return self._stack[-1]
 
-    def _mark(self, argument: object) -> None:
-        self._below.append(self._stack)
-        self._stack = []
-
     def _marked(self) -> list[object]:
         if not self._below:
             raise _Refused("it goes back to a mark that is not there")
         marked, self._stack = self._stack, self._below.pop()
         return marked
-
-    def _stop(self, argument: object) -> None:
-        self.result = self._pop()
-        if self._stack or self._below:
-            raise _Refused("it stops with values left over")
-
-    def _text(self, argument: object) -> None:
-        try:
-            str(argument).encode()
-        except UnicodeEncodeError:
-            raise _Refused("a text that is not Unicode") from None
-        self._push(argument)
-
-    def _tuple(self, size: int) -> None:
-        self._push(tuple([self._pop() for _ in range(size)][::-1]))
 
     def _append(self, values: list[object]) -> None:
         found = self._top()
@@ -225,29 +208,24 @@ class _Machine:
                 raise _Refused(f"{_kind(key)} as a key")
             found[key] = value
 
-    def _get(self, argument: object) -> None:
-        if not (isinstance(argument, int) and argument < len(self._memo)):
-            raise _Refused("it recalls what it did not memorise")
-        self._push(self._memo[argument])
-
-    def _name(self, argument: object) -> None:
+    def _name(self) -> None:
         name, module = self._pop(), self._pop()
         if not (isinstance(name, str) and isinstance(module, str)):
             raise _Refused(f"a name made of {_kind(module)} and {_kind(name)}")
         full = f"{module}.{name}"
         if full not in self._vocabulary:
             raise _Refused(f"the name {full[:120]!r}")
-        self._push(_Name(full))
+        self._stack.append(_Name(full))
 
-    def _new(self, argument: object) -> None:
+    def _new(self) -> None:
         arguments, named = self._pop(), self._pop()
         if not (isinstance(named, _Name) and named.full in self._vocabulary.classes):
             raise _Refused(f"a new object of {_kind(named)}")
         if arguments != ():
             raise _Refused(f"a new {named.full} with arguments")
-        self._push(Record(named.full))
+        self._stack.append(Record(named.full))
 
-    def _build(self, argument: object) -> None:
+    def _build(self) -> None:
         state, built = self._pop(), self._top()
         if not isinstance(built, Record):
             raise _Refused(f"a state for {_kind(built)}")
@@ -257,15 +235,23 @@ class _Machine:
             raise _Refused(f"the field {key[:60]!r} of a {built.name}")
         built.fields.update(state)  # a copy: the pickle still holds the state
 
-    def _call(self, argument: object) -> None:
+    def _call(self) -> None:
         arguments, named = self._pop(), self._pop()
         match named, arguments:
             case _Name(full), (str(only),) if (full, only) in self._vocabulary.calls:
-                self._push(self._vocabulary.calls[full, only])
+                self._stack.append(self._vocabulary.calls[full, only])
             case _Name(full), _:
                 raise _Refused(f"a call of {full} with other than its known argument")
             case _:
                 raise _Refused(f"a call of {_kind(named)}")
+
+
+def _checked_text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _Refused("a text that is not Unicode") from None
+    return text
 
 
 def _kind(value: object) -> str:
