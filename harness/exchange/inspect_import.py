@@ -13,7 +13,6 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.errors import HarnessError
 from harness.exchange.imported_run import (
     MAX_BYTES,
     FoundScore,
@@ -57,8 +55,6 @@ MAX_WHOLE = 1 << 30
 """Size limit of a ``.json`` log, which has to be read as a whole."""
 MAX_MISSING = 200_000
 """Samples that a log names but lacks: a few words in a header can name millions."""
-BATCH = 200
-"""Samples in memory at a time."""
 UNUSED = {"store", "events", "timelines"}
 """Fields of a sample that are not read."""
 
@@ -87,89 +83,73 @@ def is_inspect_log(path: Path) -> bool:
     return begins.lstrip()[:1] == b"{" and b'"eval"' in begins and b'"doc_id"' not in begins
 
 
-class _Log:
-    """A log: its header, and its samples one after the other."""
+def _read_log(path: Path) -> EvalLog:
+    """Read a log without the fields that are not used."""
+    reader = import_extra("inspect_ai.log", "exchange")
+    with opened(path) as file:
+        zipped = file.read(4) == b"PK\x03\x04"
+    if zipped:
+        _refuse_bomb(path)
+    elif path.stat().st_size > MAX_WHOLE:
+        remedy = "'inspect log convert --to eval' makes a .eval"
+        raise invalid(str(path), f"longer than {MAX_WHOLE:,} bytes; {remedy}")
+    try:
+        return reader.read_eval_log(
+            path,
+            resolve_attachments="core",
+            format="eval" if zipped else "json",
+            exclude_fields=UNUSED,
+        )
+    except Exception as error:  # Inspect raises anything on a malformed log
+        reason = " ".join(str(error).split())[:160]
+        raise invalid(str(path), f"not a readable Inspect log ({reason})") from None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._reader = import_extra("inspect_ai.log", "exchange")
-        with opened(path) as file:
-            self._zipped = file.read(4) == b"PK\x03\x04"
-        self._format = "eval" if self._zipped else "json"
-        self._refuse_large()
-        if self._zipped:
-            self.header: EvalLog = self._read(self._reader.read_eval_log, header_only=True)
-        else:
-            self.header = self._read(self._reader.read_eval_log, resolve_attachments="core")
 
-    def samples(self) -> Iterator[tuple[str, EvalSample]]:
-        """Yield each sample with its place in the log, for messages."""
-        listed = self.header.eval.dataset.sample_ids or ()
-        place = {str(name): number for number, name in enumerate(listed)}
+def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
+    """Yield each sample with its place in the log, for messages."""
+    listed = log.eval.dataset.sample_ids or ()
+    place = {str(name): number for number, name in enumerate(listed)}
 
-        def order(one: Any) -> tuple[int, int]:  # Inspect sorts by epoch first
-            return place.get(str(one.id), len(place)), one.epoch
+    def order(one: EvalSample) -> tuple[int, int]:  # Inspect sorts by epoch first
+        return place.get(str(one.id), len(place)), one.epoch
 
-        found: Iterator[EvalSample]
-        if self._zipped:
-            summaries = sorted(self._read(self._reader.read_eval_log_sample_summaries), key=order)
-            keys = iter(dict.fromkeys((one.id, one.epoch) for one in summaries))
-            batches = iter(lambda: list(islice(keys, BATCH)), [])
-            options = {"resolve_attachments": "core", "exclude_fields": UNUSED}
-            by_id = self._reader.read_eval_log_samples_by_id
-            found = (one for some in batches for one in self._read(by_id, some, **options))
-        else:
-            found = iter(sorted(self.header.samples or (), key=order))
-        for sample in found:
-            where = f"{self.path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
-            if not 1 <= sample.epoch < 2**31 or not str(sample.id):
-                raise invalid(where, "a sample needs an id, and an epoch from 1")
-            yield where, sample
+    for sample in sorted(log.samples or (), key=order):
+        where = f"{path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
+        if not 1 <= sample.epoch < 2**31 or not str(sample.id):
+            raise invalid(where, "a sample needs an id, and an epoch from 1")
+        yield where, sample
 
-    def _read(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        try:
-            return read(self.path, *arguments, format=self._format, **options)
-        except HarnessError:
-            raise
-        except Exception as error:  # Inspect raises anything on a malformed log
-            reason = " ".join(str(error).split())[:160]
-            raise invalid(str(self.path), f"not a readable Inspect log ({reason})") from None
 
-    def _refuse_large(self) -> None:
-        if not self._zipped:
-            if self.path.stat().st_size > MAX_WHOLE:
-                remedy = "'inspect log convert --to eval' makes a .eval"
-                raise invalid(str(self.path), f"longer than {MAX_WHOLE:,} bytes; {remedy}")
-            return
-        try:
-            with zipfile.ZipFile(self.path) as log:
-                sizes = {member.filename: member.file_size for member in log.infolist()}
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise invalid(str(self.path), f"not a complete zip ({error})") from None
-        for name, size in sizes.items():
-            if size > MAX_BYTES:
-                where = f"{self.path}, {name[:200]}"
-                raise invalid(where, f"more than {MAX_BYTES:,} bytes when unpacked")
-        if sum(sizes.values()) > MAX_UNPACKED:
-            raise invalid(str(self.path), f"more than {MAX_UNPACKED:,} bytes when unpacked")
+def _refuse_bomb(path: Path) -> None:
+    """Refuse a zip that is broken, or that unpacks to too much."""
+    try:
+        with zipfile.ZipFile(path) as log:
+            sizes = {member.filename: member.file_size for member in log.infolist()}
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise invalid(str(path), f"not a complete zip ({error})") from None
+    for name, size in sizes.items():
+        if size > MAX_BYTES:
+            raise invalid(f"{path}, {name[:200]}", f"more than {MAX_BYTES:,} bytes when unpacked")
+    if sum(sizes.values()) > MAX_UNPACKED:
+        raise invalid(str(path), f"more than {MAX_UNPACKED:,} bytes when unpacked")
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     """Read a log; `judged` says which score decides if `score` is not given."""
-    log = _Log(path)
-    spec = log.header.eval
+    log = _read_log(path)
+    spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
     if isinstance(own, dict) and "config" in own and not score:
-        return _exported(log, own, task)
+        return _exported(path, samples, own, task)
     task = task or encodable(spec.task) or "imported"
     model = encodable(spec.model)
-    settings = log.header.plan.config.merge(spec.model_generate_config)
+    settings = log.plan.config.merge(spec.model_generate_config)
     decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
-    stats, results = log.header.stats, log.header.results
+    stats, results = log.stats, log.results
     begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
     data: dict[str, str] = {}
     found = []
-    for where, sample in log.samples():
+    for where, sample in samples:
         attempt = _attempt(sample, where, model, begun)
         asked = sample.target or (
             sample.input
@@ -181,12 +161,12 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
         scores = {} if sample.error else dict(_grades(sample, where))
         found.append(((where, attempt), scores))
     headline = results.headline.scorer if results and results.headline else ""
-    attempts, measure = judged(found, _is_accuracy(log.header), score, headline or "")
+    attempts, measure = judged(found, _is_accuracy(log), score, headline or "")
     errors = sum(attempt.outcome == "error" for _, attempt in attempts)
     notes = [f"{errors:,} samples have an error: not judged."] if errors else []
     attempts = _with_groups(attempts)
     epochs = max([spec.config.epochs or 1, *(attempt.sample + 1 for _, attempt in attempts)])
-    if missing := _missing(log, attempts, epochs, model, begun):
+    if missing := _missing(path, log, attempts, epochs, model, begun):
         notes.append(f"{len(missing):,} samples are named but missing: not judged.")
     return Imported(
         format="inspect",
@@ -205,24 +185,26 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     )
 
 
-def _exported(log: _Log, own: Mapping[str, Any], task: str) -> Imported:
+def _exported(
+    path: Path, samples: Iterator[tuple[str, EvalSample]], own: Mapping[str, Any], task: str
+) -> Imported:
     """Restore a run that the harness exported."""
     try:
         run = RunFile.model_validate(own["config"])
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         at = ".".join(map(str, first["loc"]))
-        raise invalid(str(log.path), f"its run file is not valid ({at}: {first['msg']})") from None
+        raise invalid(str(path), f"its run file is not valid ({at}: {first['msg']})") from None
     kept = own.get("manifest")
     found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
     for key in ("started_at", "ended_at"):
-        found[key] = number(found.get(key), str(log.path))
+        found[key] = number(found.get(key), str(path))
     if task:
         run = run.model_copy(update={"task": run.task.model_copy(update={"name": task})})
         found["task"] = task
 
     def attempts() -> Iterator[tuple[str, Attempt]]:
-        for where, sample in log.samples():
+        for where, sample in samples:
             try:
                 for attempt in sample.metadata[HARNESS]["attempts"]:
                     yield where, msgspec.convert(attempt, Attempt)
@@ -249,21 +231,21 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
 
 
 def _missing(
-    log: _Log, attempts: list[Placed], epochs: int, model: str, begun: float
+    path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
 ) -> list[Placed]:
     """Return attempts for the samples that a log names but does not hold."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
-    listed = [encodable(str(name)) for name in log.header.eval.dataset.sample_ids or ()]
+    listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
     if len(listed) * epochs > len(seen) + MAX_MISSING:
         raise invalid(
-            str(log.path),
+            str(path),
             f"it names {len(listed):,} samples of {epochs:,} epochs but holds {len(seen):,} of "
             "them",
         )
     return [
         (
-            str(log.path),
+            str(path),
             Attempt(
                 v=SCHEMA_VERSION,
                 instance=name,
