@@ -28,6 +28,8 @@ TABLES = {".csv": ",", ".tsv": "\t"}
 
 Row = dict[str, Any]
 
+_NOT_TEXT = re.compile(r"Expected `str.*got `(bool|int|float|null)`")
+
 
 class _Identified(Protocol):
     @property
@@ -85,7 +87,9 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
-        raise DataInvalid(f"{where}: {encodable(str(error))}.") from None
+        said = encodable(str(error))
+        remedy = "Put it in quotes." if _NOT_TEXT.match(said) else ""
+        raise DataInvalid(f"{where}: {said}.", remedy) from None
 
 
 def _listed(path: Path) -> Iterator[Row]:

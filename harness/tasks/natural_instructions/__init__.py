@@ -5,10 +5,7 @@ parts of them help? The prompt has the parts that `encoding` names, and the answ
 the references by ROUGE-L. Data sets: ``builtin`` (six tasks of ours, offline), ``v1`` (the authors'
 files, in the data folder), or a file or folder of tasks in either of the authors' JSON forms or in
 YAML (see `loading`).
-
->>> [instance.id for instance in NaturalInstructionsTask(data=folder).instances()][:1]  # doctest: +SKIP
-['classify_quantity/0']
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -94,7 +91,8 @@ class NaturalInstructionsTask:
         data: DataFolder,
     ) -> None:
         self.dataset = dataset
-        self._files = _chosen(_path(dataset, data), tasks)
+        names = {"builtin": str(BUILTIN), "v1": V1}
+        self._files = _chosen(data.place(names.get(dataset, dataset)), tasks)
         _check_numbers(examples, instances, self._files)
         self._metrics = _built(metrics or [])
         self._measures = Measures(truncation, tuple(stop or ()), self._metrics)
@@ -107,11 +105,7 @@ class NaturalInstructionsTask:
         )
 
     def instances(self) -> Iterator[Instance[InstructionItem]]:
-        """Yield the evaluated instances, task by task.
-
-        Raises:
-            DataInvalid: A file is malformed; the message names file and place.
-        """
+        """Yield the evaluated instances, task by task."""
         encoding = label(self._showing.fields)
         for path in self._files.values():
             task = read_task(path)
@@ -170,9 +164,7 @@ class NaturalInstructionsTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: Instance[InstructionItem], text: str) -> Mapping[str, Score]:
-        """Score ROUGE-L of the whole answer and of its first line, exact match and more
-        (`Measures`).
-        """
+        """Return the scores of `Measures`."""
         item = instance.data
         return self._measures.scores(item.outputs, text, item.labels, item.input)
 
@@ -215,12 +207,6 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
     return built
 
 
-def _path(dataset: str, data: DataFolder) -> Path:
-    if dataset == "builtin":
-        return BUILTIN
-    return data.place(V1 if dataset == "v1" else dataset)
-
-
 def _chosen(path: Path, tasks: list[str] | None) -> dict[str, Path]:
     files = task_files(path)
     for name in tasks or ():
@@ -234,14 +220,10 @@ def _chosen(path: Path, tasks: list[str] | None) -> dict[str, Path]:
 def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str, Path]) -> None:
     if instances is not None and instances < 1:
         raise ConfigError("task.instances must be at least 1, or null for all.")
-    if isinstance(examples, str):
-        return
-    numbers = [examples] if isinstance(examples, int) else list(examples.values())
-    if min(numbers, default=0) < 0:
+    numbers = examples if isinstance(examples, Mapping) else dict.fromkeys(files, examples)
+    if any(isinstance(number, int) and number < 0 for number in numbers.values()):
         raise ConfigError("task.examples must not be negative.", "Write 0 for none.")
-    if isinstance(examples, int):
-        return
-    for name in files.keys() - examples.keys():
+    for name in files.keys() - numbers.keys():
         raise ConfigError(
             f"task.examples has no number for the task {name!r}.",
             "Give each task a number, or list in task.tasks only those that have one.",

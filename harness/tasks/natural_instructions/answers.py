@@ -56,9 +56,6 @@ class Measures:
             metrics.
         stops: Where the answer ends, for the truncation ``stop``.
         metrics: Further metrics by name.
-
-    Raises:
-        ConfigError: The truncation and the stops contradict each other.
     """
 
     truncation: Truncation
@@ -89,11 +86,8 @@ class Measures:
     ) -> dict[str, Score]:
         """Return the scores of a text by name.
 
-        Args:
-            outputs: The references.
-            text: The reply.
-            labels: Bare labels of a classification; adds `accuracy`, ignoring text after a label.
-            source: The instance's input.
+        The bare labels of a classification add `accuracy`, which ignores text after a label. The
+        source is the instance's input.
         """
         answer = self.answer(text)
         found = {
@@ -120,18 +114,11 @@ class Measures:
 
 
 def failures(text: str, *, right: bool, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Find in which ways an answer fails.
+    """Find in which ways a whole answer fails; a right one fails in none.
 
-    Args:
-        text: The whole answer.
-        right: Whether it is a reference; then it fails in no way.
-        references: The right answers.
-        source: The instance's input.
-
-    Returns:
-        ``redundant``: it begins with a right answer, and more follows. ``goes_on``: it begins
-        another field or instance of the prompt. ``copies_input``: nearly all of it repeats the
-        input, and no right answer does.
+    ``redundant``: it begins with a right answer, and more follows. ``goes_on``: it begins another
+    field or instance of the prompt. ``copies_input``: nearly all of its first line repeats the
+    input (the source), and no right answer does.
     """
     if right:
         return dict.fromkeys(("redundant", "goes_on", "copies_input"), False)

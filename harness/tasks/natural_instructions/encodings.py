@@ -15,7 +15,7 @@ Crowdsourcing Instructions" (ACL), and its first version of 2021 (arXiv 2104.087
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.errors import ConfigError, nearest
 from harness.ports import Claim
@@ -50,11 +50,7 @@ NO_SUGGESTION = " "
 
 
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
-    """The fields of an encoding: a name, a list, or in the authors' form ``_Definition_Prompt``.
-
-    Raises:
-        ConfigError: There is no such encoding or field, or a field is named twice.
-    """
+    """The fields of an encoding: a name, a list, or in the authors' form ``_Definition_Prompt``."""
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
             return ENCODINGS[encoding]
@@ -96,34 +92,18 @@ def paper(
     for field in fields:
         if field in TEXT_FIELDS:
             value = instruction.text(field)
-            if value is not None:
-                lines.append(f"{field}: {value.strip()}")
-        else:
-            lines += _paper_examples(field, instruction, positives)
-    return "\n".join([*lines, f"input: {text}", "output:"])
-
-
-def _paper_examples(
-    field: str, instruction: Instruction, positives: Sequence[Example]
-) -> Iterator[str]:
-    if field == NEGATIVE_EXPLAINED:
-        for number, example in enumerate(instruction.negative[: len(positives)], start=1):
-            suggestion = ""
-            if example.suggestion not in (None, NO_SUGGESTION):
+            lines += [f"{field}: {value.strip()}"] if value is not None else []
+            continue
+        title = "Negative" if field == NEGATIVE_EXPLAINED else "Positive"
+        for number, example in _examples(field, instruction, positives):
+            reason, suggestion = example.reason, ""
+            if field == NEGATIVE_EXPLAINED and example.suggestion not in (None, NO_SUGGESTION):
                 suggestion = f"suggestion: {example.suggestion}"
-            yield f"Negative Example{number}- "
-            yield f"input: {example.input}"
-            yield f"output: {example.output}"
-            if example.reason is not None or suggestion:
-                yield f"reason: {example.reason or ''}{suggestion}"
-        return
-    for number, example in enumerate(positives, start=1):
-        if field == POSITIVE_EXPLAINED:
-            yield f"Positive Example{number}- "
-        yield f"input: {example.input}"
-        yield f"output: {example.output}"
-        if field == POSITIVE_EXPLAINED and example.reason is not None:
-            yield f"reason: {example.reason}"
+            lines += [f"{title} Example{number}- "] if field != POSITIVE else []
+            lines += [f"input: {example.input}", f"output: {example.output}"]
+            if field != POSITIVE and (reason is not None or suggestion):
+                lines.append(f"reason: {reason or ''}{suggestion}")
+    return "\n".join([*lines, f"input: {text}", "output:"])
 
 
 def chat(
@@ -139,27 +119,26 @@ def chat(
         if field in TEXT_FIELDS:
             value = (instruction.text(field) or "").strip()
             parts += [f"{field}: {value}"] if value else []
-        elif field == NEGATIVE_EXPLAINED:
-            wrong = instruction.negative[: len(positives)]
-            parts += [_chat_example(f"Wrong example {n}", e) for n, e in enumerate(wrong, start=1)]
-        else:
-            explained = field == POSITIVE_EXPLAINED
-            parts += [
-                _chat_example(f"Example {number}", example, explained)
-                for number, example in enumerate(positives, start=1)
-            ]
+            continue
+        title = "Wrong example" if field == NEGATIVE_EXPLAINED else "Example"
+        for number, example in _examples(field, instruction, positives):
+            said = {"Input": example.input.strip(), "Output": example.output.strip()}
+            lines = [f"{title} {number}", *(f"{name}: {value}" for name, value in said.items())]
+            explained = {"Reason": example.reason, "Suggestion": example.suggestion}
+            for name, given in explained.items() if field != POSITIVE else ():
+                lines += [f"{name}: {given.strip()}"] if given and given.strip() else []
+            parts.append("\n".join(lines))
     parts.append("Give the output for this input. Answer with the output alone.")
     parts.append(f"Input: {text.strip()}")
     return "\n\n".join(parts)
 
 
-def _chat_example(title: str, example: Example, explained: bool = True) -> str:
-    lines = [title, f"Input: {example.input.strip()}", f"Output: {example.output.strip()}"]
-    if explained:
-        reason, suggestion = (example.reason or "").strip(), (example.suggestion or "").strip()
-        lines += [f"Reason: {reason}"] if reason else []
-        lines += [f"Suggestion: {suggestion}"] if suggestion else []
-    return "\n".join(lines)
+def _examples(
+    field: str, instruction: Instruction, positives: Sequence[Example]
+) -> Iterable[tuple[int, Example]]:
+    """Return a field's examples, numbered; of wrong ones, as many as right ones."""
+    wrong = field == NEGATIVE_EXPLAINED
+    return enumerate(instruction.negative[: len(positives)] if wrong else positives, start=1)
 
 
 _SAMPLE = Example("input", "output", "reason", "suggestion")
@@ -170,21 +149,10 @@ WORDING = hashlib.sha256(chat(_ALL, FIELDS, "text", (_SAMPLE,)).encode()).hexdig
 ACL = "Mishra et al. 2022, abstract (ACL)"
 V1 = "Mishra et al. 2021, abstract (arXiv 2104.08773v1)"
 
+_BENEFIT = "models benefit from instructions"
 CLAIMS = (
-    Claim(
-        "models benefit from instructions",
-        ACL,
-        "more",
-        more=label(["Definition", "Prompt"]),
-        less=label(["Prompt"]),
-    ),
-    Claim(
-        "models benefit from instructions",
-        ACL,
-        "more",
-        more=label(["Prompt", POSITIVE]),
-        less=label([POSITIVE]),
-    ),
+    Claim(_BENEFIT, ACL, "more", label(["Definition", "Prompt"]), label(["Prompt"])),
+    Claim(_BENEFIT, ACL, "more", label(["Prompt", POSITIVE]), label([POSITIVE])),
     Claim(
         "the extent of their gains varies across different fields of instructions",
         V1,

@@ -10,7 +10,8 @@ All prompts of a task show the same examples, so that they differ in the input a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,11 +42,9 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with its prompt.
+    """An instance with its prompt, its input without the instruction, and its references.
 
     Attributes:
-        input: The instance's input, without the instruction.
-        outputs: The references.
         n_examples: How many right examples are shown.
         labels: All bare answers of the task, if it is a classification.
     """
@@ -64,15 +63,11 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
 
     The authors keep a task's first 60 instances for examples and spread 100 evenly over the rest
     (their ``encodeinstruction.py``); the paper's GPT-3 figures use the first 50 of these. A task
-    with too few instances for that rule keeps only those that are not wanted.
+    with too few instances for that rule keeps only those that are not wanted. At most so many are
+    wanted; None means all that are not kept. Up to 100, a larger number takes the same and more.
 
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
-
-    Args:
-        n_entries: How many instances the task has.
-        wanted: How many to evaluate at most; None for all that are not kept for examples. Up to
-            100, a larger number takes the same ones and more.
     """
     wanted = n_entries if wanted is None else wanted
     if n_entries < KEPT + SPREAD:
@@ -98,48 +93,17 @@ def shown(
     def harmless(example: Example) -> bool:
         return bare(example.output) not in answers.get(example.input.strip(), ())
 
-    taken = frozenset(chosen)
     others = (
         Example(entry.input, entry.outputs[0])
         for index, entry in enumerate(task.entries)
-        if index not in taken
+        if index not in chosen
     )
-    return (
-        tuple(filter(harmless, task.instruction.positive)),
-        tuple(filter(harmless, others)),
-    )
-
-
-def most_that_fit(available: int, tokens: Callable[[int], int], budget: int) -> int:
-    """Return the largest number of examples whose prompt is within a budget of tokens.
-
-    Args:
-        available: Number of available examples.
-        tokens: Tokens of the longest prompt with so many examples; grows with their number.
-        budget: The most tokens allowed.
-    """
-    fitting, too_many = 0, available + 1
-    while too_many - fitting > 1:
-        tried = (fitting + too_many) // 2
-        if tokens(tried) <= budget:
-            fitting = tried
-        else:
-            too_many = tried
-    return fitting
+    return tuple(filter(harmless, task.instruction.positive)), tuple(filter(harmless, others))
 
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What the prompts of each task show, and how.
-
-    Args:
-        fields: Fields of the instruction, in order.
-        form: The wording.
-        examples: Number of right examples.
-        instances: Number of instances of each task; None for all.
-        token_budget: Most tokens of a task's longest prompt, for examples: fit.
-        count: Counts tokens.
-    """
+    """What the prompts of each task show, and how: the options of `NaturalInstructionsTask`."""
 
     fields: Sequence[str]
     form: Literal["paper", "chat"]
@@ -150,7 +114,7 @@ class Showing:
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
         """Yield the evaluated instances of a task, in order."""
-        chosen = evaluated(len(task.entries), self.instances)
+        chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         entries = [task.entries[index] for index in chosen]
         positives = self._positives(task, chosen, entries)
         labels = _labels(task) if category == CLASSIFICATION else frozenset()
@@ -169,40 +133,30 @@ class Showing:
         return FORMS[self.form](instruction, self.fields, entry.input, positives)
 
     def _positives(
-        self, task: NaturalTask, chosen: Sequence[int], entries: Sequence[Entry]
+        self, task: NaturalTask, chosen: Collection[int], entries: Sequence[Entry]
     ) -> Sequence[Example]:
         if not any(name in EXAMPLE_FIELDS for name in self.fields):
             return ()
         own, others = shown(task, chosen)
         available = (*own, *others)
-        match self.examples:
-            case "own":
-                return own
-            case "fit":
-                longest = max(entries, key=lambda entry: self.count(entry.input))
-                return available[
-                    : most_that_fit(
-                        len(available),
-                        lambda n: self.count(
-                            self._prompt(task.instruction, longest, available[:n])
-                        ),
-                        self.token_budget,
-                    )
-                ]
-            case int(number):
-                return _first(available, number, task)
-            case numbers:
-                return _first(available, numbers[task.name], task)
+        if self.examples == "own":
+            return own
+        if self.examples == "fit":
+            longest = max(entries, key=lambda entry: self.count(entry.input))
 
+            def tokens(number: int) -> int:
+                return self.count(self._prompt(task.instruction, longest, available[:number]))
 
-def _first(available: Sequence[Example], number: int, task: NaturalTask) -> Sequence[Example]:
-    if number > len(available):
-        raise ConfigError(
-            f"task.examples asks for {number}, but the task {task.name!r} has {len(available)} to "
-            "show: its own, and instances that are not evaluated.",
-            "Lower task.examples or task.instances, or set task.examples to own.",
-        )
-    return available[:number]
+            numbers = range(len(available) + 1)
+            return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]
+        number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
+        if number > len(available):
+            raise ConfigError(
+                f"task.examples asks for {number}, but the task {task.name!r} has "
+                f"{len(available)} to show: its own, and instances that are not evaluated.",
+                "Lower task.examples or task.instances, or set task.examples to own.",
+            )
+        return available[:number]
 
 
 def _labels(task: NaturalTask) -> frozenset[str]:

@@ -24,17 +24,11 @@ plus ``title``, ``things_to_avoid``, ``emphasis_and_caution``, and an ``id`` for
 The first JSON form does not name a task's category, so a YAML file does. It maps names, or patterns
 of names, to categories; the first that matches counts. Ours (``categories.yaml``) has what the
 paper's table of tasks says.
-
->>> read_task(Path("subtask003.json")).instruction.prompt  # doctest: +SKIP
-'Ask a question on "event duration" based on the provided sentence.'
->>> category_of("subtask003_mctaco_question_generation_event_duration", read_categories(SHIPPED))
-'question generation'
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,8 +37,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.config import loading as yaml_files
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.records import encodable
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.tasks._rows import converted, unique
 
 ABSENT = "-"
 """What the authors' files write for a field that a task does not have."""
@@ -64,13 +58,8 @@ CLASSIFICATION = "classification"
 """The category whose answers are labels."""
 
 
-class Example(Struct, frozen=True, forbid_unknown_fields=True):
-    """An input with a right or a wrong answer.
-
-    Attributes:
-        reason: Why the answer is right or wrong.
-        suggestion: How to correct a wrong one.
-    """
+class Example(Struct, frozen=True):
+    """An input with an answer, why that is right or wrong, and how to correct a wrong one."""
 
     input: str
     output: str
@@ -81,8 +70,7 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(Struct, frozen=True):
     """An instance of a task: an input and all outputs that are right.
 
-    Attributes:
-        id: Unique within the task; its position in the file if the file gives none.
+    Its id is unique within the task; its position in the file if the file gives none.
     """
 
     id: str
@@ -112,12 +100,7 @@ class Instruction(Struct, frozen=True):
 
 
 class NaturalTask(Struct, frozen=True):
-    """A task of the benchmark.
-
-    Attributes:
-        name: Its file's name, without the suffix.
-        category: None if the file does not say.
-    """
+    """A task of the benchmark, named after its file; the category is None if the file has none."""
 
     name: str
     instruction: Instruction
@@ -128,12 +111,16 @@ class NaturalTask(Struct, frozen=True):
 _Outputs = str | Annotated[list[str], Meta(min_length=1)]
 
 
-class _JsonExample(Struct):
+class _Example(Struct):
     input: str
     output: _Outputs
     reason: str | None = None
-    explanation: str | None = None  # its name in the second form
+    explanation: str | None = None  # its name in the second JSON form
     suggestion: str | None = None
+
+    def example(self) -> Example:
+        reason = self.explanation if self.reason is None else self.reason
+        return Example(self.input, _list(self.output)[0], reason, self.suggestion)
 
 
 class _Instance(Struct):
@@ -142,50 +129,31 @@ class _Instance(Struct):
     id: str | int | None = None
 
 
-_Examples = list[_JsonExample | str]
+class _Task(Struct):
+    """A file of any form, with the keys of YAML."""
 
-
-class _JsonExamples(Struct):
-    positive: _Examples = msgspec.field(default_factory=list, name="Positive Examples")
-    negative: _Examples = msgspec.field(default_factory=list, name="Negative Examples")
-
-
-class _JsonTask(_JsonExamples, kw_only=True):
-    """Both JSON forms: no field of one means something else in the other."""
-
-    instances: Annotated[list[_Instance], Meta(min_length=1)] = msgspec.field(name="Instances")
-    definition: str | list[str] | None = msgspec.field(default=None, name="Definition")
-    title: str | None = msgspec.field(default=None, name="Title")
-    prompt: str | None = msgspec.field(default=None, name="Prompt")
-    things_to_avoid: str | None = msgspec.field(default=None, name="Things to Avoid")
-    emphasis_and_caution: str | None = msgspec.field(default=None, name="Emphasis & Caution")
-    examples: _JsonExamples | None = msgspec.field(default=None, name="Examples")
-    categories: list[str] = msgspec.field(default_factory=list, name="Categories")
-
-
-class _YamlInstance(_Instance, forbid_unknown_fields=True):
-    """As in JSON, but a mistyped field is an error."""
-
-
-class _YamlTask(Struct, forbid_unknown_fields=True):
-    instances: Annotated[list[_YamlInstance], Meta(min_length=1)]
+    instances: Annotated[list[_Instance], Meta(min_length=1)]
     category: str | None = None
+    categories: list[str] = []
     title: str | None = None
-    definition: str | None = None
+    definition: str | list[str] | None = None
     prompt: str | None = None
     things_to_avoid: str | None = None
     emphasis_and_caution: str | None = None
-    positive_examples: tuple[Example, ...] = ()
-    negative_examples: tuple[Example, ...] = ()
+    positive_examples: list[_Example] = []
+    negative_examples: list[_Example] = []
+
+
+_EXAMPLES = ("positive_examples", "negative_examples")
+_JSON_KEYS = {
+    **TEXT_FIELDS,
+    **{key.title().replace("_", " "): key for key in ("instances", "categories", *_EXAMPLES)},
+}
+"""Key of a JSON form -> the key of YAML."""
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Return the tasks of a folder, or the one of a file: name to file, sorted by name.
-
-    Raises:
-        DataInvalid: There are none, or two have the same name.
-        DataMissing: The folder cannot be read.
-    """
+    """Return the tasks of a folder, or the one of a file: name to file, sorted by name."""
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
@@ -203,96 +171,58 @@ def task_files(path: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> NaturalTask:
-    """Read the task in a file.
-
-    Raises:
-        DataInvalid: It is malformed; the message names file and place.
-        DataMissing: It cannot be read.
-    """
-    task = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
-    seen: set[str] = set()
-    for entry in task.entries:
-        if entry.id in seen:
-            raise DataInvalid(f"{path}: the instance id {entry.id!r:.80} occurs twice.")
-        seen.add(entry.id)
-    return task
-
-
-def _from_json(path: Path) -> NaturalTask:
-    try:
-        raw = msgspec.json.decode(path.read_bytes(), type=_JsonTask)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except msgspec.ValidationError as error:
-        raise _misfit(path, error) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DataInvalid(f"{path}: not JSON ({error}).") from None
-    examples = raw.examples or raw
+    """Read the task in a file."""
+    tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
+    raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):
         raw.definition = "\n".join(raw.definition)
-    return _task(
-        path,
-        raw,
-        raw.categories[0] if raw.categories else None,
-        _examples(examples.positive, f"{path}, Positive Examples"),
-        _examples(examples.negative, f"{path}, Negative Examples"),
+    entries = (
+        Entry(str(index if one.id is None else one.id), one.input, tuple(_list(one.output)))
+        for index, one in enumerate(raw.instances)
     )
+    instruction = Instruction(
+        **{name: getattr(raw, name) for name in TEXT_FIELDS.values()},
+        positive=tuple(one.example() for one in raw.positive_examples),
+        negative=tuple(one.example() for one in raw.negative_examples),
+    )
+    category = raw.category or next(iter(raw.categories), None)
+    found = tuple(unique((str(path), entry) for entry in entries))
+    return NaturalTask(path.stem, instruction, found, category)
 
 
-def _examples(raw: Sequence[_JsonExample | str], where: str) -> tuple[Example, ...]:
-    """Read the examples; a file without any has the text "-" instead."""
-    found = []
-    for number, example in enumerate(raw, start=1):
-        if isinstance(example, str):
-            if example.strip() != ABSENT:
-                raise DataInvalid(f"{where}, item {number}: must be an example, not text.")
-            continue
-        output = example.output if isinstance(example.output, str) else example.output[0]
-        reason = example.explanation if example.reason is None else example.reason
-        found.append(Example(example.input, output, reason, example.suggestion))
-    return tuple(found)
+def _list(output: str | list[str]) -> list[str]:
+    return [output] if isinstance(output, str) else output
 
 
-def _from_yaml(path: Path) -> NaturalTask:
-    tree = _yaml(path, "task", "It must hold at least 'instances:'.")
-    known = {field.name for field in msgspec.structs.fields(_YamlTask)}
-    for key in tree:
-        if key not in known:
-            raise DataInvalid(f"{path}: unknown key {key!r:.80}.", nearest(key, known))
+def _from_json(path: Path) -> dict[str, Any]:
+    """Read either JSON form: no field of one means something else in the other."""
     try:
-        raw = msgspec.convert(tree, _YamlTask)
-    except msgspec.ValidationError as error:
-        raise _misfit(path, error) from None
-    return _task(path, raw, raw.category, raw.positive_examples, raw.negative_examples)
+        raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DataInvalid(f"{path}: not JSON ({error}).") from None
+    examples = raw.get("Examples")
+    raw |= examples if isinstance(examples, dict) else {}
+    tree = {name: raw[key] for key, name in _JSON_KEYS.items() if key in raw}
+    for name in _EXAMPLES:
+        if isinstance(tree.get(name), list):  # a file without any has the text "-" instead
+            tree[name] = [one for one in tree[name] if one != ABSENT]
+    return tree
 
 
-def _task(
-    path: Path,
-    raw: _JsonTask | _YamlTask,
-    category: str | None,
-    positive: tuple[Example, ...],
-    negative: tuple[Example, ...],
-) -> NaturalTask:
-    texts = {name: getattr(raw, name) for name in TEXT_FIELDS.values()}
-    instances: Sequence[_Instance] = raw.instances
-    entries = tuple(
-        Entry(
-            str(index if one.id is None else one.id),
-            one.input,
-            (one.output,) if isinstance(one.output, str) else tuple(one.output),
-        )
-        for index, one in enumerate(instances)
-    )
-    instruction = Instruction(**texts, positive=positive, negative=negative)
-    return NaturalTask(path.stem, instruction, entries, category)
+def _from_yaml(path: Path) -> dict[str, Any]:
+    """Read the form in YAML, in which a mistyped key is an error."""
+    tree = _yaml(path, "task", "It must hold at least 'instances:'.")
+    converted(tree, _Task, str(path), ())
+    for key in ("instances", *_EXAMPLES):
+        for one in tree.get(key, ()):
+            converted(one, _Instance if key == "instances" else _Example, f"{path}, {key}", ())
+    return tree
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Read the names and patterns of a file of categories, in order.
-
-    Raises:
-        DataInvalid: It is not a mapping of names to categories.
-    """
+    """Read the names and patterns of a file of categories, in order."""
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():
@@ -302,7 +232,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
     """Return the category of a task by its name, or None if no pattern matches."""
-    patterns: Iterable[tuple[str, str]] = (item for one in known for item in one.items())
+    patterns = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 
 
@@ -311,15 +241,6 @@ def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
         return yaml_files.read(path, what, hint)
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
-
-
-_NOT_TEXT = re.compile(r"Expected `str.*got `(bool|int|float|null)`")
-
-
-def _misfit(path: Path, error: msgspec.ValidationError) -> DataInvalid:
-    problem = encodable(str(error))
-    remedy = "Put it in quotes." if _NOT_TEXT.match(problem) else ""
-    return DataInvalid(f"{path}: {problem}.", remedy)
 
 
 def _unreadable(path: Path, error: OSError) -> DataMissing:

@@ -61,15 +61,7 @@ def estimate(text: str) -> int:
 
 
 def counter(table: Path | None) -> Counter:
-    """Return a function that counts the tokens of a text.
-
-    Args:
-        table: The model's table; None for the estimate.
-
-    Raises:
-        ConfigError: The table has an unknown name.
-        DataInvalid: The file is not a table.
-    """
+    """Return a function that counts the tokens of a text: by a model's table, or the estimate."""
     if table is None:
         return estimate
     if table.stem not in SPLITS:

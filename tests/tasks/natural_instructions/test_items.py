@@ -7,7 +7,6 @@ from harness.tasks.natural_instructions.items import (
     InstructionItem,
     Showing,
     evaluated,
-    most_that_fit,
     shown,
 )
 from harness.tasks.natural_instructions.loading import Entry, Example, Instruction, NaturalTask
@@ -93,8 +92,3 @@ def test_nor_is_one_that_gives_an_answer_away() -> None:
     entries = (Entry("0", "grass ", ("Green.", "x")), Entry("1", "grass", ("green",)))
     own = (Example(" grass", "green"), Example("grass", "blue"))
     assert shown(task(*entries, positive=own), [1]) == ((own[1],), ())
-
-
-@pytest.mark.parametrize(("budget", "fitting"), [(9, 0), (10, 0), (13, 1), (16, 2), (1000, 20)])
-def test_as_many_as_fit(budget: int, fitting: int) -> None:
-    assert most_that_fit(20, lambda n: 10 + 3 * n, budget) == fitting
