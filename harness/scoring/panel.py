@@ -35,8 +35,7 @@ def criteria_scores(
     undecided. ``soft``: the share of satisfied criteria among those decided.
 
     Args:
-        constraints: Each with its text ``constraint`` and ``passed`` (true, false, or null if
-            undecided), in the form that `harness.store.judge_verdicts` reads.
+        constraints: Each with its text ``constraint`` and ``passed``, null if undecided.
         undecided: The beginning of the reason if some are undecided.
     """
     unsatisfied = [one["constraint"] for one in constraints if one["passed"] is False]

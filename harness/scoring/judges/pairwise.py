@@ -103,20 +103,16 @@ class Pairwise(PromptJudge):
         orders = self.by_question(replies)
         if len(orders) != 2:
             raise Unparseable("The answer that this one was compared with has changed since.")
-        ours_first = [_preference(reply) for reply in orders[0]]
-        theirs_first = [_preference(reply) for reply in orders[1]]
-        preferred: list[float] = []
-        consistent: list[float] = []
-        for first, second in zip(ours_first, theirs_first, strict=True):
-            if first is not None and second is not None:
-                same = first == 1 - second
-                consistent.append(float(same))
-                preferred.append(first if same else 0.5)
-        turned = [None if one is None else 1 - one for one in theirs_first]
-        return self._scores(preferred, consistent, {"first": ours_first, "second": turned})
+        first = [BETTER.get(chosen_in(reply, BETTER) or "") for reply in orders[0]]
+        theirs_first = [BETTER.get(chosen_in(reply, BETTER) or "") for reply in orders[1]]
+        second = [None if one is None else 1 - one for one in theirs_first]
+        pairs = [pair for pair in zip(first, second, strict=True) if None not in pair]
+        preferred = [one if one == other else 0.5 for one, other in pairs]
+        consistent = [float(one == other) for one, other in pairs]
+        return self._scores(preferred, consistent, {"first": first, "second": second})
 
     def _scores(
-        self, preferred: Sequence[float], consistent: Sequence[float], details: Mapping[str, Any]
+        self, preferred: Sequence[float | None], consistent: Sequence[float], details: Any
     ) -> Mapping[str, Score]:
         value = mean(preferred)
         if value is None:
@@ -159,11 +155,6 @@ class _References:
 
     def fingerprint(self) -> Mapping[str, str]:
         return {}  # the run has the task's
-
-
-def _preference(reply: Reply) -> float | None:
-    chosen = chosen_in(reply, BETTER)
-    return None if chosen is None else BETTER[chosen]
 
 
 plugin = Pairwise

@@ -87,9 +87,7 @@ class YesNo(PromptJudge):
         super().__init__(JudgePrompt(prompt, {"criterion"}, task), decoding, votes or 1)
         if votes is None:
             self.decoding = Decoding(0.0, max_tokens, logprobs=TOKENS)
-        self._task = task
-        self._votes = votes
-        self._skips = rules == "skip"
+        self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the prompt, and the version of the rules that replace the judge."""
@@ -123,13 +121,12 @@ class YesNo(PromptJudge):
         asked = [number for number, rule in enumerate(rules) if not self._skipped(rule)]
         if len(asked) < len(criteria) and text is None:
             raise Unparseable("Rules are to decide, but the judged text was not passed.")
-        by_number = dict(zip(asked, decided, strict=True))
-        return criteria_scores(
-            [
-                _constraint(criterion, by_number.get(number), rule, text)
-                for number, (criterion, rule) in enumerate(zip(criteria, rules, strict=True))
-            ]
-        )
+        found = dict(zip(asked, decided, strict=True))
+        constraints = [
+            _constraint(criterion, found.get(number), rules[number], text)
+            for number, criterion in enumerate(criteria)
+        ]
+        return criteria_scores(constraints)
 
     def _skipped(self, rule: Rule | None) -> bool:
         return self._skips and rule is not None
@@ -179,15 +176,10 @@ def _constraint(
             details["rule"] = result.passed
         if result.reason:
             details["rule_reason"] = result.reason
-    probability = details["probability"]
-    kind = criterion.groups.get("category")
-    return {
-        "constraint": criterion.text,
-        **({"kind": kind} if kind else {}),
-        "passed": None if probability is None else probability >= SATISFIED,
-        "groups": groups,
-        **details,
-    }
+    probability, kind = details["probability"], criterion.groups.get("category")
+    passed = None if probability is None else probability >= SATISFIED
+    named = {"constraint": criterion.text, **({"kind": kind} if kind else {})}
+    return {**named, "passed": passed, "groups": groups, **details}
 
 
 plugin = YesNo

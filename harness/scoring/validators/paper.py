@@ -17,10 +17,15 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
+import regex
+from jsonschema import Draft7Validator, validators
+from jsonschema.exceptions import ValidationError as Error
+from jsonschema_specifications import REGISTRY
+from referencing.exceptions import Unresolvable
+
 from harness.errors import DataInvalid
-from harness.scoring.validators.limits import MOST_CHARACTERS, MOST_NODES
 from harness.scoring.validators.paths import pointer
-from harness.scoring.validators.schemas import Undecided, check_schema, measured, path_referred
+from harness.scoring.validators.schemas import Undecided, check_schema, check_work, path_referred
 from harness.scoring.validators.violations import Violation, shown
 
 MOST_WORK = 5_000_000
@@ -58,9 +63,6 @@ CLOCK = Clock()
 @cache
 def _bounded(kind: Any) -> Any:
     """Return a bounded class, of draft 7 or of another that a part of the schema names."""
-    from jsonschema import validators
-    from jsonschema.exceptions import ValidationError as Error
-
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
@@ -195,35 +197,25 @@ def _search(pattern: str, text: str) -> bool:
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
     """Compile a pattern with its meaning in `re` for the package `regex`, which has timeouts."""
-    import regex
-
     re.compile(pattern)  # refuses what only `regex` takes
-    return regex.compile(_FOREIGN.sub(_escaped, pattern), regex.VERSION0)
+    escaped = {"{": r"\{", "[": "[\\"}  # in [:alpha:] the colon
+    plain = _FOREIGN.sub(lambda found: escaped.get(found[0], found[0]), pattern)
+    return regex.compile(plain, regex.VERSION0)
 
 
 _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
 """What has a meaning in `regex` alone: [:alpha:] and fuzzy matching, {e<=1}."""
 
 
-def _escaped(found: re.Match[str]) -> str:
-    if found[0] == "{":
-        return r"\{"
-    return "[\\" if found[0] == "[" else found[0]  # the colon that follows is escaped
-
-
 class PaperValidator:
     """A schema, unchecked against its meta-schema, as the authors do."""
 
     def __init__(self, schema: Any) -> None:
-        from jsonschema import Draft7Validator
-        from jsonschema_specifications import REGISTRY
-
         self.schema = schema
         self._values = check_schema(schema)
         self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
-        try:
-            bounded = _bounded(Draft7Validator)
-            self._engine = bounded(schema, registry=REGISTRY)  # the drafts alone: no fetching
+        try:  # the registry has the drafts alone: nothing is fetched
+            self._engine = _bounded(Draft7Validator)(schema, registry=REGISTRY)
         except Exception as error:  # an $id that is not a string
             raise DataInvalid(
                 f"Draft7Validator does not accept the schema ({type(error).__name__}: {error}).",
@@ -237,15 +229,7 @@ class PaperValidator:
             DataInvalid: A reference leads nowhere, or a pattern is broken.
             Undecided: There is no answer in bounded time, or the original has none.
         """
-        from referencing.exceptions import Unresolvable
-
-        if self._values * (MOST_NODES + MOST_CHARACTERS // 16) > MOST_WORK:
-            nodes, characters, _ = measured(value)
-            if self._values * (nodes + characters // 16) > MOST_WORK:
-                raise Undecided(
-                    f"A document of {nodes:,} values and {characters:,} characters is too much"
-                    f" for a schema of {self._values:,} values."
-                )
+        check_work(self._values, value, MOST_WORK)
         CLOCK.ends, CLOCK.inside = time.thread_time() + MOST_SECONDS, 0
         try:
             return tuple(self._violation(one) for one in self._engine.iter_errors(value))
@@ -278,10 +262,8 @@ class PaperValidator:
                 self._targets[key] = path_referred(reference, target, self.schema)
             start = self._targets[key]
             path = None if start is None else (*start, *inside)
-        return Violation(
-            pointer(error.absolute_path),
-            "falseSchema" if error.validator is None else str(error.validator),
-            shown(error.validator_value) if error.validator is not None else "false",
-            shown(error.instance),
-            pointer(path or ()),
-        )
+        is_false = error.validator is None
+        keyword = "falseSchema" if is_false else str(error.validator)
+        expected = shown(False if is_false else error.validator_value)
+        place = pointer(error.absolute_path)
+        return Violation(place, keyword, expected, shown(error.instance), pointer(path or ()))

@@ -14,6 +14,8 @@ from typing import Any, Literal
 from harness.errors import DataInvalid, HarnessError
 from harness.scoring.validators.limits import (
     DEEPEST,
+    MOST_CHARACTERS,
+    MOST_NODES,
     UnparseableDocument,
     check_json,
     json_number,
@@ -28,11 +30,8 @@ MOST_VALUES = 50_000
 """Values in a schema."""
 
 _URIS: dict[str, Draft] = {
-    "json-schema.org/draft-04/schema": "4",
-    "json-schema.org/draft-06/schema": "6",
-    "json-schema.org/draft-07/schema": "7",
-    "json-schema.org/draft/2019-09/schema": "2019-09",
-    "json-schema.org/draft/2020-12/schema": "2020-12",
+    f"json-schema.org/{'draft-0' if len(draft) == 1 else 'draft/'}{draft}/schema": draft
+    for draft in DRAFTS
 }
 _MAPS = frozenset(
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
@@ -61,19 +60,35 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 def check_schema(schema: Any) -> int:
     """Count a schema's values; refuse what is not a schema, or exceeds the limits."""
-    problem = ""
-    if not isinstance(schema, (dict, bool)):
-        problem = f"it is a {type(schema).__name__}, not an object or a boolean"
-    else:
-        try:
-            count = check_json(schema)
-            if count > MOST_VALUES:
-                problem = f"it has more than {MOST_VALUES:,} values"
-        except UnparseableDocument as error:
-            problem = str(error)
-    if problem:
-        raise DataInvalid(f"This is not a JSON Schema: {problem}.", "Fix the schema.")
+    try:
+        if not isinstance(schema, (dict, bool)):
+            raise UnparseableDocument(
+                f"it is a {type(schema).__name__}, not an object or a boolean"
+            )
+        count = check_json(schema)
+        if count > MOST_VALUES:
+            raise UnparseableDocument(f"it has more than {MOST_VALUES:,} values")
+    except UnparseableDocument as error:
+        raise DataInvalid(f"This is not a JSON Schema: {error}.", "Fix the schema.") from None
     return count
+
+
+def check_work(values: int, value: Any, most: int) -> None:
+    """Raise Undecided if comparing each value of a schema with each of a document takes too long.
+
+    Args:
+        values: The schema's number of values.
+        value: The document; 16 characters count as one value.
+        most: The greatest product of the two.
+    """
+    if values * (MOST_NODES + MOST_CHARACTERS // 16) <= most:  # however large the document is
+        return
+    nodes, characters, _ = measured(value)
+    if values * (nodes + characters // 16) > most:
+        raise Undecided(
+            f"A document of {nodes:,} values and {characters:,} characters is too much for a"
+            f" schema of {values:,} values."
+        )
 
 
 def measured(value: Any) -> tuple[int, int, int]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
+import jsonschema_rs
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
-from harness.scoring.validators.limits import MOST_CHARACTERS, MOST_NODES
 from harness.scoring.validators.paths import follow, pointer, resolve
 from harness.scoring.validators.schemas import (
     Draft,
     Undecided,
     check_schema,
+    check_work,
     embedded,
     keyword_at,
     last_name,
@@ -64,30 +66,25 @@ class StrictValidator:
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return all violations of a value; none if it is valid."""
-        largest = MOST_NODES + MOST_CHARACTERS // 16
-        if self._values * largest > MOST_WORK or not self._small_patterns or self._refers:
-            self._check_work(value)
+        check_work(self._values, value, MOST_WORK)
+        if self._refers or not self._small_patterns:
+            self._check_routes(value)
         if _guarded(lambda: self._engine.is_valid(value)):
             return ()
         nodes, characters, depth = measured(value)
         # A listing goes through the document's text for each violation of the whole.
         if self._routes.at(depth) * (nodes + characters // 1000) > MOST_FINDINGS:
-            errors = [_guarded(lambda: self._first(value))]
+            errors = [self._first(value)]
         else:
             errors = _guarded(lambda: list(self._engine.iter_errors(value)))
         return tuple(self._violation(error, value) for error in errors)
 
-    def _check_work(self, value: Any) -> None:
+    def _check_routes(self, value: Any) -> None:
         nodes, characters, depth = measured(value)
         if self._refers and self._routes.at(depth) * nodes > MOST_VISITS:
             raise Undecided(
                 "The schema's references lead to the same places in too many ways for a document"
                 f" of {nodes:,} values and depth {depth}."
-            )
-        if self._values * (nodes + characters // 16) > MOST_WORK:
-            raise Undecided(
-                f"A document of {nodes:,} values and {characters:,} characters is too much for"
-                f" a schema of {self._values:,} values."
             )
         if not self._small_patterns and characters > MOST_CHARACTERS_FOR_PATTERNS:
             raise Undecided(
@@ -96,19 +93,15 @@ class StrictValidator:
             )
 
     def _first(self, value: Any) -> Any:
-        import jsonschema_rs
-
         try:
-            self._engine.validate(value)
+            _guarded(lambda: self._engine.validate(value))
         except jsonschema_rs.ValidationError as error:
             return error
         raise Undecided("The engine does not say what is violated.")
 
     def _violation(self, error: Any, value: Any) -> Violation:
-        import jsonschema_rs
-
         kind, keyword = error.kind, str(error.kind.name)
-        kinds = jsonschema_rs.ValidationErrorKind
+        kinds: Any = jsonschema_rs.ValidationErrorKind
         if isinstance(kind, (kinds.BacktrackLimitExceeded, kinds.RegexEngineFailure)):
             raise Undecided(
                 f"A pattern of the schema takes more than {MOST_STEPS:,} steps"
@@ -132,13 +125,8 @@ class StrictValidator:
             and isinstance(found, dict)
         ):  # if no other keyword allows a member, the engine reports the object
             keyword, found = "additionalProperties", list(found)
-        if "property" in details:
-            expected = details["property"]
-        elif keyword == "falseSchema":
-            expected = False
-        else:
-            expected = follow(self.schema, path)
-        found = details.get("unexpected", found)
+        asked = False if keyword == "falseSchema" else follow(self.schema, path)
+        expected, found = details.get("property", asked), details.get("unexpected", found)
         return Violation(
             pointer(error.instance_path), keyword, shown(expected), shown(found), pointer(path)
         )
@@ -157,19 +145,11 @@ class StrictValidator:
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
     """Return the engine, and whether all patterns are small and regular."""
-    import jsonschema_rs as engine
-
-    kind = {
-        "4": engine.Draft4Validator,
-        "6": engine.Draft6Validator,
-        "7": engine.Draft7Validator,
-        "2019-09": engine.Draft201909Validator,
-        "2020-12": engine.Draft202012Validator,
-    }[draft]
-    patterns = (
-        engine.RegexOptions(size_limit=SMALL_PATTERN),
-        engine.RegexOptions(size_limit=LARGEST_PATTERN),
-        engine.FancyRegexOptions(backtrack_limit=MOST_STEPS, size_limit=LARGEST_PATTERN),
+    kind: Any = getattr(jsonschema_rs, f"Draft{draft.replace('-', '')}Validator")
+    patterns: tuple[Any, ...] = (
+        jsonschema_rs.RegexOptions(size_limit=SMALL_PATTERN),
+        jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN),
+        jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_STEPS, size_limit=LARGEST_PATTERN),
     )
     for number, options in enumerate(patterns):
         try:
@@ -182,7 +162,7 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
                     mask="(the value)",  # messages are our own; the engine's would copy the value
                 )
             )
-        except engine.ValidationError as error:
+        except jsonschema_rs.ValidationError as error:
             if '"regex"' in error.message and number < len(patterns) - 1:
                 continue
             raise _refused(error, draft) from None
@@ -208,8 +188,6 @@ def _refused(error: Any, draft: Draft) -> DataInvalid:
 
 def _guarded(call: Callable[[], T]) -> T:
     """Return the engine's answer; its failures and panics become `Undecided`."""
-    import jsonschema_rs
-
     try:
         return call()
     except (jsonschema_rs.ValidationError, Undecided):
@@ -243,7 +221,16 @@ class Routes:
     def __init__(self, schema: Any) -> None:
         self.schema = schema
         self._counted: dict[tuple[int, int], int] = {}
-        self._names: dict[str, Any] | None = None
+
+    @cached_property
+    def _names(self) -> dict[str, Any]:
+        """The schemas by their names and anchors."""
+        names: dict[str, Any] = {}
+        for _, schema in parts(self.schema):
+            for word in ("$id", "id", "$anchor", "$dynamicAnchor"):
+                if isinstance(schema.get(word), str):
+                    names.setdefault(last_name(schema[word]).lstrip("#"), schema)
+        return names
 
     def at(self, depth: int) -> int:
         """Return an upper bound for one place of a document of this depth."""
@@ -292,12 +279,6 @@ class Routes:
     def _referred(self, reference: str) -> Any:
         """Return the target of a reference within the schema; True for any other."""
         base, _, fragment = reference.partition("#")
-        if self._names is None:
-            self._names = {}
-            for _, schema in parts(self.schema):
-                for word in ("$id", "id", "$anchor", "$dynamicAnchor"):
-                    if isinstance(schema.get(word), str):
-                        self._names.setdefault(last_name(schema[word]).lstrip("#"), schema)
         target = self._names.get(last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):
             return self._names.get(fragment, True)
