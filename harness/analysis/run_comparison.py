@@ -11,7 +11,7 @@ is shown too: use that one when searching for differences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_fields
 from itertools import combinations
 
@@ -102,7 +102,12 @@ class RunComparison(Struct, frozen=True, kw_only=True):
 
 
 def compare_runs(
-    runs: Sequence[Run], asked: ComparisonOptions, baseline: str = ""
+    runs: Sequence[Run],
+    asked: ComparisonOptions,
+    baseline: str = "",
+    *,
+    names: Mapping[int, str] | None = None,
+    findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
     """Compare runs with one of them.
 
@@ -110,15 +115,19 @@ def compare_runs(
         runs: Two runs or more.
         asked: What is compared.
         baseline: Name of one of the runs; by default the first.
+        names: Names of instances by digest, to list those that differ.
+        findings: Each run's checked constraints by its name, to compare them by kind.
 
     Raises:
         ConfigError: An option is not valid.
         RunConflict: The runs cannot be compared.
     """
-    names = [variant.name for variant, _ in runs]
-    if baseline and baseline not in names:
-        raise ConfigError(f"--baseline {baseline!r} is none of the runs.", nearest(baseline, names))
-    place = names.index(baseline) if baseline else 0
+    run_names = [variant.name for variant, _ in runs]
+    if baseline and baseline not in run_names:
+        raise ConfigError(
+            f"--baseline {baseline!r} is none of the runs.", nearest(baseline, run_names)
+        )
+    place = run_names.index(baseline) if baseline else 0
     base, table = runs[place]
     others = [run for number, run in enumerate(runs) if number != place]
     refuse_incomparable(base, [variant for variant, _ in others])
@@ -128,6 +137,10 @@ def compare_runs(
     refuse_unknown_score(runs, asked.score)
     refuse_unknown_round([table for _, table in runs], asked.round)
     found = [_against(base, table, other, asked) for other in others]
+    if names:
+        found = [_with_names(one, names) for one in found]
+    if findings:
+        found = [_with_constraints(one, base, findings, asked, names or {}) for one in found]
     overall = adjusted([one.overall for one in found])
     by_group = [comparison for one in found for comparison in one.groups.values()]
     waiting = iter(adjusted(by_group, planned=len(found) == 1))
@@ -144,46 +157,6 @@ def compare_runs(
     )
 
 
-def with_names(found: RunComparison, names: Mapping[int, str]) -> RunComparison:
-    """Add the names of the instances that differ, sorted.
-
-    Args:
-        found: The comparison.
-        names: Name by digest; instances without one are left out.
-    """
-
-    def of(digests: Sequence[int]) -> list[str]:
-        return sorted(names[digest] for digest in digests if digest in names)
-
-    others = [
-        replace(one, better=of(one.better_digests), worse=of(one.worse_digests))
-        for one in found.others
-    ]
-    return replace(found, others=others)
-
-
-def with_constraints(
-    found: RunComparison, findings: Mapping[str, ConstraintFindings], names: Iterable[str] = ()
-) -> RunComparison:
-    """Add the changes of the base constraints, by kind.
-
-    Args:
-        found: The comparison.
-        findings: Each run's findings by its name, including the baseline's.
-        names: Instances to name in the changes.
-    """
-    base, known = findings[found.baseline], list(names)
-    others = [
-        replace(
-            one,
-            constraints=compare_kinds(base, findings[one.run], known, found.asked.cluster),
-            without_constraints=(base.without, findings[one.run].without),
-        )
-        for one in found.others
-    ]
-    return replace(found, others=others)
-
-
 def _against(base: Variant, table: AttemptTable, other: Run, asked: ComparisonOptions) -> Against:
     variant = other[0]
     pairs = pair(table, other[1], score=asked.score, round_=asked.round).clustered_by(asked.cluster)
@@ -198,6 +171,29 @@ def _against(base: Variant, table: AttemptTable, other: Run, asked: ComparisonOp
         ranking=rank_groups(pairs, asked.by) if len(groups) > 1 else None,
         better_digests=pairs.digests(pairs.difference > 0),
         worse_digests=pairs.digests(pairs.difference < 0),
+    )
+
+
+def _with_names(one: Against, names: Mapping[int, str]) -> Against:
+    better, worse = (
+        sorted(names[digest] for digest in digests if digest in names)
+        for digests in (one.better_digests, one.worse_digests)
+    )
+    return replace(one, better=better, worse=worse)
+
+
+def _with_constraints(
+    one: Against,
+    base: Variant,
+    findings: Mapping[str, ConstraintFindings],
+    asked: ComparisonOptions,
+    names: Mapping[int, str],
+) -> Against:
+    first, second = findings[base.name], findings[one.run]
+    return replace(
+        one,
+        constraints=compare_kinds(first, second, names.values(), asked.cluster),
+        without_constraints=(first.without, second.without),
     )
 
 

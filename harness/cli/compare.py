@@ -13,8 +13,6 @@ from harness.analysis.run_comparison import (
     Against,
     ComparisonOptions,
     compare_runs,
-    with_constraints,
-    with_names,
 )
 from harness.analysis.summary import latencies, measure
 from harness.cli.console import output, show
@@ -57,15 +55,13 @@ def compare(
     if len(folders) < 2:
         raise ConfigError("Only one run was named.", "Name two or more; 'harness ls' lists them.")
     asked = ComparisonOptions(score=score, round=round_, by=by, cluster=cluster)
-    found = compare_runs(list(map(read_run, folders)), asked, baseline)
     names: dict[int, str] = {}
     if ids or form == "json":
         for folder in folders:
             names |= read_names(folder.attempts)
-        found = with_names(found, names)
-    if constraints:
-        findings = {folder.name: _findings(folder, round_) for folder in folders}
-        found = with_constraints(found, findings, names.values())
+    findings = {folder.name: _findings(folder, round_) for folder in folders if constraints}
+    compared = [read_run(folder) for folder in folders]
+    found = compare_runs(compared, asked, baseline, names=names, findings=findings)
     show(comparison_document(found), form)
     if form != "table":
         return

@@ -13,7 +13,6 @@ from harness.analysis.run_comparison import (
     ComparisonOptions,
     RunComparison,
     compare_runs,
-    with_constraints,
 )
 from harness.analysis.summary import latencies, measure
 from harness.errors import HarnessError
@@ -65,10 +64,8 @@ def report_on(
         if all(label in run.metrics.groups for run in runs)
     )
     asked = replace(asked, by=asked.by or next(shared, ""))
-    comparison = compare_runs(variants, asked, baseline)
-    if all(len(one.table) for one in findings.values()):
-        comparison = with_constraints(comparison, findings)
-    return runs, comparison
+    known = findings if all(len(one.table) for one in findings.values()) else {}
+    return runs, compare_runs(variants, asked, baseline, findings=known)
 
 
 def _effects(task: str) -> tuple[Effect, ...]:

@@ -33,7 +33,7 @@ def test_is_concordant_less_discordant_pairs(rows: list[tuple[int, int]]) -> Non
     first, second = map(list, zip(*rows, strict=True))
     signs = [(np.sign(a1 - a2), np.sign(b1 - b2)) for (a1, b1), (a2, b2) in combinations(rows, 2)]
     untied = sqrt(sum(a != 0 for a, _ in signs) * sum(b != 0 for _, b in signs))
-    found = tau_b(first, second)
+    found = tau_b(np.array(first), np.array(second))
     if not untied:
         assert found is None
     else:
@@ -41,8 +41,8 @@ def test_is_concordant_less_discordant_pairs(rows: list[tuple[int, int]]) -> Non
 
 
 def test_nothing_has_no_rank() -> None:
-    assert tau_b([], []) is None
-    assert tau_b([1.0], [2.0]) is None
+    assert tau_b(np.zeros(0), np.zeros(0)) is None
+    assert tau_b(np.ones(1), np.zeros(1)) is None
 
 
 RATES = {"a": (0.1, 0.2), "b": (0.4, 0.5), "c": (0.7, 0.45), "d": (0.9, 0.9)}

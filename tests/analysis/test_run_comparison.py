@@ -20,7 +20,6 @@ from harness.analysis.run_comparison import (
     RunComparison,
     compare_runs,
     pair_matrix,
-    with_names,
 )
 from harness.errors import ConfigError, RunConflict
 from harness.records import Attempt, Score
@@ -132,7 +131,7 @@ def test_the_instances_that_differ_are_named(make: Make, table_of: TableOf) -> N
     assert sorted(other.better_digests) == sorted(map(name_digest, ("i1", "i3")))
     assert other.worse_digests == [name_digest("i0")]
     names = {name_digest(name): name for name in ("i0", "i1", "i3")}
-    (named,) = with_names(found, names).others
+    (named,) = compare_runs(runs, ComparisonOptions(), names=names).others
     assert (named.better, named.worse) == (["i1", "i3"], ["i0"])
 
 
