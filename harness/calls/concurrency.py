@@ -67,32 +67,21 @@ class AdaptiveLimit:
         """Return how many calls may be in flight now."""
         return int(self._limit)
 
-    def answered(self, sent: float, now: float, *, full: bool) -> None:
-        """Count a call that was answered, in whatever way.
+    def ended(
+        self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
+    ) -> None:
+        """Count a call that has ended.
 
         Args:
+            sent: When it was sent, in seconds.
+            now: The time now, on the same clock.
+            pushed_back: Whether it was refused because of load, or was not answered in time.
             full: Whether all of the limit was in use. If not, the answer proves nothing about a
                 higher limit.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
             self._limit = min(self._limit + more, self._most)
-        self._count(sent, now, pushed_back=False)
-
-    def unrefused(self) -> None:
-        """Raise the limit, because all of it is in use and nothing was refused for a while.
-
-        Refusals come at once but answers may take a minute: waiting for them would hold a slow
-        model's run to a few calls for many minutes.
-        """
-        if self._doubling and not self._pushed_back:
-            self._limit = min(1.5 * self._limit, self._most)
-
-    def pushed_back(self, sent: float, now: float) -> None:
-        """Count a call that was refused because of load, or was not answered in time."""
-        self._count(sent, now, pushed_back=True)
-
-    def _count(self, sent: float, now: float, *, pushed_back: bool) -> None:
         if sent < self._lowered_at:
             return  # sent under the old limit, says nothing about the new one
         self._seen += 1
@@ -105,6 +94,15 @@ class AdaptiveLimit:
             self._doubling = False
             self._lowered_at = now
         self._begin_round()
+
+    def unrefused(self) -> None:
+        """Raise the limit, because all of it is in use and nothing was refused for a while.
+
+        Refusals come at once but answers may take a minute: waiting for them would hold a slow
+        model's run to a few calls for many minutes.
+        """
+        if self._doubling and not self._pushed_back:
+            self._limit = min(1.5 * self._limit, self._most)
 
     def _begin_round(self) -> None:
         self._seen = self._pushed_back = 0
@@ -145,24 +143,14 @@ class ConcurrencyLimiter:
         self._limits = limits
         self._clock = clock
         self._most = most
-        self._limit = AdaptiveLimit(most, start)
-        self._in_flight = 0
+        self.limit = AdaptiveLimit(most, start)
+        self.in_flight = 0
         self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
         stop.on_stop(self._dismiss)
         limits.add_listener(self)
-
-    @property
-    def in_flight(self) -> int:
-        """Return the number of calls that the provider has not answered yet."""
-        return self._in_flight
-
-    @property
-    def limit(self) -> int:
-        """Return the number of calls that may be in flight now."""
-        return self._limit.now
 
     def close(self, probing: Request) -> None:
         """Send all waiting calls back because the provider is down; let only `probing` in."""
@@ -172,7 +160,7 @@ class ConcurrencyLimiter:
     def reopen(self) -> None:
         """The provider is back: start again with a few calls."""
         self._probing = None
-        self._limit.restart()
+        self.limit.restart()
 
     async def __call__(self, request: Request) -> Reply:
         """Ask the backend when it is this call's turn.
@@ -184,38 +172,29 @@ class ConcurrencyLimiter:
         """
         ticket = await self._enter(request)
         sent = self._clock()
+        usage: Usage | None = None
+        kind: FailureKind | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
                 reply = await self._backend.generate(request)
         except TimeoutError:
-            self._limit.pushed_back(sent, self._clock())
-            self._limits.settle(ticket.reserved, request, None)
+            self.limit.ended(sent, self._clock(), pushed_back=True)
             raise TransientError(
                 f"No complete answer within {self._timeout_s:g} s.",
                 "Raise limits.timeout_s if the model is slow.",
                 kind="timed_out",
             ) from None
         except PromptRefused as error:  # an answer, and always the same one: cached like any
-            self._limit.answered(sent, self._clock(), full=False)
-            self._limits.settle(ticket.reserved, request, None)
-            return Reply(
-                encodable(error.message), "content_filter", Usage(), latency_s=self._clock() - sent
-            )
+            now = self._clock()
+            self.limit.ended(sent, now)
+            return Reply(encodable(error.message), "content_filter", Usage(), latency_s=now - sent)
         except CallError as error:
             kind = error.kind if isinstance(error, TransientError) else None
-            if kind in PUSHED_BACK:
-                self._limit.pushed_back(sent, self._clock())
-            else:
-                self._limit.answered(sent, self._clock(), full=False)
-            self._limits.settle(ticket.reserved, request, None, refused=kind in NOT_WORKED_ON)
-            raise
-        except BaseException:
-            self._limits.settle(ticket.reserved, request, None)
+            self.limit.ended(sent, self._clock(), pushed_back=kind in PUSHED_BACK)
             raise
         else:
-            now = self._clock()
-            self._limit.answered(sent, now, full=self._in_flight >= self._limit.now)
-            self._limits.settle(ticket.reserved, request, reply.usage)
+            now, usage = self._clock(), reply.usage
+            self.limit.ended(sent, now, full=self.in_flight >= self.limit.now)
             return replace(
                 reply,
                 text=encodable(reply.text),
@@ -223,7 +202,8 @@ class ConcurrencyLimiter:
                 latency_s=now - sent,
             )
         finally:
-            self._in_flight -= 1
+            self._limits.settle(ticket.reserved, request, usage, refused=kind in NOT_WORKED_ON)
+            self.in_flight -= 1
             self.serve()
 
     async def _enter(self, request: Request) -> _Ticket:
@@ -244,7 +224,7 @@ class ConcurrencyLimiter:
             except (asyncio.CancelledError, Stopping):
                 if ticket.let_in:  # and let in at the same moment
                     self._limits.settle(ticket.reserved, request, None, refused=True)
-                    self._in_flight -= 1
+                    self.in_flight -= 1
                     self.serve()
                 raise
         return ticket
@@ -255,7 +235,7 @@ class ConcurrencyLimiter:
             self._timer.cancel()
             self._timer = None
         waiting = self._waiting
-        while waiting and self._in_flight < self._limit.now:
+        while waiting and self.in_flight < self.limit.now:
             ticket = waiting[0]
             if ticket.turn is not None and ticket.turn.done():  # cancelled
                 waiting.popleft()
@@ -265,18 +245,18 @@ class ConcurrencyLimiter:
                 self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
                 return
             waiting.popleft()
-            self._in_flight += 1
+            self.in_flight += 1
             ticket.let_in = True
             ticket.reserved = self._limits.take(ticket.request)
             if ticket.turn is not None:
                 ticket.turn.set_result(None)
-        if waiting and self._patience is None and self._limit.now < self._most:
+        if waiting and self._patience is None and self.limit.now < self._most:
             self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
 
     def _unrefused(self) -> None:
         self._patience = None
-        if self._waiting and self._in_flight >= self._limit.now:
-            self._limit.unrefused()
+        if self._waiting and self.in_flight >= self.limit.now:
+            self.limit.unrefused()
             self.serve()
 
     def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:

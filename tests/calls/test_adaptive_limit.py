@@ -14,9 +14,9 @@ def rounds(limit: AdaptiveLimit, times: int, refused: float = 0.0, full: bool = 
         size = limit.now
         for answer in range(size):
             if answer < refused * size:
-                limit.pushed_back(sent, sent + 1)
+                limit.ended(sent, sent + 1, pushed_back=True)
             else:
-                limit.answered(sent, sent + 1, full=full)
+                limit.ended(sent, sent + 1, full=full)
 
 
 def test_it_begins_with_a_few_and_doubles_up_to_the_users_most() -> None:
@@ -35,7 +35,7 @@ def test_a_slow_model_is_not_held_to_a_few_until_it_has_answered() -> None:
         limit.unrefused()
     assert limit.now == 500
     limit = AdaptiveLimit(500)
-    limit.pushed_back(1.0, 1.1)
+    limit.ended(1.0, 1.1, pushed_back=True)
     limit.unrefused()
     assert limit.now == START
 
@@ -76,7 +76,7 @@ def test_calls_that_were_sent_before_it_fell_do_not_lower_it_again() -> None:
     rounds(limit, 3)
     size, sent = limit.now, float(next(SECONDS))
     for _ in range(3 * size):  # all sent at once, all refused
-        limit.pushed_back(sent, sent + 1)
+        limit.ended(sent, sent + 1, pushed_back=True)
     assert limit.now == size // 2
 
 
