@@ -3,10 +3,6 @@
 Kammakomati et al. 2024, arXiv 2407.03387. The schema is shown as JSON, YAML, XML, Python or
 English; a run uses one of these, so that the variants of a file compare them instance by instance.
 `ConCodeEvalGeneration.score` explains the scores; the other task is `concodeeval_validation`.
-
->>> task = ConCodeEvalGeneration(representation="python", data=folder)  # doctest: +SKIP
->>> next(task.instances()).id  # doctest: +SKIP
-'number_0_10_i_0/json'
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from harness.scoring.validators import (
     validator,
 )
 from harness.tasks.concodeeval.data import SchemaRow
-from harness.tasks.concodeeval.positions import Constraints, LocatedAnswer, constraints_met
+from harness.tasks.concodeeval.positions import Constraints
 from harness.tasks.concodeeval.schema import Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
@@ -125,9 +121,6 @@ class ConCodeEvalGeneration(ConCodeEval):
         details of ``valid`` list each keyword that applies to the sample: whether it is met, the
         third of the prompted schema that contains it (``schema_third``), and the third of the
         sample that violates it (``output_third``).
-
-        Raises:
-            Unparseable: There is no readable sample; it has the scores, without details.
         """
         item = instance.data
         try:
@@ -143,8 +136,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         except Undecided as error:
             return {"valid": Score(None, reason=str(error)[:300]), **counted}
         valid = score(violations)
-        answer = LocatedAnswer(item.row.schema, sample, value, item.output, self.mode)
-        met = constraints_met(item.constraints, violations, answer)
+        met = item.constraints.met(violations, value, sample, item.output, self.mode)
         details = {**valid.details, "constraints": met}
         return {"valid": Score(valid.value, valid.passed, valid.reason, details), **counted}
 

@@ -10,9 +10,6 @@ or "the answer is no"; the only yes or no that stands alone. Anything else is a 
 before a noun ("no errors", 'no "required" member') does not count, nor does the question repeated
 ("Yes/No").
 
->>> task = ConCodeEvalValidation(representation="xml", data=folder)  # doctest: +SKIP
->>> task.reference(next(task.instances()))  # doctest: +SKIP
-'yes'
 >>> yes_or_no("Yes.\\nBecause …"), yes_or_no("There are no errors.\\nAnswer: `yes`")
 ('yes', 'yes')
 """
@@ -23,15 +20,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataInvalid, Unparseable
+from harness.errors import DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.validators import FORMATS, Format, Mode, Violation, render, validator
+from harness.scoring.validators import Format, Violation, render, validator
 from harness.tasks.concodeeval.data import Label, SchemaRow
 from harness.tasks.concodeeval.data import Sample as SampleRow
 from harness.tasks.concodeeval.positions import sample_third
-from harness.tasks.concodeeval.schema import Representation, Wording
 from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval
 
 _ENDS = r"[*_`'\")\]}]*(?:[.,;:!?…]|\s*(?:[-\u2013\u2014]|\n|\Z|</|<\|))"
@@ -88,24 +83,6 @@ class ConCodeEvalValidation(ConCodeEval):
         source=SOURCE,
     )
 
-    def __init__(
-        self,
-        dataset: str = "builtin",
-        representation: Representation = "json",
-        outputs: list[Format] = list(FORMATS),  # noqa: B006 (read only)
-        prompt: str = "chat",
-        wording: Wording | None = None,
-        mode: Mode = "strict",
-        *,
-        data: DataFolder,
-    ) -> None:
-        super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
-        if not any(self.benchmark.samples.values()):
-            raise ConfigError(
-                f"The data set {dataset!r} has schemas but no samples to judge.",
-                "Use builtin, or make one: harness build concodeeval.",
-            )
-
     def instances(self) -> Iterator[Instance[ValidationItem]]:
         """Yield each sample in each output format; samples of equal schemas form one cluster.
 
@@ -151,11 +128,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return self.conversation(fields, shown)
 
     def score(self, instance: Instance[ValidationItem], text: str) -> Mapping[str, Score]:
-        """Score ``correct``: whether the answer is right.
-
-        Raises:
-            Unparseable: The reply says neither yes nor no.
-        """
+        """Score ``correct``: whether the answer is right."""
         answer, item = yes_or_no(text), instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.scoring.validators import Format, Mode, Violation, locate, third
 from harness.tasks.concodeeval.representations import render, spans
@@ -29,14 +29,12 @@ LONGEST = 120
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """The constraints of a schema in one representation.
+    """The constraints of a schema in one representation, by pointer.
 
-    Attributes:
-        kinds: Pointer -> keyword.
-        texts: Pointer -> the constraint in words.
-        thirds: Pointer -> first, middle or last third of the schema's text, by the keyword's start.
+    A third (first, middle or last) is that of the schema's text in which the keyword starts.
     """
 
+    schema: Schema
     kinds: Mapping[str, str]
     texts: Mapping[str, str]
     thirds: Mapping[str, str]
@@ -48,52 +46,39 @@ class Constraints:
         length = len(render(schema, representation, wording=wording))
         where = spans(schema, representation, wording=wording)
         return Constraints(
+            schema,
             kinds={at: keyword for at, keyword, _ in found},
             texts={at: f"{at} {value}"[:LONGEST] for at, _, value in found},
             thirds={at: third(where[at][0], length) for at, _, _ in found if at in where},
         )
 
+    def met(
+        self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
+    ) -> list[dict[str, Any]]:
+        """Return the constraints that apply to a value, each with whether it is met.
 
-class LocatedAnswer(NamedTuple):
-    """An answer: the sample's text, the value read from it, and the rules that judge it."""
-
-    schema: Schema
-    sample: str
-    value: Any
-    output: Format
-    mode: Mode
-
-
-def constraints_met(
-    constraints: Constraints, violations: Sequence[Violation], answer: LocatedAnswer
-) -> list[dict[str, Any]]:
-    """Return the constraints that apply to the answer, each with whether it is met.
-
-    One that does not apply (a maximum without a number, the schema of a missing member) is omitted,
-    as it would count as met. The result has the shape of `harness.analysis.constraints`.
-    """
-    broken: dict[str, Violation] = {}
-    for found in violations:
-        broken.setdefault(found.schema_path, found)
-    applicable = set(applicable_keywords(answer.schema, answer.value))
-    met = []
-    for at in [*constraints.kinds, *(at for at in broken if at not in constraints.kinds)]:
-        violation = broken.get(at)
-        if violation is None and at not in applicable:
-            continue
-        entry: dict[str, Any] = {
-            "constraint": constraints.texts.get(at, at),
-            "kind": constraints.kinds[at] if violation is None else violation.keyword,
-            "passed": violation is None,
-        }
-        groups = {"schema_third": constraints.thirds[at]} if at in constraints.thirds else {}
-        if violation is not None:
-            entry["reason"] = violation.message[:LONGEST]
-            groups["output_third"] = sample_third(
-                answer.sample, answer.output, violation.path, answer.mode
-            )
-        met.append({**entry, "groups": groups})
-    return met
+        One that does not apply (a maximum without a number, the schema of a missing member) is
+        omitted, as it would count as met. The result has the shape of
+        `harness.analysis.constraints`.
+        """
+        broken: dict[str, Violation] = {}
+        for found in violations:
+            broken.setdefault(found.schema_path, found)
+        applicable = set(applicable_keywords(self.schema, value))
+        met = []
+        for at in dict.fromkeys([*self.kinds, *broken]):
+            groups = {"schema_third": self.thirds[at]} if at in self.thirds else {}
+            entry: dict[str, Any] = {"constraint": self.texts.get(at, at)}
+            if violation := broken.get(at):
+                entry |= {"kind": violation.keyword, "passed": False}
+                entry["reason"] = violation.message[:LONGEST]
+                groups["output_third"] = sample_third(sample, output, violation.path, mode)
+            elif at in applicable:
+                entry |= {"kind": self.kinds[at], "passed": True}
+            else:
+                continue
+            met.append({**entry, "groups": groups})
+        return met
 
 
 def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:

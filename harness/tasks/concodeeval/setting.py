@@ -64,6 +64,11 @@ class ConCodeEval:
         self._dataset = dataset
         self._wording: Wording = wording or ("paper" if prompt == "paper" else "corrected")
         refuse_broken(self.benchmark.schemas, mode)
+        if self.part == "validation" and not any(self.benchmark.samples.values()):
+            raise ConfigError(
+                f"The data set {dataset!r} has schemas but no samples to judge.",
+                "Use builtin, or make one: harness build concodeeval.",
+            )
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
         """Find the templates that ``task.prompt`` names."""

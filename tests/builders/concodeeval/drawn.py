@@ -17,7 +17,8 @@ generated = st.builds(
     SEEDS,
 )
 
-CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
+NONCHARACTERS = "\ufdd0\ufdd1\ufdd2\ufffe\uffff"
+CHARACTERS = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=NONCHARACTERS)
 TEXT = st.text(CHARACTERS | st.sampled_from("\t\n\r\x85\u2028'\"\\"), max_size=8)
 NAMES = TEXT | st.sampled_from(
     [

@@ -5,9 +5,7 @@ import pytest
 from harness.scoring.validators import Format, Mode, read, render, validator
 from harness.tasks.concodeeval.positions import (
     Constraints,
-    LocatedAnswer,
     applicable_keywords,
-    constraints_met,
     sample_third,
 )
 from harness.tasks.concodeeval.representations import REPRESENTATIONS, Representation
@@ -51,9 +49,7 @@ def test_what_is_broken_is_told_once_and_the_rest_is_kept(output: Format, mode: 
     text = render(value, output)
     constraints = Constraints.of(SCHEMA, "json", "corrected")
     violations = validator(SCHEMA, mode=mode).violations(read(text, output, mode=mode))
-    told = constraints_met(
-        constraints, violations, LocatedAnswer(SCHEMA, text, value, output, mode)
-    )
+    told = constraints.met(violations, value, text, output, mode)
     assert len(told) == len(constraints.kinds) - 1  # of contains, what is inside
     broken = {one["kind"]: one["groups"]["output_third"] for one in told if not one["passed"]}
     assert broken == {"minimum": "first", "maxLength": "last", "additionalProperties": "whole"}

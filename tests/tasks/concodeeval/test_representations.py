@@ -203,6 +203,11 @@ def test_xml_says_which_character_it_cannot_hold() -> None:
         render({"pattern": "a\0"}, "xml")
 
 
+def test_the_marks_of_keywords_cannot_stand_in_a_schema() -> None:
+    with pytest.raises(DataInvalid, match="noncharacters"):
+        render({"title": "a\ufdd2"}, "json")
+
+
 def canonical(schema: object) -> str:
     """Equal only where Python's == would confuse 1, 1.0 and true."""
     return json.dumps(schema, sort_keys=True)

@@ -154,7 +154,7 @@ BOMB = "x0: &x0 {k: v}\n" + "".join(
         ("", "is empty"),
         ("a: [", "line 1"),
         ("\x00", "control characters"),
-        ("instances: " + "[" * 1500, "nesting is too deep"),
+        ("instances: " + "[" * 900, "nesting is too deep"),
         ("instances: !!python/name:os.x", "line 1"),
         (BOMB, "produces too many keys"),
         ("title: x", "missing required field `instances`"),
