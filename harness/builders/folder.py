@@ -39,10 +39,7 @@ def write(
     """Write the folder, or replace one that was built before.
 
     Args:
-        out: The folder.
-        kind: The benchmark's name, recorded in the manifest.
         tables: JSONL files by name.
-        facts: What the manifest says besides the kind and the hashes.
         texts: Files about the tables by name.
 
     Raises:
@@ -83,8 +80,6 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """Refuse to replace anything but a benchmark of this kind, as it was built.
 
     Args:
-        out: The folder that a build is to write.
-        kind: The benchmark's name.
         files: The names of its files besides the manifest.
 
     Raises:

@@ -83,10 +83,6 @@ class Stages:
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
     """The stages of a build, locked for this process; the lock ends with the process.
 
-    Args:
-        folder: The folder of the stages.
-        out: The folder of the benchmark, for messages.
-
     Raises:
         RunConflict: Another process holds the lock, or the folder holds something else.
         StoreFailed: The folder cannot be written.

@@ -54,11 +54,7 @@ REPORT = "report.md"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to build; the same recipe and corpus give the same bytes.
-
-    Attributes:
-        targets: Most instances per structure and source.
-    """
+    """What to build; the same recipe and corpus give the same bytes."""
 
     structures: Sequence[Structure]
     sources: Sequence[Source]
@@ -71,8 +67,6 @@ class CollieBuild:
     """A built data set.
 
     Attributes:
-        facts: The content of the manifest.
-        report: The report, in Markdown.
         resumed: Number of stages whose results were reused from an interrupted build.
     """
 
@@ -97,11 +91,7 @@ def build(
     the build ends, or cannot end because its input is wrong.
 
     Args:
-        recipe: What to build.
-        out: The folder to write.
-        data: The data folder.
         jobs: Processes; their number does not change the result.
-        status: Called with a line about the progress.
 
     Raises:
         ConfigError: Structures and sources do not fit together.

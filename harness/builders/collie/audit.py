@@ -65,7 +65,6 @@ class Audited(Struct, frozen=True):
         passes: Whether the reference answer passes; None if there is none.
         near_misses: Texts that fail, each for another of the base constraints.
         unbroken: Base constraints that no change of the reference answer violates.
-        problems: Duplicate, implied or contradictory parts.
         natural: Number of natural texts tried; ``share`` is the share of them that pass.
         trivial_parts: Base constraints that nearly all natural texts satisfy.
         same_as: The first instance with the same prompt and reference answer, if not this one.

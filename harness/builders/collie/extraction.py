@@ -91,8 +91,6 @@ class ExtractionPlan(Struct, frozen=True):
 
     Attributes:
         plugins: The plug-ins that these name, with hashes of their code.
-        targets: Most instances per structure and source.
-        nltk_data: Folder to search for the sentence splitter's parameters.
     """
 
     structures: list[dict[str, Any]]

@@ -59,15 +59,11 @@ class Source(FilePart):
     """A corpus, and how it is turned into texts.
 
     Attributes:
-        load: The loader and its options.
-        delimiter: What separates paragraphs.
         filters: Filters of paragraphs and sentences; the first one that applies is counted.
         passage_filters: Filters of paragraphs that no passage may contain.
         post_processors: What cleans a paragraph, in this order.
         passages: The size of passages; None to keep every run of paragraphs whole, as in the paper.
-        documents: The most documents, drawn at random; None for all.
         strings: The most texts of a level from one document, drawn at random; None for all.
-        longest: The most characters of a paragraph; longer ones are left out.
     """
 
     model_config = ConfigDict(strict=False)
@@ -106,10 +102,6 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     Args:
         given: A file of YAML; a folder or file of text; ``NAME=PATH``, where NAME is a preset or
             the name of the source; or a preset.
-        changes: Keys that override those of the file.
-
-    Raises:
-        ConfigError, DataMissing, DataInvalid: It names nothing, or is wrong.
     """
     name, equals, path = given.partition("=") if "=" in given else ("", "", given)
     if not path:

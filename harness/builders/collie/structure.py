@@ -55,12 +55,8 @@ class Structure:
     """A constraint structure.
 
     Attributes:
-        about: What it asks for, in a line.
-        level: The level of the texts that it fits.
         constraints: The constraints; more than one if a part is swept.
         rules: A target rule for each base constraint, nested like the constraint.
-        prompt: The template of the instruction, if it has one.
-        plain: The mapping that it was read from.
     """
 
     name: str
@@ -85,9 +81,6 @@ def find_structures(names: list[str]) -> list[Structure]:
     Args:
         names: Names of the paper's, ``paper`` for all of them, files (of one structure or a list),
             or folders of files.
-
-    Raises:
-        DataMissing, DataInvalid: One is missing or wrong, or two have the same name.
     """
     found = [structure for name in names for structure in _found(name)]
     for place, structure in enumerate(found):

@@ -93,7 +93,6 @@ class Take(Bounds):
         how: ``value``, as it is; ``common``, the one value that several have in common; ``least``
             or ``greatest`` of several numbers; ``sample``, some of several texts.
         values: How many values must be observed, if there are several.
-        size: Size of a sample.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -231,11 +230,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a target that a rule gives, to check that it fits the constraint.
-
-    Raises:
-        DataInvalid: The rule cannot take anything from what the constraint observes.
-    """
+    """Return an example of a target that a rule gives, to check that it fits the constraint."""
     if isinstance(rule, Sweep):
         return rule.values[0]
     units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS

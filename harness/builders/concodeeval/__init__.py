@@ -45,11 +45,8 @@ def build(
     """Build the benchmark and write its folder.
 
     Args:
-        seed: The same seed gives the same bytes.
-        out: The folder to write.
         vocabulary: ``paper`` (the paper's keywords) or ``extended`` (see `schemas`).
         per_range: Schemas of each root type and value range.
-        instances: Instances of the validation task; fewer if the schemas have no more.
         share_no: The share of instances that violate a keyword.
 
     Returns:

@@ -59,7 +59,6 @@ class InstanceRow(Struct, frozen=True):
         paper_label: The verdict of the authors' code: Draft 7, no formats, Python's floats.
         keyword: The keyword that a "no" violates; None for a "yes", like the two paths.
         path: JSON Pointer to the offending value in the instance.
-        schema_path: JSON Pointer to the keyword in the schema.
     """
 
     id: str
@@ -162,8 +161,6 @@ class Target:
     """A keyword to violate.
 
     Attributes:
-        schema_path: JSON Pointer to the keyword.
-        schema: The subschema that has it.
         route: From the root of an instance to the value that the subschema describes: of each step
             the kind, the name of a property, and the subschema.
     """

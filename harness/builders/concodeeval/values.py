@@ -128,11 +128,7 @@ def no_multiples(schema: Schema, draws: Draws) -> list[Decimal]:
 
 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
-    """Draw an instance that the validator accepts.
-
-    Raises:
-        NoInstanceError: Bounded attempts found none.
-    """
+    """Draw an instance that the validator accepts."""
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
         try:

@@ -27,7 +27,6 @@ class FileLoader:
     """A document per file; packed with gzip or not.
 
     Args:
-        path: A folder or a file.
         files: A glob below the folder. A link out of the folder counts as unreadable.
         encoding: Encoding of the texts. A document in another encoding is unreadable.
     """

@@ -22,7 +22,6 @@ class JsonlLoader:
     """A document per line, named by its number from 1.
 
     Args:
-        path: The file.
         column: The key of the text; short values of the others are kept as facts.
     """
 
@@ -49,7 +48,6 @@ def json_rows(
     """Read a JSONL file in which some lines may be broken.
 
     Args:
-        path: The file.
         names: Numbers of the lines to read; by default all that are not blank.
 
     Yields:

@@ -66,8 +66,6 @@ class Asking(Protocol):
 
         Args:
             stage: Decides which model is asked.
-            questions: The questions.
-            decoding: How the model decodes.
             read: Reads one answer; pure.
             samples: Independent answers to each question.
             look: Looks at the first answers before the other questions are asked.

@@ -51,9 +51,6 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
     A chat without an id is named by its line's number. A repeated id gets a number appended: some
     logs name a conversation by its content.
-
-    Raises:
-        DataInvalid, DataMissing: A file cannot be read.
     """
     seen: dict[str, int] = {}
     for path in paths:

@@ -39,9 +39,6 @@ def estimate(
     """Estimate what the stages would ask about the chats that passed the screening, in order.
 
     Args:
-        curation: The curation file.
-        chats: The chats.
-        prompts: The prompts of the stages.
         gives_logprobs: Whether a stage's model gives log-probabilities.
     """
     sizes = sorted((_tokens(chat.text) for chat in chats), reverse=True)

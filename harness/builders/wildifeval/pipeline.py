@@ -56,7 +56,6 @@ class CuratedRow(Struct, frozen=True, omit_defaults=True):
     """A task in the form that the task ``wildifeval`` reads.
 
     Attributes:
-        task: The user's message.
         asks: What it asks for, without its constraints.
         context: What it gives to work with.
     """
@@ -73,10 +72,8 @@ class Curated(Struct, frozen=True):
     """The result of the stages.
 
     Attributes:
-        steps: What each stage left out.
         mark: The lowest probability of yes that was kept.
         proposed: The proposed domains, with the number of batches that proposed each.
-        domains: The merged domains.
     """
 
     rows: list[CuratedRow]
@@ -89,11 +86,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Run the stages that ask models.
-
-    Raises:
-        DataInvalid: Nothing is left. Otherwise as `Asking.ask`.
-    """
+    """Run the stages that ask models."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":

@@ -36,9 +36,6 @@ class CurationPrompts:
 
     Args:
         own: The user's template files, by the names of the prompts that they replace.
-
-    Raises:
-        ConfigError: A file is no template, or uses a field that does not exist.
     """
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
@@ -61,11 +58,7 @@ class CurationPrompts:
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Render a prompt; ``message``, ``constraint`` and ``names`` are put between tags.
-
-        Raises:
-            ConfigError: The user's template fails.
-        """
+        """Render a prompt; ``message``, ``constraint`` and ``names`` are put between tags."""
         shown = {
             field: tagged(value, field) if field in NEEDED and isinstance(value, str) else value
             for field, value in fields.items()

@@ -89,9 +89,6 @@ def _items(listed: str) -> list[str]:
     Items have the kind of mark of the first one, a number or a bullet. Lines with another mark, or
     indented like an item's text, belong to the item before. A blank line, a fence or a rule ends an
     item; other text after it is a remark by the model.
-
-    Raises:
-        Unparseable: Nothing is listed, or the list continues after a remark.
     """
     items: list[str] = []
     before: list[str] = []

@@ -124,12 +124,7 @@ class Screened(Struct):
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Leave out what needs no model.
-
-    Raises:
-        ConfigError: The language is not one of `NAMES`, or a classifier is not installed.
-        DataInvalid: No chat can be read.
-    """
+    """Leave out what needs no model."""
     if by.language and by.language not in NAMES:
         raise ConfigError(
             f"screen.language: {by.language!r} cannot be distinguished from others.",

@@ -60,12 +60,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Return the probability of yes for each question, or None if the model says neither.
-
-    Raises:
-        ConfigError: None of the first replies can be read; the other questions are not asked.
-            Otherwise as `Asking.ask`.
-    """
+    """Return the probability of yes for each question, or None if the model says neither."""
     samples, decoding = times(by, asking.gives_logprobs(stage))
     if decoding.logprobs is not None:
         look = partial(_refuse_unreadable, stage, _by_tokens)
