@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.builders.wildifeval import TASKS
-from harness.builders.wildifeval.dry_run import StageEstimate
+from harness.builders.wildifeval.pipeline import StageEstimate
 from harness.cli.console import output, say
 from harness.cli.live import Display, attended, early_end
 from harness.config.curation import load_curation

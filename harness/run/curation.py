@@ -18,7 +18,7 @@ from harness.builders.folder import refuse_other
 from harness.builders.stages import key_of, locked_stages
 from harness.builders.wildifeval import FILES, KIND, WildIFEvalBuild, build, screened, stages_folder
 from harness.builders.wildifeval.asking import AnswerOutcome, Look, StageAnswer, StageQuestion
-from harness.builders.wildifeval.dry_run import StageEstimate, estimate
+from harness.builders.wildifeval.pipeline import StageEstimate, estimate
 from harness.builders.wildifeval.prompts import CurationPrompts, simulated_reply
 from harness.calls.budget import Budget
 from harness.calls.key import provider_seed

@@ -20,8 +20,13 @@ from msgspec.structs import replace
 from harness.builders.collie.audit import BACKGROUND, AuditRow
 from harness.builders.collie.source import Source
 from harness.builders.collie.strings import Candidate, Segmenter, Yield
-from harness.builders.collie.structure import Structure, read_structure
-from harness.builders.collie.targets import draw, satisfying, suspicious
+from harness.builders.collie.structure import (
+    Structure,
+    draw,
+    read_structure,
+    satisfying,
+    suspicious,
+)
 from harness.builders.draws import Draws
 from harness.errors import HarnessError
 from harness.records import Document

@@ -17,8 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from harness.builders.collie.structure import read_yaml
-from harness.builders.collie.targets import FilePart, validated
+from harness.builders.collie.structure import FilePart, read_yaml, validated
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugins import calling, kind

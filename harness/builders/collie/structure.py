@@ -1,35 +1,46 @@
-"""A constraint structure: a constraint whose targets are taken from a corpus, in YAML.
+"""A constraint structure in YAML (docs/collie_build.md), and what its rules take from a text.
 
-docs/collie_build.md describes the form. If a part of the constraint is swept (``index: {sweep: [0,
--1]}``), each text gets one of the resulting constraints.
+A structure is a constraint whose targets are taken from a corpus. If a part of the constraint is
+swept (``index: {sweep: [0, -1]}``), each text gets one of the resulting constraints. A text gives
+no target if it satisfies no value of a sweep, or if what is observed is out of bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 import yaml
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from harness.builders.collie.targets import FilePart, Rules, read_rule, specimen, swept, validated
+from harness.builders.draws import Draws
+from harness.config.validation import problems
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.prompts.template import Template
+from harness.scoring.constraints import check
+from harness.scoring.constraints.check import Observed, bare
 from harness.scoring.constraints.grammar import (
+    MANY_TEXTS,
     Base,
     Constraint,
     Level,
+    Position,
+    Several,
+    Shape,
     Specification,
     Target,
+    outcome,
     read_constraint,
+    read_targets,
     refuse_excess,
     refuse_misfits,
 )
+from harness.scoring.constraints.levels import Splitter
 from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")
@@ -39,6 +50,227 @@ PAPER = "paper"
 PROMPT_FIELDS = frozenset({"targets", "level"})
 MOST_CONSTRAINTS = 1000
 """Constraints that the sweeps in one may make."""
+MOST_VALUES = 10_000
+"""Values of a sweep."""
+
+
+class FilePart(BaseModel):
+    """A part of a file of the user's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+P = TypeVar("P", bound=FilePart)
+
+
+def validated(model: type[P], raw: object, where: str) -> P:
+    """Read a part of a file; messages begin with ``where``."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise DataInvalid(f"{where}: {problems(error, model)[0]}.") from None
+
+
+class Bounds(FilePart):
+    """A range of whole numbers with both ends included; None is an open end."""
+
+    low: int | None = Field(None, alias="from")
+    high: int | None = Field(None, alias="to")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Bounds:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"the range from {self.low} to {self.high} is empty")
+        return self
+
+    def holds(self, number: int) -> bool:
+        """Return whether a number is in the range."""
+        return (self.low is None or number >= self.low) and (
+            self.high is None or number <= self.high
+        )
+
+
+class _SweptRange(FilePart):
+    low: int = Field(alias="from")
+    high: int = Field(alias="to")
+    step: Annotated[int, Field(ge=1)] = 1
+
+
+class _SweepRule(FilePart):
+    sweep: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A rule that takes those of some given values that the text satisfies."""
+
+    values: tuple[Target, ...]
+
+
+class Take(Bounds):
+    """A rule that takes what is observed in the text, if each number is within the bounds.
+
+    Attributes:
+        how: ``value``, as it is; ``common``, the one value that several have in common; ``least``
+            or ``greatest`` of several numbers; ``sample``, some of several texts.
+        values: How many values must be observed, if there are several.
+    """
+
+    how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
+    values: Bounds = Bounds()
+    size: int = 0
+
+    @model_validator(mode="after")
+    def _sized(self) -> Take:
+        if (self.how == "sample") is not (self.size > 0):
+            raise ValueError("'size', from 1, goes with take: sample and with no other")
+        return self
+
+
+Rule: TypeAlias = Sweep | Take
+Rules: TypeAlias = "Rule | tuple[Rules, ...]"
+"""A rule for each base constraint, nested like the constraint."""
+Options: TypeAlias = "list[Target] | tuple[Options, ...]"
+"""For each base constraint the targets that a text satisfies, nested like the constraint."""
+
+
+def read_rule(raw: object, where: str) -> Rule:
+    """Read a rule from its plain form; a target stands for a sweep over itself."""
+    if not isinstance(raw, Mapping):
+        return Sweep((read_targets(raw, where),))
+    if "sweep" in raw:
+        return Sweep(swept(validated(_SweepRule, raw, where).sweep, where))
+    return validated(Take, raw, where)
+
+
+def swept(raw: object, where: str) -> tuple[Target, ...]:
+    """Return the values of a sweep: a list, or ``{from: 3, to: 9}``, in steps of ``step`` or 1."""
+    values: Any = raw
+    if isinstance(raw, Mapping):
+        found = validated(_SweptRange, raw, where)
+        values = range(found.low, found.high + 1, found.step)
+    if not isinstance(values, list | tuple | range) or not 0 < len(values) <= MOST_VALUES:
+        raise DataInvalid(
+            f"{where}: a sweep is over a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}."
+        )
+    return tuple(read_targets(value, where) for value in values)
+
+
+def satisfying(
+    constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
+) -> Options | None:
+    """Find the targets that a text satisfies.
+
+    One part of an ``or`` must be satisfied; the others may get any value of their sweeps.
+
+    Returns:
+        The options for each base constraint; None if the text cannot satisfy the constraint.
+    """
+    if isinstance(constraint, Base):
+        assert not isinstance(rules, tuple)
+        return options(rules, constraint, check.extract(constraint, text, units), draws) or None
+    assert isinstance(rules, tuple)
+    parts: list[Options] = []
+    any_satisfied = False
+    for part, rule in zip(constraint.constraints, rules, strict=True):
+        found = satisfying(part, rule, text, units, draws)
+        any_satisfied |= found is not None
+        if found is None and constraint.logic == "or":
+            found = _named(rule)
+        if found is None:
+            return None
+        parts.append(found)
+    return tuple(parts) if any_satisfied else None
+
+
+def _named(rules: Rules) -> Options | None:
+    """Return all values that sweeps name, or None if one is to be taken from the text."""
+    if not isinstance(rules, tuple):
+        return list(rules.values) if isinstance(rules, Sweep) else None
+    parts = [_named(rule) for rule in rules]
+    return None if None in parts else tuple(part for part in parts if part is not None)
+
+
+def draw(found: Options, draws: Callable[[], Draws]) -> Target:
+    """Draw one target from the options of each base constraint."""
+    if isinstance(found, list):
+        return found[0] if len(found) == 1 else draws().choice(found)
+    return tuple(draw(part, draws) for part in found)
+
+
+def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
+    """Return the targets for one base constraint that a text with these observations can get."""
+    if isinstance(rule, Sweep):
+        return [value for value in rule.values if check.satisfied(base, observed, value)]
+    taken = _taken(rule, observed, draws)
+    if taken is None or not _within(taken, rule):
+        return []
+    return [taken] if check.satisfied(base, observed, taken) else []
+
+
+def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target | None:
+    if not isinstance(observed, tuple):
+        return observed if rule.how == "value" else None
+    if not observed or not _is_whole(observed) or not rule.values.holds(len(observed)):
+        return None
+    whole = cast("tuple[Target, ...]", observed)
+    match rule.how:
+        case "value":
+            return whole
+        case "common":
+            return whole[0] if len(set(whole)) == 1 else None
+        case "sample":
+            texts = {bare(text): text for text in reversed(whole) if isinstance(text, str)}
+            clean = sorted(text for text in texts.values() if not suspicious(text))
+            return tuple(draws().sample(clean, rule.size)) if len(clean) >= rule.size else None
+    numbers = [number for number in whole if isinstance(number, int)]
+    pick = min if rule.how == "least" else max
+    return pick(numbers, default=None)
+
+
+def _is_whole(observed: Observed) -> bool:
+    """Return whether nothing is missing (such as the ninth of five words)."""
+    return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
+
+
+def _within(target: Target, bounds: Bounds) -> bool:
+    if isinstance(target, tuple):
+        return all(_within(part, bounds) for part in target)
+    return bounds.holds(target) if isinstance(target, int) else True
+
+
+def suspicious(target: Target) -> bool:
+    """Return whether a text among the targets does not begin and end with a letter or digit.
+
+    >>> suspicious((3, "end")), suspicious(("``", "end"))
+    (False, True)
+    """
+    if isinstance(target, tuple):
+        return any(map(suspicious, target))
+    return isinstance(target, str) and not (target[:1].isalnum() and target[-1:].isalnum())
+
+
+def specimen(rule: Rule, base: Base, where: str) -> Target:
+    """Return an example of a target that a rule gives, to check that it fits the constraint."""
+    if isinstance(rule, Sweep):
+        return rule.values[0]
+    units: Shape = Several(MANY_TEXTS) if base.input_level else MANY_TEXTS
+    shape = outcome(base.transformation, units, where)
+    if rule.how == "value":
+        return _specimen(shape, base)
+    several = shape.of if isinstance(shape, Several) else None
+    wanted = {"least": "number", "greatest": "number", "sample": "text"}.get(rule.how, several)
+    if several is None or several != wanted:
+        raise DataInvalid(f"{where}: take: {rule.how} does not fit what is observed here.")
+    return ("a",) * rule.size if rule.how == "sample" else _specimen(several, base)
+
+
+def _specimen(shape: Shape, base: Base) -> Target:
+    if not isinstance(shape, Several):
+        return 1 if shape == "number" else "a"
+    index = base.transformation.index if isinstance(base.transformation, Position) else None
+    size = len(index) if isinstance(index, tuple) and not base.input_level else 2
+    return (_specimen(shape.of, base),) * size
 
 
 class _File(FilePart):

@@ -2,19 +2,37 @@
 
 `harness.run.curation` implements `Asking`, with cache, retries, limits and budget. A repeated build
 takes its answers from the cache and continues where it stopped.
+
+The probability that a model says yes comes from log-probabilities of the first tokens if the model
+gives them, else from the share of its votes. The paper keeps the tenth of the messages with the
+highest probability. If several messages have the lowest probability that is kept (votes have only
+six values), the seed draws among them, so that the share is exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from harness.builders.draws import Draws
+from harness.config.curation import FilterSection
+from harness.errors import ConfigError
 from harness.records import Decoding, Logprobs
+from harness.scoring.judges import TOKENS, VOTES, mean, vote, yes_probability
 
 T = TypeVar("T")
 
+VOTING_TEMPERATURE = 0.7
+THINKING_TOKENS = 4000
+"""A limit with room for the thoughts before a yes or no."""
+
+QUOTED = 3
+"""Unreadable replies that a message quotes."""
+LONGEST = 60
+"""Characters of one."""
 AnswerOutcome = Literal["ok", "truncated", "refused", "empty"]
 
 
@@ -82,3 +100,76 @@ class Asking(Protocol):
     def facts(self) -> Mapping[str, Any]:
         """Return what the manifest says about the models and their calls, by its keys."""
         ...
+
+
+def top_share(
+    probabilities: Mapping[str, float | None], share: float, seed: int
+) -> tuple[set[str], float]:
+    """Choose the share with the highest probability, at least one.
+
+    Those that are None are not counted; the seed draws among equals.
+
+    Returns:
+        The chosen names, and the lowest probability among them.
+
+    >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
+    ({'a'}, 0.9)
+    """
+    known = {name: found for name, found in probabilities.items() if found is not None}
+    if not known:
+        return set(), 0.0
+    n = max(1, round(share * len(known)))
+    order = Draws(seed, "selection").shuffled(list(known))
+    order.sort(key=lambda name: -known[name])  # stable: the draw decides among equals
+    return set(order[:n]), known[order[n - 1]]
+
+
+def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
+    """Return how often each question is asked, and how the model decodes."""
+    if by.votes is None and gives_logprobs:
+        return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
+    return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
+
+
+async def yes_probabilities(
+    asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
+) -> list[float | None]:
+    """Return the probability of yes for each question, or None if the model says neither."""
+    samples, decoding = times(by, asking.gives_logprobs(stage))
+    if decoding.logprobs is not None:
+        look = partial(_refuse_unreadable, stage, _by_tokens)
+        found = await asking.ask(stage, questions, decoding, _by_tokens, samples, look)
+        return [each[0] for each in found]
+    look = partial(_refuse_unreadable, stage, _vote)
+    votes = await asking.ask(stage, questions, decoding, _vote, samples, look)
+    return [mean(each) for each in votes]
+
+
+def _vote(answer: StageAnswer) -> bool | None:
+    return vote(answer.text) if answer.outcome in ("ok", "truncated") else None
+
+
+def _by_tokens(answer: StageAnswer) -> float | None:
+    if answer.outcome == "refused":  # "No, I will not" is not a no
+        return None
+    found = yes_probability(answer.logprobs or ())
+    return found.probability if found else None
+
+
+def _refuse_unreadable(
+    stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
+) -> None:
+    """Stop a stage if none of its first replies can be read; refusals are not counted."""
+    replies = [answer for answer in first if answer.outcome != "refused"]
+    if not replies or any(read(answer) is not None for answer in replies):
+        return
+    texts = dict.fromkeys(repr(answer.text[:LONGEST]) for answer in replies)
+    without = read is _by_tokens and all(one.logprobs is None for one in replies)
+    raise ConfigError(
+        f"The stage {stage!r} was stopped because none of its first {len(replies)} replies can be "
+        f"read: they say {', '.join(list(texts)[:QUOTED])}"
+        f"{' and have no log-probabilities' if without else ''}. They are in the cache.",
+        f"Let the model vote: filter.votes={VOTES}. One that thinks before it answers also needs "
+        f"filter.max_tokens={THINKING_TOKENS} and a server that separates its thoughts; "
+        f"models.{stage} gives the stage another model (docs/wildifeval_build.md).",
+    )

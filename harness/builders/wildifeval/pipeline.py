@@ -1,10 +1,8 @@
-"""The stages of the curation that ask models, one after the other, from screened chats to rows.
+"""The stages of the curation that ask models: what they would ask, and from chats to rows.
 
 A constraint's category is one of the paper's eight, or Other with the model's own title. Domains
 come from the tasks: some are proposed for each batch of tasks, all of them are merged into a few,
 and each task is assigned to one. A label that the model does not give is empty, and counted.
-
->>> await curated(curation, prompts, asking, screened)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -12,12 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from math import ceil
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from harness.builders.draws import Draws
-from harness.builders.wildifeval.asking import Asking, StageAnswer, StageQuestion
+from harness.builders.wildifeval.asking import (
+    Asking,
+    StageAnswer,
+    StageQuestion,
+    times,
+    top_share,
+    yes_probabilities,
+)
 from harness.builders.wildifeval.chats import Chat
 from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.replies import (
@@ -31,13 +37,14 @@ from harness.builders.wildifeval.replies import (
     sameness,
 )
 from harness.builders.wildifeval.screening import Screened, Step
-from harness.builders.wildifeval.selection import top_share, yes_probabilities
 from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
-from harness.records import Decoding
+from harness.records import Decoding, Usage
 
 T = TypeVar("T")
 
+BYTES_PER_TOKEN = 4
+CONSTRAINT_TOKENS = 20
 NAMING = Decoding(temperature=0.0, max_tokens=30)
 """For a reply that is one name."""
 LISTING_TOKENS = 30
@@ -312,3 +319,66 @@ def _not_empty(step: Step) -> Step:
         f"Nothing is left after the step {step.name!r} ({why or 'there was nothing'}).",
         "Use more chats, or change the settings of that step (docs/wildifeval_build.md).",
     )
+
+
+class StageEstimate(NamedTuple):
+    """The upper bound of a stage's calls, and the estimated tokens of all of them."""
+
+    stage: StageName
+    calls: int
+    usage: Usage
+
+
+def estimate(
+    curation: Curation,
+    chats: Sequence[Chat],
+    prompts: CurationPrompts,
+    gives_logprobs: Callable[[StageName], bool],
+) -> list[StageEstimate]:
+    """Estimate what the stages would ask about the chats that passed the screening, in order.
+
+    Args:
+        gives_logprobs: Whether a stage's model gives log-probabilities.
+    """
+    sizes = sorted((_tokens(chat.text) for chat in chats), reverse=True)
+    n = max(1, round(curation.filter.keep * len(sizes))) if sizes else 0
+    longest, by = sum(sizes[:n]), curation.domains
+    batches, naming = ceil(n / by.batch), NAMING.max_tokens or 0
+
+    def prompt(name: PromptName, **fields: Any) -> int:
+        return _tokens(prompts.text(name, **fields))
+
+    def asked(stage: StageName, name: PromptName) -> StageEstimate:
+        samples, decoding = times(curation.filter, gives_logprobs(stage))
+        calls = samples * len(sizes)
+        read = samples * sum(sizes) + calls * prompt(name, message="")
+        return StageEstimate(stage, calls, Usage(read, calls * (decoding.max_tokens or 0)))
+
+    first = [asked("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
+    constraints = n * curation.constraints.most_of_a_task
+    category = prompt("category", constraint="") + CONSTRAINT_TOKENS
+    merging = batches * by.proposed > by.merged
+    listed = LISTING_TOKENS * (by.proposed * batches + by.merged)
+    shown = sum(min(size, by.shown // BYTES_PER_TOKEN) for size in sizes[:n])
+    domain = prompt("domain", message="", domains=["x" * 20] * by.merged)
+    return [
+        *first,
+        asked("filter", "constrained"),
+        StageEstimate(
+            "decompose",
+            n,
+            Usage(longest + n * prompt("decompose", message=""), n * curation.decompose.max_tokens),
+        ),
+        StageEstimate(
+            "categories", constraints, Usage(constraints * category, constraints * naming)
+        ),
+        StageEstimate(
+            "domains",
+            batches + merging + n,
+            Usage(shown + listed + longest + n * domain, listed + n * naming),
+        ),
+    ]
+
+
+def _tokens(text: str) -> int:
+    return ceil(len(text.encode()) / BYTES_PER_TOKEN)

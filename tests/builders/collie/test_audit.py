@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie.audit import Audited, audit_items
-from harness.builders.collie.consistency import problems
+from harness.builders.collie.audit import Audited, audit_items, problems
 from harness.builders.collie.near_misses import near_misses
 from harness.builders.workers import Workers
 from harness.scoring import punkt

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from harness.builders.collie.extraction import ExtractionPlan, chosen, extract, merge
 from harness.builders.collie.strings import Candidate, Yield
-from harness.builders.collie.structure import PAPER, find_structures
-from harness.builders.collie.targets import Options, satisfying
+from harness.builders.collie.structure import PAPER, Options, find_structures, satisfying
 from harness.builders.draws import Draws
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Target

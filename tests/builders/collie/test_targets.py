@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.builders.collie.targets import options, read_rule, specimen, suspicious
+from harness.builders.collie.structure import options, read_rule, specimen, suspicious
 from harness.builders.draws import Draws
 from harness.errors import DataInvalid
 from harness.scoring.constraints.check import Observed

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.builders.wildifeval.chats import Chat
-from harness.builders.wildifeval.dry_run import estimate
-from harness.builders.wildifeval.pipeline import Curated
+from harness.builders.wildifeval.pipeline import Curated, estimate
 from harness.builders.wildifeval.pipeline import curated as run_stages
 from harness.builders.wildifeval.prompts import CurationPrompts
 from harness.builders.wildifeval.report import report

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.builders.wildifeval.selection import top_share, yes_probabilities
+from harness.builders.wildifeval.asking import top_share, yes_probabilities
 from harness.config.curation import FilterSection
 from harness.errors import ConfigError, HarnessError, PromptRefused, TransientError
 from harness.records import Reply, TokenLogprob
