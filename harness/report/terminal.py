@@ -12,23 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from rich.box import SIMPLE
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from harness.report.table import Cell, Note, Row, Table, TableDocument
-from harness.report.text import folded, inert, one_line, printable
+from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
 _HEADING = 12
 _HEADING_BELOW = 8
 """Fewest characters of a heading, and of one below a shared heading, before it is folded."""
 _LEAST_TEXT = 10
-_GENEROUS = 40
-"""Characters of a name, before further room goes to columns of text."""
+_GAP = 2
 _INDENT = "  "
 
 
@@ -45,7 +46,7 @@ def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
         hint = "--format markdown"
     parts: list[RenderableType] = [Text(printable(mark), _MARK) for mark in document.marks]
     if document.title:
-        parts.append(titled(document.title))
+        parts.append(_titled(document.title))
     before: Table | Note | None = None
     for part in document.parts:
         if parts and not (isinstance(part, Note) and isinstance(before, Note)):
@@ -58,28 +59,35 @@ def terminal(document: TableDocument | Table, hint: str = "") -> RenderableType:
     return Group(*parts)
 
 
-def titled(title: str) -> Text:
-    """Return a headline on one line."""
+def _titled(title: str) -> Text:
     return one_line(Text(printable(title), "bold"))
 
 
-def grid() -> RichTable:
-    """Return an empty list of facts, with columns for name and value."""
-    facts = RichTable.grid(padding=(0, 2, 0, 0))
-    facts.add_column(style="dim", no_wrap=True)
-    facts.add_column()
-    return facts
+class _Line(NamedTuple):
+    text: str
+    style: str = ""
+    indent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """Text that is folded to the width of its column."""
+
+    lines: Sequence[_Line]
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, max(cell_len(line.indent + line.text) for line in self.lines))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, indent in self.lines:
+            room = max(1, options.max_width - len(indent))
+            for part in folded(text, room).plain.split("\n"):
+                yield Text(indent + part, style, overflow="fold")
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as it is drawn.
-
-    Attributes:
-        cells: Its texts, the footer last; numbers are padded to align.
-        full: The width of its widest line.
-        least: The same, after folding text.
-    """
+    """A column as it is drawn; the texts of its cells end with the footer's."""
 
     place: int
     name: str
@@ -91,10 +99,12 @@ class _Shown:
 
     @property
     def full(self) -> int:
+        """The width of its widest line."""
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
     @property
     def least(self) -> int:
+        """The same, after folding text."""
         return min(self.full, _LEAST_TEXT) if self.text else self.full
 
 
@@ -104,13 +114,18 @@ class _Drawn:
     def __init__(self, table: Table, hint: str) -> None:
         self._table = table
         self._hint = hint
+        self._names = list(_names(table))
+        heading = [_Line(table.columns[table.names - 1].heading)] if table.names else []
+        lines = [*heading, *(line for _, lines in self._names for line in lines)]
+        full = max((cell_len(line.indent + line.text) for line in lines), default=0)
+        self._least_name = min(table.name_width, full)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table
         for mark in table.marks:
             yield one_line(Text(printable(mark), _MARK))
         if table.title:
-            yield titled(table.title)
+            yield _titled(table.title)
         if table.headless:
             yield self._facts()
         else:
@@ -118,7 +133,7 @@ class _Drawn:
             for number, block in enumerate(blocks):
                 if number:
                     yield ""
-                yield self._block(block, options.max_width)
+                yield self._block(block)
             if hidden:
                 hint = f" ({self._hint})" if self._hint else ""
                 told = f"Hidden: the terminal is too narrow for {', '.join(hidden)}{hint}."
@@ -127,14 +142,12 @@ class _Drawn:
             yield Text(printable(note), style="dim")
 
     def _facts(self) -> RichTable:
-        facts = grid()
+        facts = RichTable.grid(padding=(0, 2, 0, 0))
+        facts.add_column(style="dim", no_wrap=True)
+        facts.add_column()
         for row in self._table.rows:
-            facts.add_row(
-                *(
-                    Text(printable(text), cell.style if isinstance(cell, Cell) else "")
-                    for cell, text in zip(row.cells, self._table.texts(row), strict=True)
-                )
-            )
+            texts = zip(row.cells, self._table.texts(row), strict=True)
+            facts.add_row(*(Text(printable(text), _style(cell)) for cell, text in texts))
         return facts
 
     def _arranged(self, width: int) -> tuple[list[list[_Shown]], list[str]]:
@@ -176,39 +189,14 @@ class _Drawn:
             yield block
 
     def _fit(self, columns: Sequence[_Shown], width: int) -> bool:
-        gap = 2 if self._table.names else 0
-        return self._least_name() + sum(one.least + 2 for one in columns) - 2 + gap <= width
-
-    def _least_name(self) -> int:
-        return min(self._table.name_width, self._full_name())
-
-    def _full_name(self) -> int:
-        table = self._table
-        if not table.names:
-            return 0
-        said = [table.columns[table.names - 1].heading]
-        for row in table.rows:
-            lines, inner = self._name_lines(row)
-            said += [*lines, *row.marks, *([_INDENT + inner] if inner else [])]
-        return max(cell_len(printable(text)) for text in said)
-
-    def _name_lines(self, row: Row) -> tuple[list[str], str]:
-        """Return the lines that name a row or its section, and its name within the section."""
-        table = self._table
-        texts = table.texts(row)[: table.names]
-        inner = texts.pop() if table.sectioned else ""
-        first, *others = texts
-        headings = [column.heading for column in table.columns[1:]]
-        pairs = zip(headings, others, strict=False)
-        settings = ", ".join(f"{name}={text}" for name, text in pairs)
-        return [text for text in (first, settings) if text], inner
+        widths = [one.least for one in columns] + ([self._least_name] if self._table.names else [])
+        return sum(widths) + _GAP * (len(widths) - 1) <= width
 
     def _columns(self, *, brief: bool) -> list[_Shown]:
         table = self._table
         rows = [*table.rows, *([table.footer] if table.footer else [])]
         found = []
-        for place in range(table.names, len(table.columns)):
-            column = table.columns[place]
+        for place, column in enumerate(table.columns[table.names :], start=table.names):
             texts = []
             for row in rows:
                 cell = row.cells[place]
@@ -218,80 +206,75 @@ class _Drawn:
             headings = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
             if cell_len(column.heading) <= least:
                 headings = [column.over, column.heading]
-            lines = [folded(part, least) for part in headings if part]
+            heading = Text("\n").join(folded(part, least) for part in headings if part)
             name = " ".join(printable(part) for part in (column.over, column.heading) if part)
             shown = texts if column.text else aligned(texts)
-            heading = Text("\n").join(lines)
             found.append(_Shown(place, name, column.over, heading, shown, column.text, column.hide))
         return found
 
-    def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
-        table = self._table
+    def _block(self, block: Sequence[_Shown]) -> RichTable:
+        table, footer = self._table, self._table.footer
         drawn = RichTable(
             box=SIMPLE,
             show_edge=False,
-            show_footer=table.footer is not None,
+            show_footer=footer is not None,
             padding=(0, 1, 0, 0),
             pad_edge=False,
             header_style="bold",
             footer_style="bold",
         )
-        # Names come first, up to a point; then texts; what is left is the names' again.
-        names = max(self._least_name(), min(self._full_name(), _GENEROUS))
-        spare = width - sum(one.least + 2 for one in block) - self._least_name()
-        names = max(1, min(names, self._least_name() + spare))
-        spare -= names - self._least_name()
-        room = {}
-        for one in block:
-            more = max(0, min(spare, one.full - one.least))
-            room[one.place] = one.least + more
-            spare -= more
-        names = max(1, names + spare)
-        footer = [] if table.footer is None else table.texts(table.footer)
         if table.names:
-            heading = printable(table.columns[table.names - 1].heading)
             drawn.add_column(
-                Text(heading if cell_len(heading) <= names else ""),
-                footer=Text(printable(footer[0])) if footer else "",
-                max_width=names,
+                one_line(Text(printable(table.columns[table.names - 1].heading))),
+                footer=Text(printable(table.texts(footer)[0])) if footer else "",
             )
         for one in block:
             last = one.cells[-1] if footer else ""
             if one.text:
-                drawn.add_column(one.heading, footer=last, max_width=room[one.place])
+                drawn.add_column(one.heading, footer=last)
                 continue
             one.heading.justify = "right"
             # Padded here: right-justified text would lose the blanks that align its errors.
             drawn.add_column(one.heading, footer=Text(last.rjust(one.full)), no_wrap=True)
-        before = None
-        for at, row in enumerate(table.rows):
-            name = self._name(row, names) if table.names else None
-            if table.sectioned:
-                lines, inner = self._name_lines(row)
-                if (lines, row.marks) != before:
-                    drawn.add_row(name)
-                before = lines, row.marks
-                parts = folded(inner, max(1, names - len(_INDENT))).plain.split("\n")
-                name = Text("\n".join(f"{_INDENT}{part}" for part in parts))
-            cells = [self._cell(row, one, one.cells[at], room[one.place]) for one in block]
-            drawn.add_row(*([] if name is None else [name]), *cells)
+        for at, lines in self._names:
+            name = _Folded(lines) if table.fold else one_line(Text(lines[0].text))
+            cells = [] if at is None else [self._cell(table.rows[at], one, at) for one in block]
+            drawn.add_row(*([name] if table.names else []), *cells)
         return drawn
 
-    def _name(self, row: Row, room: int) -> Text:
-        table = self._table
-        lines, _ = self._name_lines(row)
-        style = "bold" if table.names > 1 else ""
-        if not table.fold:
-            return inert(lines[0] if lines else "")
-        first = [folded(line, room, "" if at else style) for at, line in enumerate(lines)]
-        return Text("\n").join([*first, *(folded(mark, room, "yellow") for mark in row.marks)])
-
-    def _cell(self, row: Row, column: _Shown, text: str, room: int) -> Text:
-        cell = row.cells[column.place]
-        style = cell.style if isinstance(cell, Cell) else ""
+    def _cell(self, row: Row, column: _Shown, at: int) -> RenderableType:
+        text, style = column.cells[at], _style(row.cells[column.place])
         if not column.text:
             return Text(text.rjust(column.full), style)
-        return folded(text, room, style) if self._table.fold else one_line(Text(text, style))
+        if self._table.fold:
+            return _Folded([_Line(text, style)])
+        return one_line(Text(text, style))
+
+
+def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
+    """Yield the lines that name each row, with its index; None for the head of a section."""
+    before = None
+    for at, row in enumerate(table.rows):
+        texts = [printable(text) for text in table.texts(row)[: table.names]]
+        inner = texts.pop() if table.sectioned else ""
+        settings = ", ".join(
+            f"{column.heading}={text}"
+            for column, text in zip(table.columns[1:], texts[1:], strict=False)
+        )
+        lines = [_Line(texts[0] if texts else "", "bold" if table.names > 1 else "")]
+        lines += [_Line(settings)] if settings else []
+        lines += [_Line(printable(mark), "yellow") for mark in row.marks]
+        if not table.sectioned:
+            yield at, lines
+            continue
+        if lines != before:
+            yield None, lines
+        before = lines
+        yield at, [_Line(inner, indent=_INDENT)]
+
+
+def _style(cell: object) -> str:
+    return cell.style if isinstance(cell, Cell) else ""
 
 
 def _groups(columns: Sequence[_Shown]) -> list[list[_Shown]]:
